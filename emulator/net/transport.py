@@ -1,0 +1,83 @@
+"""The port between a connection and whatever moves its bytes.
+
+A connection is a machine, not a task: bytes are fed to an *endpoint*, what it has to
+say goes out through a *transport*, and neither waits.  On TCP a reader task per socket
+feeds; in the virtual world the clock does, while it moves time.  So everything above
+this port is the same code in both worlds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+
+class ConnectRefused(OSError):
+    """Nobody listens there, or the network says no: nothing was sent."""
+
+
+class AddressInUse(OSError):
+    """Somebody listens there already."""
+
+
+class Transport(Protocol):
+    """One open byte stream, seen from one end."""
+
+    local: str  # "ip:port"
+    remote: str  # "ip:port"
+
+    def send(self, data: bytes) -> None:
+        """Take *data* for sending; never waits.  What cannot leave yet is kept in order."""
+        ...
+
+    def unsent_bytes(self) -> int:
+        """How much of what was taken has not left this machine."""
+        ...
+
+    def close(self) -> None:
+        """Close now; the own endpoint hears ``closed`` once, the far end sees the stream end."""
+        ...
+
+
+class Endpoint(Protocol):
+    """What a transport talks to: our connection."""
+
+    def feed(self, data: bytes) -> None:
+        """Some bytes arrived, in order."""
+        ...
+
+    def writable(self) -> None:
+        """Everything taken for sending has left, after ``unsent_bytes`` had been above zero."""
+        ...
+
+    def closed(self, reason: str) -> None:
+        """The stream ended (``eof``, ``reset``, ``closed here`` …); called exactly once."""
+        ...
+
+
+Accept = Callable[[Transport], Endpoint]
+
+
+class Listener(Protocol):
+    """An open listening address."""
+
+    address: str  # "ip:port", the port really bound
+
+    def close(self) -> None:
+        """Stop accepting; open streams stay."""
+        ...
+
+
+class Network(Protocol):
+    """Where a node lives: it can listen and connect.  Tasks the network needs run in its own nursery."""
+
+    async def listen(self, address: str, accept: Accept) -> Listener:
+        """Listen on "ip:port" (port 0: any free one).  Raises ``AddressInUse``."""
+        ...
+
+    async def connect(self, address: str, accept: Accept) -> Transport:
+        """Open a stream to "ip:port".  *accept* makes the endpoint that will be fed.
+
+        Raises ``ConnectRefused``; a silent host waits until cancelled.
+        """
+        ...
