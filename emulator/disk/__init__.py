@@ -1,0 +1,1 @@
+"""Disks: what survives, and what it costs (the port is in ``port``)."""

@@ -1,0 +1,107 @@
+"""What a handler may answer: now, never, later, or after asking somebody else.
+
+A handler is a plain function ``Call -> Result``.  It never waits: when an answer must
+come later it returns what to wait for and how to go on, and the shell waits for it.
+``resume`` is *another* function than the first pass: a long poll's second look neither
+commits offsets nor waits anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, TypeAlias
+
+import msgspec
+
+from protocol.command import Header, RemotingCommand
+
+
+class Refusal(Exception):
+    """The request is answered with an error code; nothing was done unless the code says so."""
+
+    def __init__(self, code: int, remark: str, header: Header | None = None) -> None:
+        super().__init__(code, remark)
+        self.code = code
+        self.remark = remark
+        self.header = header
+
+
+class Peer:
+    """One connection as handlers know it: who it is, not how its bytes move.
+
+    Compared by identity: a client that reconnects is another peer.
+    """
+
+    __slots__ = ("address", "is_open", "number")
+
+    def __init__(self, address: str, number: int) -> None:
+        self.address = address  # "ip:port" of the far end
+        self.number = number  # counts up within one server: a stable order
+        self.is_open = True
+
+    def __repr__(self) -> str:
+        return f"Peer({self.address}, {self.number})"
+
+
+class Call(msgspec.Struct):
+    """One request at a server: the frame's command, its typed ext fields, who asks, and when."""
+
+    command: RemotingCommand
+    request: Any  # the Rpc's request type; Header() when it has none
+    peer: Peer
+    now_ms: int
+
+    @property
+    def body(self) -> bytes:
+        return self.command.body
+
+
+class Reply(msgspec.Struct):
+    """Answered now.  ``header`` becomes ext fields; ``extra`` adds plain ones."""
+
+    header: Header | None = None
+    body: bytes = b""
+    code: int = 0
+    remark: str | None = None
+    extra: Mapping[str, str] | None = None
+
+
+class NoReply(msgspec.Struct, frozen=True):
+    """One-way, or upstream stays silent."""
+
+
+NO_REPLY = NoReply()
+
+
+class Wait(msgspec.Struct):
+    """Held until the bell ``on`` is rung with news it ``wants``, or until ``until_ms``.
+
+    ``resume(now_ms, expired)`` then answers.  News that are not wanted bring the end
+    forward to ``unwanted_until_ms(now_ms)`` if that is given (upstream's sweep looks at
+    every held pull whose queue has grown, whatever its filter says).
+    """
+
+    on: Hashable
+    until_ms: int
+    resume: Callable[[int, bool], Result]
+    wants: Callable[[Any], bool] | None = None
+    unwanted_until_ms: Callable[[int], int] | None = None
+
+
+class Ask(msgspec.Struct):
+    """The server first asks *peer*; ``resume(now_ms, reply)`` gets None when no answer came."""
+
+    peer: Peer
+    code: int
+    header: Header | None
+    body: bytes
+    until_ms: int
+    resume: Callable[[int, RemotingCommand | None], Result]
+
+
+Result: TypeAlias = Reply | NoReply | Wait | Ask
+Handler: TypeAlias = Callable[[Call], Result]
+
+# Outlets: what handlers say besides their answer.
+Ring: TypeAlias = Callable[[Hashable, Any], None]  # ring(bell, news): wakes held calls
+Push: TypeAlias = Callable[[Peer, int, Header | None, bytes], bool]  # one-way request to a peer; False: dropped

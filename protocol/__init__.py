@@ -1,0 +1,6 @@
+"""RocketMQ's remoting protocol: bytes to values and back, and nothing else.
+
+Pure: no sockets, no clock, no randomness.  A *frame* is cut from a stream (``framing``),
+becomes a *command* (``command``), whose ext fields and body become the typed request of
+an *Rpc* (``catalog``).  Stored messages have a layout of their own (``records``).
+"""

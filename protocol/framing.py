@@ -1,0 +1,99 @@
+"""A stream is a row of frames: length, header word, header, body.
+
+    length  int32   4 + header + body (does not count itself)
+    word    int32   serialization type in the high byte, header length in the rest
+
+The length is believed only up to a limit, and only if the header fits inside it: a
+stream that breaks these rules cannot be resynchronised, so its connection must close.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+import msgspec
+
+FRAME_BYTES_MAX = 16 * 1024 * 1024  # com.rocketmq.remoting.frameMaxLength, length field included
+HEADER_BYTES_MAX = (1 << 24) - 1
+
+JSON = 0
+ROCKETMQ = 1
+
+_WORDS = struct.Struct(">iI")
+
+
+class BadFrame(Exception):
+    """These bytes are no frame: the peer is at fault, nothing was done, the stream is lost."""
+
+
+class Frame(msgspec.Struct, frozen=True):
+    """One frame, taken apart but not understood."""
+
+    serialize_type: int
+    header: bytes
+    body: bytes
+
+
+def encode_frame(frame: Frame) -> bytes:
+    """The frame's bytes.  Raises ``ValueError`` when header or frame exceed the protocol's limits."""
+    header, body = frame.header, frame.body
+    length = 4 + len(header) + len(body)
+    if len(header) > HEADER_BYTES_MAX or length + 4 > FRAME_BYTES_MAX:
+        raise ValueError(f"a frame of {length + 4} bytes exceeds {FRAME_BYTES_MAX}")
+    return b"".join((_WORDS.pack(length, frame.serialize_type << 24 | len(header)), header, body))
+
+
+class FrameDecoder:
+    """Feed it bytes as they come, take whole frames.
+
+    Raises ``BadFrame`` as soon as the bytes at hand prove that the stream is broken;
+    after that it is of no further use.
+    """
+
+    def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
+        self._frame_bytes_max = frame_bytes_max
+        self._buffer = bytearray()
+        self._start = 0
+
+    def feed(self, data: bytes) -> None:
+        if self._start == len(self._buffer):
+            self._buffer.clear()
+            self._start = 0
+        elif self._start > 1 << 16:
+            del self._buffer[: self._start]
+            self._start = 0
+        self._buffer += data
+
+    def waiting_bytes(self) -> int:
+        """Bytes fed and not yet part of a frame that was taken."""
+        return len(self._buffer) - self._start
+
+    def next_frame(self) -> Frame | None:
+        buffer, start = self._buffer, self._start
+        have = len(buffer) - start
+        if have < 8:
+            if have >= 4:
+                self._check(int.from_bytes(buffer[start : start + 4], "big", signed=True), 0)
+            return None
+        length, word = _WORDS.unpack_from(buffer, start)
+        header_length = word & 0xFFFFFF
+        self._check(length, header_length)
+        end = start + 4 + length
+        if end > len(buffer):
+            return None
+        header_end = start + 8 + header_length
+        self._start = end
+        return Frame(word >> 24, bytes(buffer[start + 8 : header_end]), bytes(buffer[header_end:end]))
+
+    def __iter__(self) -> Iterator[Frame]:
+        while (frame := self.next_frame()) is not None:
+            yield frame
+
+    def _check(self, length: int, header_length: int) -> None:
+        if length + 4 > self._frame_bytes_max:
+            raise BadFrame(f"a frame of {length + 4} bytes exceeds {self._frame_bytes_max}")
+        if length < 4:
+            raise BadFrame(f"a frame length of {length} cannot hold a header word")
+        if header_length > length - 4:
+            raise BadFrame(f"a header of {header_length} bytes does not fit a frame of {length}")

@@ -1,0 +1,23 @@
+"""Recorded values: what the real classes made of an input, one JSON object a line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def cases(file: str, kind: str, line: str = "4.9") -> list[dict[str, Any]]:
+    """The cases of one kind that hold for one release line; "both" holds for either."""
+    found = [case for case in _lines(file) if case["kind"] == kind and case["line"] in (line, "both")]
+    assert found, f"{file} has no {kind} for {line}"
+    return found
+
+
+def _lines(file: str) -> Iterator[dict[str, Any]]:
+    with (GOLDEN / file).open(encoding="utf-8") as lines:
+        for text in lines:
+            yield json.loads(text)
