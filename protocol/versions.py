@@ -1,0 +1,75 @@
+"""Release numbers, and the ordinal that stands for one in every header.
+
+Upstream numbers its releases by their place in one long enum that was filled in
+advance: a snapshot and a release for each patch, ten patches a minor, ten minors a
+major from 4.0 on.  So the ordinal is arithmetic, and only the years before 4.0 need a
+table.  Upstream: MQVersion.Version.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+HIGHER_VERSION = 612  # one past V5_9_9; larger numbers mean the same
+
+_BEFORE_FOUR = (  # (minor of 3.x, first patch, its ordinal); later patches follow in steps of 2
+    (0, 1, 17),
+    (1, 0, 47),
+    (2, 0, 67),
+    (3, 1, 87),
+    (4, 1, 105),
+    (5, 1, 123),
+    (6, 1, 141),
+    (7, 1, 159),
+    (8, 1, 177),
+    (9, 1, 195),
+)
+_BETAS = (
+    "V3_0_0_SNAPSHOT",
+    "V3_0_0_ALPHA1",
+    *(f"V3_0_0_BETA{n}" for n in range(1, 6)),
+    *(f"V3_0_0_BETA{n}{kind}" for n in range(6, 10) for kind in ("_SNAPSHOT", "")),
+    "V3_0_0_FINAL",
+)
+
+
+class Release(msgspec.Struct, frozen=True, order=True):
+    """A release number that compares as numbers do: 4.9.7 is before 4.10.0."""
+
+    major: int
+    minor: int
+    patch: int
+
+    @classmethod
+    def parse(cls, text: str) -> Release:
+        parts = text.split(".")
+        if len(parts) != 3 or not all(part.isascii() and part.isdigit() for part in parts):
+            raise ValueError(f"a release looks like 4.9.7 or 5.3.3, not {text!r}")
+        return cls(*(int(part) for part in parts))
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}.{self.patch}"
+
+    @property
+    def version(self) -> int:
+        """The ordinal this release (4.0.0 or later) writes into every header it sends."""
+        return 213 + 20 * (10 * (self.major - 4) + self.minor) + 2 * self.patch
+
+
+R_4_9_7 = Release(4, 9, 7)
+R_5_3_3 = Release(5, 3, 3)
+
+
+def version_desc(version: int) -> str:
+    """The ordinal as text, ``V4_9_7``.  Upstream: MQVersion.getVersionDesc."""
+    if version >= HIGHER_VERSION:
+        return "HIGHER_VERSION"
+    if version < len(_BETAS):
+        return _BETAS[version]
+    # Odd ordinals are releases, the even one before each is its snapshot.
+    number, snapshot = version | 1, "" if version % 2 else "_SNAPSHOT"
+    if number >= 213:
+        tens, patch = divmod((number - 213) // 2, 10)
+        return f"V{4 + tens // 10}_{tens % 10}_{patch}{snapshot}"
+    minor, first, start = max(row for row in _BEFORE_FOUR if row[2] <= number)
+    return f"V3_{minor}_{first + (number - start) // 2}{snapshot}"
