@@ -59,7 +59,7 @@ class ConnectionClosed(Fact, frozen=True):
 
 
 class FrameRefused(Fact, frozen=True):
-    """Bytes that are no frame, or fields that are no request: who sent them, and why they were refused."""
+    """Bytes that are no frame, or fields that are no request: whose they were, and what was wrong."""
 
     peer: str
     reason: str

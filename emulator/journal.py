@@ -16,7 +16,7 @@ from emulator.facts import Fact
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """One line: what happened (``fact``), when (wall milliseconds), at which node, after how many others."""
+    """One line: what happened, when (wall milliseconds), at which node, after how many others."""
 
     seq: int
     at_ms: int

@@ -13,7 +13,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from protocol.command import Header, RemotingCommand
+from protocol.command import RemotingCommand
+from protocol.fields import Header
 
 
 class Refusal(Exception):
@@ -104,4 +105,6 @@ Handler: TypeAlias = Callable[[Call], Result]
 
 # Outlets: what handlers say besides their answer.
 Ring: TypeAlias = Callable[[Hashable, Any], None]  # ring(bell, news): wakes held calls
-Push: TypeAlias = Callable[[Peer, int, Header | None, bytes], bool]  # one-way request to a peer; False: dropped
+Push: TypeAlias = Callable[
+    [Peer, int, Header | None, bytes], bool
+]  # one-way request to a peer; False: dropped

@@ -69,7 +69,7 @@ class Listener(Protocol):
 
 
 class Network(Protocol):
-    """Where a node lives: it can listen and connect.  Tasks the network needs run in its own nursery."""
+    """Where a node lives: it can listen and connect.  Its own tasks run in its own nursery."""
 
     async def listen(self, address: str, accept: Accept) -> Listener:
         """Listen on "ip:port" (port 0: any free one).  Raises ``AddressInUse``."""

@@ -1,0 +1,120 @@
+"""Every setting of every role, with upstream's name and default beside it.
+
+One frozen struct per role, unknown fields refused, units last in the names.  Defaults
+are upstream's; where upstream has no such limit the comment says "ours".
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from emulator.releases import Release
+
+
+class NetConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Limits of one end of the protocol."""
+
+    frame_bytes_max: int = 16 * 1024 * 1024  # com.rocketmq.remoting.frameMaxLength
+    idle_ms_max: int = 120_000  # NettyServerConfig.serverChannelMaxIdleTimeSeconds
+    connect_ms_max: int = 3_000  # NettyClientConfig.connectTimeoutMillis
+    close_on_timeout: bool = True  # NettyClientConfig.clientCloseSocketIfTimeout (4.9.1)
+    outbox_bytes_max: int = 4 * 1024 * 1024  # ours: above it no decoding, pushes are dropped
+
+
+class NameServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One NameServer's settings.  Defaults are upstream's; the class is named beside each."""
+
+    release: str = "4.9.7"
+    listen_address: str = "127.0.0.1:9876"  # NettyServerConfig.listenPort; loopback is ours
+    broker_silence_ms_max: int = 120_000  # RouteInfoManager.BROKER_CHANNEL_EXPIRED_TIME
+    scan_first_ms: int = 5_000  # NamesrvController.initialize
+    order_message_enable: bool = False  # NamesrvConfig.orderMessageEnable
+    return_order_topic_config_to_broker: bool = True  # NamesrvConfig (5.x)
+    delete_topic_with_broker_registration: bool = False  # NamesrvConfig (5.1.4)
+    enable_all_topic_list: bool = True  # NamesrvConfig (5.x)
+    enable_topic_list: bool = True  # NamesrvConfig (5.x)
+    support_acting_master: bool = False  # NamesrvConfig (5.x)
+    config_black_list: str = ""  # NamesrvConfig.configBlackList
+    store: str = ""  # ours: folder of kvConfig.json; empty: in memory
+    net: NetConfig = NetConfig()
+
+    def __post_init__(self) -> None:
+        Release.parse(self.release)
+
+    @property
+    def profile(self) -> Release:
+        return Release.parse(self.release)
+
+
+class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One broker's settings.  Defaults are upstream's; the class is named beside each."""
+
+    release: str = "4.9.7"
+    cluster: str = "DefaultCluster"  # BrokerConfig.brokerClusterName
+    name: str = "broker-a"  # BrokerConfig.brokerName
+    broker_id: int = 0  # BrokerConfig.brokerId
+    listen_address: str = "127.0.0.1:10911"  # NettyServerConfig.listenPort; loopback is ours
+    advertised_address: str = ""  # BrokerConfig.brokerIP1:listenPort; empty: where it listens
+    namesrv: tuple[str, ...] = ()  # BrokerConfig.namesrvAddr
+    perm: int = 6  # BrokerConfig.brokerPermission
+    region: str = "DefaultRegion"  # BrokerConfig.regionId
+    trace_on: bool = True  # BrokerConfig.traceOn
+
+    # Registration
+    register_first_ms: int = 10_000  # BrokerController.start
+    register_interval_ms: int = 30_000  # BrokerConfig.registerNameServerPeriod
+    register_call_ms_max: int = 0  # BrokerConfig.registerBrokerTimeoutMills; 0: the release's own
+
+    # Topics and groups
+    auto_create_topic: bool = True  # BrokerConfig.autoCreateTopicEnable
+    auto_create_group: bool = True  # BrokerConfig.autoCreateSubscriptionGroup
+    default_topic_queues: int = 8  # BrokerConfig.defaultTopicQueueNums
+    cluster_topic: bool = True  # BrokerConfig.clusterTopicEnable
+    broker_topic: bool = True  # BrokerConfig.brokerTopicEnable
+    trace_topic: bool = False  # BrokerConfig.traceTopicEnable
+    reject_transactions: bool = False  # BrokerConfig.rejectTransactionMessage
+    property_filter: bool = False  # BrokerConfig.enablePropertyFilter
+    slave_read: bool = False  # BrokerConfig.slaveReadEnable
+
+    # Clients
+    client_silence_ms_max: int = 120_000  # BrokerConfig.channelExpiredTimeout
+    client_scan_interval_ms: int = 10_000  # ClientHousekeepingService.start
+    notify_consumer_ids_changed: bool = True  # BrokerConfig.notifyConsumerIdsChangedEnable
+    lock_ms_max: int = 60_000  # rocketmq.broker.rebalance.lockMaxLiveTime
+
+    # Pulling
+    long_polling: bool = True  # BrokerConfig.longPollingEnable
+    short_polling_ms: int = 1_000  # BrokerConfig.shortPollingTimeMills
+    hold_sweep_interval_ms: int = 5_000  # PullRequestHoldService.run
+    held_pulls_max: int = 100_000  # ours: upstream's pull queue capacity
+    transfer_bytes_max: int = 262_144  # MessageStoreConfig.maxTransferBytesOnMessageInMemory
+    transfer_messages_max: int = 32  # MessageStoreConfig.maxTransferCountOnMessageInMemory
+    scan_entries_max: int = 800  # MessageStoreConfig.maxFilterMessageCount / 20 bytes
+
+    # Messages and their store
+    message_bytes_max: int = 4 * 1024 * 1024  # MessageStoreConfig.maxMessageSize
+    delay_levels: str = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+    store: str = ""  # MessageStoreConfig.storePathRootDir; empty: in memory
+    segment_bytes: int = 8 * 1024 * 1024  # MessageStoreConfig.mappedFileSizeCommitLog (1 GiB)
+    retained_bytes_max: int = 64 * 1024 * 1024  # ours, in memory only; 0: no limit
+    retained_hours_max: int = 72  # MessageStoreConfig.fileReservedTime
+    persist_offsets_interval_ms: int = 5_000  # BrokerConfig.flushConsumerOffsetInterval
+    persist_delays_interval_ms: int = 10_000  # MessageStoreConfig.flushDelayOffsetInterval
+    durable_offsets: bool = False  # ours: every commit is on disk before it is answered
+
+    net: NetConfig = NetConfig()
+
+    def __post_init__(self) -> None:
+        Release.parse(self.release)
+        if self.register_interval_ms >= self.client_silence_ms_max:
+            raise ValueError("register_interval_ms must be below client_silence_ms_max")
+        if self.message_bytes_max + 131_072 > self.segment_bytes:
+            raise ValueError("segment_bytes must hold at least one message of message_bytes_max")
+        if self.retained_bytes_max and self.retained_bytes_max < 2 * self.segment_bytes:
+            raise ValueError("retained_bytes_max must hold at least two segments")
+        if not 0 <= self.perm <= 7:
+            raise ValueError("perm is a sum of 4 (read), 2 (write) and 1 (inherit)")
+
+    @property
+    def profile(self) -> Release:
+        return Release.parse(self.release)

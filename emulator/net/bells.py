@@ -1,0 +1,86 @@
+"""Calls that wait for news.
+
+A held call hangs on a bell.  Ringing brings news; a call that wants them is resumed at
+once, one that does not may have its end brought forward (upstream's sweep answers every
+held pull whose queue has grown, matching or not).  A call nobody rings for ends at its
+own deadline, which stays that of its first ask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from emulator.clock import WallClock
+from emulator.net.results import Result, Wait
+from emulator.net.timers import Timer, Timers
+
+Answer = Callable[[Result], None]
+
+
+class _Held:
+    __slots__ = ("answer", "timer", "until_ms", "wait")
+
+    def __init__(self, wait: Wait, answer: Answer) -> None:
+        self.wait = wait
+        self.answer = answer
+        self.until_ms = wait.until_ms
+        self.timer: Timer | None = None
+
+
+class Bells:
+    """Held calls by bell."""
+
+    def __init__(self, clock: WallClock, timers: Timers) -> None:
+        self._clock = clock
+        self._timers = timers
+        self._held: dict[Hashable, dict[_Held, None]] = {}
+        self.held_count = 0
+
+    def hold(self, wait: Wait, answer: Answer) -> None:
+        held = _Held(wait, answer)
+        self._held.setdefault(wait.on, {})[held] = None
+        self.held_count += 1
+        self._end_at(held, wait.until_ms)
+
+    def ring(self, bell: Hashable, news: Any = None) -> None:
+        waiting = self._held.get(bell)
+        if not waiting:
+            return
+        now_ms = self._clock.now_ms()
+        for held in list(waiting):
+            wait = held.wait
+            if wait.wants is None or wait.wants(news):
+                self._resume(held, now_ms, expired=False)
+            elif wait.unwanted_until_ms is not None:
+                sooner_ms = wait.unwanted_until_ms(now_ms)
+                if sooner_ms < held.until_ms:
+                    self._end_at(held, sooner_ms)
+
+    def drop(self, bell: Hashable) -> None:
+        """Forget whoever waits on *bell*; they are not answered."""
+        for held in self._held.pop(bell, {}):
+            self.held_count -= 1
+            if held.timer is not None:
+                held.timer.cancel()
+
+    def _end_at(self, held: _Held, until_ms: int) -> None:
+        if held.timer is not None:
+            held.timer.cancel()
+        held.until_ms = until_ms
+        held.timer = self._timers.at(
+            self._clock.trio_time(until_ms),
+            lambda: self._resume(held, self._clock.now_ms(), expired=True),
+        )
+
+    def _resume(self, held: _Held, now_ms: int, *, expired: bool) -> None:
+        waiting = self._held.get(held.wait.on)
+        if waiting is None or held not in waiting:
+            return  # resumed already: an earlier one of this ring answered for it
+        del waiting[held]
+        if not waiting:
+            del self._held[held.wait.on]
+        self.held_count -= 1
+        if held.timer is not None:
+            held.timer.cancel()
+        held.answer(held.wait.resume(now_ms, expired))

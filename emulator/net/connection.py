@@ -1,0 +1,168 @@
+"""One connection: a machine that turns bytes into handled commands, and never waits.
+
+``feed`` decodes every complete frame, gives each to its handler or to the call that
+waits for it, and sends all replies at once.  When its outbox is full it stops decoding:
+a slow reader slows itself.  Pushes may then be dropped, with a fact; replies never.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+from emulator.facts import ConnectionClosed, FrameRefused, PushDropped
+from emulator.net.errors import NoAnswer, RemoteError, TimedOut
+from emulator.net.results import Peer
+from protocol.command import ONE_WAY, RemotingCommand, decode_command, encode_command, ext_of
+from protocol.framing import JSON, BadFrame, FrameDecoder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from emulator.net.remoting import Remoting
+    from emulator.net.timers import Timer
+    from emulator.net.transport import Transport
+    from protocol.fields import Header
+
+
+class Connection:
+    """Both ends are alike: either may ask, and numbers its own requests."""
+
+    def __init__(self, transport: Transport, remoting: Remoting, number: int) -> None:
+        self.transport = transport
+        self.peer = Peer(transport.remote, number)
+        self.last_active_ms = remoting.clock.now_ms()
+        self._remoting = remoting
+        self._decoder = FrameDecoder(remoting.config.frame_bytes_max)
+        self._out: list[bytes] = []
+        self._out_bytes = 0
+        self._opaques = itertools.count(1)
+        self._pending: dict[
+            int, tuple[Callable[[RemotingCommand | RemoteError], None], Timer]
+        ] = {}
+
+    # What the transport calls ---------------------------------------------------------
+
+    def feed(self, data: bytes) -> None:
+        self._decoder.feed(data)
+        self.last_active_ms = self._remoting.clock.now_ms()
+        self._work()
+
+    def writable(self) -> None:
+        self._work()
+
+    def closed(self, reason: str) -> None:
+        if not self.peer.is_open:
+            return
+        self.peer.is_open = False
+        self._remoting.note(ConnectionClosed(self.peer.address, reason))
+        pending, self._pending = self._pending, {}
+        with self._remoting.batch():
+            for on_done, timer in pending.values():
+                timer.cancel()
+                on_done(NoAnswer(self.peer.address, f"the connection ended ({reason})"))
+            self._remoting.lost(self)
+
+    # What we say ----------------------------------------------------------------------
+
+    def say(self, data: bytes) -> None:
+        """Queue a frame; it leaves with everything else said in this turn."""
+        self._out.append(data)
+        self._out_bytes += len(data)
+        self._remoting.touched(self)
+
+    def flush(self) -> None:
+        if self._out:
+            data = self._out[0] if len(self._out) == 1 else b"".join(self._out)
+            self._out.clear()
+            self._out_bytes = 0
+            if self.peer.is_open:
+                self.transport.send(data)
+
+    def waiting_bytes(self) -> int:
+        return self._out_bytes + self.transport.unsent_bytes()
+
+    def ask(
+        self,
+        code: int,
+        header: Header | None,
+        body: bytes,
+        until_s: float,
+        on_done: Callable[[RemotingCommand | RemoteError], None],
+    ) -> None:
+        """Send a request; *on_done* hears the reply, or why there is none, exactly once."""
+        opaque = next(self._opaques)
+        timer = self._remoting.timers.at(until_s, lambda: self._timed_out(opaque))
+        self._pending[opaque] = (on_done, timer)
+        self.say(encode_command(self._request(code, header, body, opaque, 0)))
+
+    def tell(self, code: int, header: Header | None, body: bytes = b"") -> None:
+        """Send a one-way request."""
+        opaque = next(self._opaques)
+        self.say(encode_command(self._request(code, header, body, opaque, ONE_WAY)))
+
+    def push(self, code: int, header: Header | None, body: bytes = b"") -> bool:
+        """A one-way request that a slow reader may miss; False, and a fact, if it does."""
+        waiting = self.waiting_bytes()
+        if not self.peer.is_open:
+            return False
+        if waiting > self._remoting.config.outbox_bytes_max:
+            self._remoting.note(PushDropped(self.peer.address, code, waiting))
+            return False
+        self.tell(code, header, body)
+        return True
+
+    def forget(self, on_done: Callable[[RemotingCommand | RemoteError], None]) -> None:
+        """The caller has gone: whatever answer comes is nobody's."""
+        for opaque, (waiting, timer) in self._pending.items():
+            if waiting is on_done:
+                timer.cancel()
+                del self._pending[opaque]
+                return
+
+    # Inside ---------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        remoting = self._remoting
+        full = remoting.config.outbox_bytes_max
+        with remoting.batch():
+            try:
+                while self.peer.is_open and (frame := self._decoder.next_frame()) is not None:
+                    self._heard(decode_command(frame))
+                    if self._out_bytes > full:
+                        self.flush()
+                        if self.transport.unsent_bytes() > full:
+                            return  # ``writable`` goes on
+            except BadFrame as error:
+                remoting.note(FrameRefused(self.peer.address, str(error), closed=True))
+                self.flush()
+                self.transport.close()
+
+    def _heard(self, command: RemotingCommand) -> None:
+        if command.is_response:
+            waiting = self._pending.pop(command.opaque or 0, None)
+            if waiting is not None:
+                on_done, timer = waiting
+                timer.cancel()
+                on_done(command)
+        else:
+            self._remoting.asked(self, command)
+
+    def _timed_out(self, opaque: int) -> None:
+        on_done, _ = self._pending.pop(opaque)
+        with self._remoting.batch():
+            on_done(TimedOut(self.peer.address, "no answer in time"))
+            self._remoting.call_timed_out(self)
+
+    def _request(
+        self, code: int, header: Header | None, body: bytes, opaque: int, flag: int
+    ) -> RemotingCommand:
+        return RemotingCommand(
+            code=code,
+            flag=flag,
+            opaque=opaque,
+            version=self._remoting.version,
+            ext=ext_of(header),
+            body=body,
+            serialize_type=JSON,
+        )

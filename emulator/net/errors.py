@@ -1,0 +1,27 @@
+"""How a remote call can fail, said so that the caller knows whether anything happened."""
+
+from __future__ import annotations
+
+
+class RemoteError(Exception):
+    """A call that did not succeed; ``definite`` says whether it surely did nothing."""
+
+    definite = False
+
+    def __init__(self, address: str, text: str) -> None:
+        super().__init__(f"{address}: {text}")
+        self.address = address
+
+
+class NeverSent(RemoteError):
+    """The connection could not be made: nothing left this machine."""
+
+    definite = True
+
+
+class NoAnswer(RemoteError):
+    """Sent, then silence or a closed connection: the other side may have done it."""
+
+
+class TimedOut(NoAnswer):
+    """No answer within the caller's patience."""

@@ -1,0 +1,182 @@
+"""What every end of the protocol does, server or client: handle, hold, ask, reply.
+
+Upstream: NettyRemotingAbstract.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from emulator.clock import WallClock
+from emulator.config import NetConfig
+from emulator.facts import FrameRefused, HandlerFailed, Note
+from emulator.net.bells import Bells
+from emulator.net.connection import Connection
+from emulator.net.errors import RemoteError
+from emulator.net.results import Ask, Call, Handler, NoReply, Peer, Refusal, Reply, Result, Wait
+from emulator.net.timers import Timers
+from emulator.releases import FIVE, Release
+from protocol.command import RESPONSE, RemotingCommand, encode_command, ext_of
+from protocol.fields import BadFields, Header
+from protocol.framing import JSON
+from protocol.rpc import Rpc
+
+SYSTEM_ERROR = 1
+REQUEST_CODE_NOT_SUPPORTED = 3
+
+Table = Mapping[int, tuple[Rpc, Handler]]
+
+
+class Remoting:
+    """Connections, the calls they hold, and the table of what is answered."""
+
+    def __init__(
+        self,
+        clock: WallClock,
+        config: NetConfig,
+        release: Release,
+        note: Note,
+        handlers: Table,
+        *,
+        unknown_is_silent: bool = False,
+    ) -> None:
+        self.clock = clock
+        self.config = config
+        self.version = release.version
+        self.note = note
+        self.timers = Timers()
+        self.bells = Bells(clock, self.timers)
+        self.handlers = handlers
+        self._unknown_is_silent = unknown_is_silent
+        self._echoes = release < FIVE  # 4.x answers in the request's serialization, 5.x in its own
+        self._depth = 0
+        self._dirty: dict[Connection, None] = {}
+        self.connections: dict[Peer, Connection] = {}
+
+    # For services that speak outside of a handler -------------------------------------
+
+    @contextmanager
+    def batch(self) -> Iterator[None]:
+        """Everything said inside leaves together, one write a connection."""
+        self._depth += 1
+        try:
+            yield
+        finally:
+            self._depth -= 1
+            if self._depth == 0:
+                self._flush()
+
+    def ring(self, bell: Hashable, news: Any = None) -> None:
+        with self.batch():
+            self.bells.ring(bell, news)
+
+    def push(self, peer: Peer, code: int, header: Header | None, body: bytes = b"") -> bool:
+        connection = self.connections.get(peer)
+        return connection is not None and connection.push(code, header, body)
+
+    def close(self, peer: Peer) -> None:
+        if (connection := self.connections.get(peer)) is not None:
+            connection.transport.close()
+
+    # For connections ------------------------------------------------------------------
+
+    def touched(self, connection: Connection) -> None:
+        if self._depth:
+            self._dirty[connection] = None
+        else:
+            connection.flush()
+
+    def asked(self, connection: Connection, command: RemotingCommand) -> None:
+        entry = self.handlers.get(command.code)
+        normal = True
+        try:
+            if entry is None:
+                result = self._unknown(command)
+                normal = False
+            else:
+                rpc, handler = entry
+                request = command.decode(rpc.request)
+                result = handler(
+                    Call(command, request, connection.peer, connection.last_active_ms)
+                )
+        except Refusal as refusal:
+            result = Reply(refusal.header, code=refusal.code, remark=refusal.remark)
+        except BadFields as error:
+            self.note(FrameRefused(connection.peer.address, str(error), closed=False))
+            result, normal = Reply(code=SYSTEM_ERROR, remark=str(error)), False
+        except Exception as error:  # noqa: BLE001  # upstream answers SYSTEM_ERROR; the fact tells us
+            result, normal = self._failed(connection, command, error), False
+        if type(result) is Reply:
+            self._answer(connection, command, result, normal=normal)
+        else:
+            self._go_on(connection, command, result)
+
+    def lost(self, connection: Connection) -> None:
+        """The stream ended: servers tell their value, clients forget the address."""
+        self.connections.pop(connection.peer, None)
+
+    def call_timed_out(self, connection: Connection) -> None:
+        """A call got no answer in time: clients close the connection."""
+
+    # Inside ---------------------------------------------------------------------------
+
+    def _go_on(self, connection: Connection, command: RemotingCommand, result: Result) -> None:
+        if isinstance(result, Reply):
+            self._answer(connection, command, result, normal=True)
+        elif isinstance(result, NoReply):
+            return
+        elif isinstance(result, Wait):
+            self.bells.hold(result, lambda then: self._go_on(connection, command, then))
+        else:
+            self._ask(connection, command, result)
+
+    def _ask(self, connection: Connection, command: RemotingCommand, ask: Ask) -> None:
+        def on_done(reply: RemotingCommand | RemoteError) -> None:
+            found = reply if isinstance(reply, RemotingCommand) else None
+            self._go_on(connection, command, ask.resume(self.clock.now_ms(), found))
+
+        asked = self.connections.get(ask.peer)
+        if asked is None:
+            self._go_on(connection, command, ask.resume(self.clock.now_ms(), None))
+        else:
+            until_s = self.clock.trio_time(ask.until_ms)
+            asked.ask(ask.code, ask.header, ask.body, until_s, on_done)
+
+    def _answer(
+        self, connection: Connection, command: RemotingCommand, reply: Reply, *, normal: bool
+    ) -> None:
+        if command.is_one_way or not connection.peer.is_open:
+            return
+        response = RemotingCommand(
+            code=reply.code,
+            flag=RESPONSE,
+            opaque=command.opaque,
+            version=self.version,
+            remark=reply.remark,
+            ext=ext_of(reply.header, reply.extra),
+            body=reply.body,
+            serialize_type=command.serialize_type if normal and self._echoes else JSON,
+        )
+        connection.say(encode_command(response))
+
+    def _unknown(self, command: RemotingCommand) -> Result:
+        if self._unknown_is_silent:
+            return NoReply()
+        remark = f" request type {command.code} not supported"
+        return Reply(code=REQUEST_CODE_NOT_SUPPORTED, remark=remark)
+
+    def _failed(self, connection: Connection, command: RemotingCommand, error: Exception) -> Reply:
+        text = f"{type(error).__name__}: {error}"
+        self.note(HandlerFailed(connection.peer.address, command.code, text))
+        return Reply(code=SYSTEM_ERROR, remark=text)
+
+    def _flush(self) -> None:
+        while self._dirty:
+            dirty, self._dirty = self._dirty, {}
+            for connection in dirty:
+                connection.flush()
+
+
+OnDone = Callable[["RemotingCommand | RemoteError"], None]

@@ -1,0 +1,210 @@
+"""The client shell: one connection an address, made when first needed.
+
+Calls to an address that is still being connected wait with their own deadline; a call
+that gets no answer in time closes its connection, which fails every other call on it
+(upstream does so since 4.9.1, and people observe it).
+
+Upstream: NettyRemotingClient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import outcome
+import trio
+
+from emulator.facts import ConnectionOpened, Note
+from emulator.net.connection import Connection
+from emulator.net.errors import NeverSent, RemoteError, TimedOut
+from emulator.net.remoting import Remoting, Table
+from protocol.command import RemotingCommand
+
+if TYPE_CHECKING:
+    from emulator.clock import WallClock
+    from emulator.config import NetConfig
+    from emulator.net.transport import Network, Transport
+    from emulator.releases import Release
+    from protocol.fields import Header
+    from protocol.rpc import Rpc
+
+OnDone = Callable[[RemotingCommand | RemoteError], None]
+
+
+class _Link:
+    """An address: connected, or being connected with calls waiting for it."""
+
+    __slots__ = ("connection", "waiting")
+
+    def __init__(self) -> None:
+        self.connection: Connection | None = None
+        self.waiting: list[Callable[[Connection | RemoteError], None]] = []
+
+
+class RemotingClient(Remoting):
+    """Calls, by address.  *handlers* answer what servers ask of us."""
+
+    def __init__(
+        self,
+        network: Network,
+        nursery: trio.Nursery,
+        *,
+        clock: WallClock,
+        config: NetConfig,
+        release: Release,
+        note: Note,
+        handlers: Table,
+    ) -> None:
+        super().__init__(clock, config, release, note, handlers)
+        self._network = network
+        self._nursery = nursery
+        self._links: dict[str, _Link] = {}
+        self._opened = 0
+        self.on_connected: Callable[[str], object] | None = None
+        nursery.start_soon(self.timers.run)
+
+    async def call(
+        self,
+        address: str,
+        rpc: Rpc,
+        header: Header | None = None,
+        body: bytes = b"",
+        *,
+        timeout_ms: int,
+    ) -> RemotingCommand:
+        """The reply, whatever its code.  Raises ``NeverSent``, ``NoAnswer``, ``TimedOut``."""
+        task = trio.lowlevel.current_task()
+        caller: list[trio.lowlevel.Task] = [task]
+
+        def on_done(reply: RemotingCommand | RemoteError) -> None:
+            if caller:
+                trio.lowlevel.reschedule(caller.pop(), outcome.Value(reply))
+
+        def gone(_: Callable[[], None]) -> trio.lowlevel.Abort:
+            caller.clear()
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        self.call_soon(address, rpc, header, body, timeout_ms=timeout_ms, on_done=on_done)
+        reply: RemotingCommand | RemoteError = await trio.lowlevel.wait_task_rescheduled(gone)
+        if isinstance(reply, RemoteError):
+            raise reply
+        return reply
+
+    def call_soon(
+        self,
+        address: str,
+        rpc: Rpc,
+        header: Header | None,
+        body: bytes,
+        *,
+        timeout_ms: int,
+        on_done: OnDone,
+    ) -> None:
+        """Send without waiting; *on_done* hears the reply, or why there is none, exactly once."""
+        until_s = trio.current_time() + timeout_ms / 1000
+        link = self._link(address)
+        if link.connection is not None:
+            link.connection.ask(rpc.code, header, body, until_s, on_done)
+            return
+
+        def go_on(found: Connection | RemoteError) -> None:
+            expired.cancel()
+            if isinstance(found, RemoteError):
+                on_done(found)
+            else:
+                found.ask(rpc.code, header, body, until_s, on_done)
+
+        def give_up() -> None:
+            link.waiting.remove(go_on)
+            with self.batch():
+                on_done(NeverSent(address, "no connection in time"))
+
+        expired = self.timers.at(until_s, give_up)
+        link.waiting.append(go_on)
+
+    def tell(
+        self, address: str, rpc: Rpc, header: Header | None = None, body: bytes = b""
+    ) -> None:
+        """One-way: whether it arrives is nobody's to know."""
+
+        def go_on(found: Connection | RemoteError) -> None:
+            if isinstance(found, Connection):
+                found.tell(rpc.code, header, body)
+
+        link = self._link(address)
+        if link.connection is not None:
+            go_on(link.connection)
+        else:
+            link.waiting.append(go_on)
+
+    def is_connected(self, address: str) -> bool:
+        link = self._links.get(address)
+        return link is not None and link.connection is not None
+
+    def close_address(self, address: str) -> None:
+        link = self._links.get(address)
+        if link is not None and link.connection is not None:
+            link.connection.transport.close()
+
+    def close_all(self) -> None:
+        for connection in list(self.connections.values()):
+            connection.transport.close()
+
+    # Inside ---------------------------------------------------------------------------
+
+    def lost(self, connection: Connection) -> None:
+        super().lost(connection)
+        link = self._links.get(connection.peer.address)
+        if link is not None and link.connection is connection:
+            del self._links[connection.peer.address]
+
+    def call_timed_out(self, connection: Connection) -> None:
+        if self.config.close_on_timeout:
+            connection.transport.close()
+
+    def _link(self, address: str) -> _Link:
+        link = self._links.get(address)
+        if link is None:
+            link = self._links[address] = _Link()
+            self._nursery.start_soon(self._connect, address, link)
+        return link
+
+    async def _connect(self, address: str, link: _Link) -> None:
+        made: list[Connection] = []
+
+        def accept(transport: Transport) -> Connection:
+            self._opened += 1
+            connection = Connection(transport, self, self._opened)
+            connection.peer.address = address
+            made.append(connection)
+            return connection
+
+        failure: RemoteError | None = None
+        with trio.move_on_after(self.config.connect_ms_max / 1000) as scope:
+            try:
+                await self._network.connect(address, accept)
+            except OSError as error:
+                failure = NeverSent(address, f"no connection: {error}")
+        if scope.cancelled_caught:
+            failure = NeverSent(address, "no connection in time")
+        if failure is None and not made[0].peer.is_open:
+            failure = NeverSent(address, "the connection ended at once")
+        self._connected(address, link, made[0] if failure is None else failure)
+
+    def _connected(self, address: str, link: _Link, found: Connection | RemoteError) -> None:
+        waiting, link.waiting = link.waiting, []
+        if isinstance(found, Connection):
+            link.connection = found
+            self.connections[found.peer] = found
+            self.note(ConnectionOpened(address, by="us"))
+        elif self._links.get(address) is link:
+            del self._links[address]
+        with self.batch():
+            for go_on in waiting:
+                go_on(found)
+        if isinstance(found, Connection) and self.on_connected is not None:
+            self.on_connected(address)
+
+
+__all__ = ["OnDone", "RemotingClient", "TimedOut"]

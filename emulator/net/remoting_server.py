@@ -1,0 +1,61 @@
+"""The server shell: listens, keeps its connections, and closes the silent ones.
+
+Upstream: NettyRemotingServer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from emulator.facts import ConnectionOpened
+from emulator.net.connection import Connection
+from emulator.net.remoting import Remoting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import trio
+
+    from emulator.net.results import Peer
+    from emulator.net.transport import Listener, Network, Transport
+
+
+class RemotingServer(Remoting):
+    """Set ``on_lost`` to hear of peers that went away."""
+
+    on_lost: Callable[[Peer, int], object] | None = None
+    _accepted = 0
+
+    async def serve(self, network: Network, address: str, nursery: trio.Nursery) -> Listener:
+        """Start answering at *address*; returns once it is bound.  Raises ``AddressInUse``."""
+        nursery.start_soon(self.timers.run)
+        return await network.listen(address, self.accept)
+
+    def accept(self, transport: Transport) -> Connection:
+        self._accepted += 1
+        connection = Connection(transport, self, self._accepted)
+        self.connections[connection.peer] = connection
+        self.note(ConnectionOpened(transport.remote, by="peer"))
+        self._watch(connection)
+        return connection
+
+    def lost(self, connection: Connection) -> None:
+        super().lost(connection)
+        if self.on_lost is not None:
+            self.on_lost(connection.peer, self.clock.now_ms())
+
+    def close_all(self) -> None:
+        for connection in list(self.connections.values()):
+            connection.transport.close()
+
+    def _watch(self, connection: Connection) -> None:
+        """Close a connection that neither read nor wrote for too long; looks again only then."""
+        if not connection.peer.is_open:
+            return
+        idle_ms_max = self.config.idle_ms_max
+        due_ms = connection.last_active_ms + idle_ms_max
+        if self.clock.now_ms() >= due_ms:
+            connection.closed("idle")
+            connection.transport.close()
+        else:
+            self.timers.at(self.clock.trio_time(due_ms), lambda: self._watch(connection))

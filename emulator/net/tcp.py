@@ -1,0 +1,219 @@
+"""TCP: one reader task a socket, direct sends, a writer only when the kernel is full.
+
+Plain non-blocking sockets under trio: a read takes whatever has come (many frames), the
+connection handles all of it, and what it has to say goes out in one send.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+from collections.abc import Callable
+
+import trio
+
+from emulator.net.transport import Accept, AddressInUse, ConnectRefused, Endpoint
+
+READ_BYTES = 256 * 1024
+UNSENT_BYTES_MAX = 4 * 1024 * 1024  # above it nothing more is read from that peer
+BACKLOG = 1024
+
+
+class TcpNetwork:
+    """Real sockets.  Its tasks live in the nursery it is given."""
+
+    def __init__(self, nursery: trio.Nursery) -> None:
+        self._nursery = nursery
+
+    async def listen(self, address: str, accept: Accept) -> TcpListener:
+        host, port = split_address(address)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.setblocking(False)
+        try:
+            sock.bind((host, port))
+        except OSError as error:
+            sock.close()
+            if error.errno == errno.EADDRINUSE:
+                raise AddressInUse(errno.EADDRINUSE, f"{address} is in use") from error
+            raise
+        sock.listen(BACKLOG)
+        listener = TcpListener(sock, accept, self._open)
+        self._nursery.start_soon(listener.run)
+        return listener
+
+    async def connect(self, address: str, accept: Accept) -> TcpTransport:
+        host, port = split_address(address)
+        sock = trio.socket.socket(
+            trio.socket.AF_INET6 if ":" in host else trio.socket.AF_INET, trio.socket.SOCK_STREAM
+        )
+        try:
+            await sock.connect((host, port))
+        except OSError as error:
+            sock.close()
+            raise ConnectRefused(error.errno or 0, f"{address}: {error.strerror}") from error
+        except BaseException:
+            sock.close()
+            raise
+        plain = socket.socket(fileno=sock.detach())
+        plain.setblocking(False)
+        return self._open(plain, accept)
+
+    def _open(self, sock: socket.socket, accept: Accept) -> TcpTransport:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        transport = TcpTransport(sock, self._nursery)
+        transport.endpoint = accept(transport)
+        self._nursery.start_soon(transport.read)
+        return transport
+
+
+class TcpListener:
+    """An open listening socket."""
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        accept: Accept,
+        opened: Callable[[socket.socket, Accept], TcpTransport],
+    ) -> None:
+        self.address = join_address(sock.getsockname())
+        self._sock = sock
+        self._accept = accept
+        self._opened = opened
+
+    async def run(self) -> None:
+        try:
+            while True:
+                await trio.lowlevel.wait_readable(self._sock)
+                await self._take_all()
+        except trio.ClosedResourceError:
+            return
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        if self._sock.fileno() >= 0:
+            trio.lowlevel.notify_closing(self._sock)
+            self._sock.close()
+
+    async def _take_all(self) -> None:
+        while True:
+            try:
+                sock, _ = self._sock.accept()
+            except BlockingIOError:
+                return
+            except ConnectionAbortedError:
+                continue
+            except OSError:
+                # Out of file descriptors: those who wait in the backlog are served when
+                # others have gone; spinning on accept would starve them.
+                await trio.sleep(0.1)
+                return
+            sock.setblocking(False)
+            self._opened(sock, self._accept)
+
+
+class TcpTransport:
+    """One socket."""
+
+    endpoint: Endpoint
+
+    def __init__(self, sock: socket.socket, nursery: trio.Nursery) -> None:
+        self.local = join_address(sock.getsockname())
+        try:
+            self.remote = join_address(sock.getpeername())
+        except OSError:
+            self.remote = "gone:0"  # the peer left between connecting and being accepted
+        self._sock = sock
+        self._nursery = nursery
+        self._unsent = bytearray()
+        self._drained: trio.Event | None = None
+        self._ended = False
+
+    def send(self, data: bytes) -> None:
+        if self._ended:
+            return
+        if self._unsent:
+            self._unsent += data
+            return
+        sent = self._try_send(data)
+        if sent < len(data) and not self._ended:
+            self._unsent += data[sent:]
+            self._drained = trio.Event()
+            self._nursery.start_soon(self._write)
+
+    def unsent_bytes(self) -> int:
+        return len(self._unsent)
+
+    def close(self) -> None:
+        self._end("closed here")
+
+    async def read(self) -> None:
+        sock, endpoint = self._sock, self.endpoint
+        try:
+            while not self._ended:
+                await trio.lowlevel.wait_readable(sock)
+                data = sock.recv(READ_BYTES)
+                if not data:
+                    self._end("eof")
+                    return
+                endpoint.feed(data)
+                if len(self._unsent) > UNSENT_BYTES_MAX and self._drained is not None:
+                    await self._drained.wait()
+        except (trio.ClosedResourceError, BlockingIOError):
+            self._end("closed here")
+        except OSError as error:
+            self._end(_reason(error))
+        finally:
+            self._end("closed here")
+
+    async def _write(self) -> None:
+        try:
+            while self._unsent and not self._ended:
+                await trio.lowlevel.wait_writable(self._sock)
+                if (sent := self._try_send(self._unsent)) > 0:
+                    del self._unsent[:sent]
+        except trio.ClosedResourceError:
+            self._end("closed here")
+        finally:
+            if self._drained is not None:
+                self._drained.set()
+                self._drained = None
+        if not self._ended:
+            self.endpoint.writable()
+
+    def _try_send(self, data: bytes | bytearray) -> int:
+        try:
+            return self._sock.send(data)
+        except BlockingIOError:
+            return 0
+        except OSError as error:
+            self._end(_reason(error))
+            return 0
+
+    def _end(self, reason: str) -> None:
+        if self._ended:
+            return
+        self._ended = True
+        self._unsent.clear()
+        trio.lowlevel.notify_closing(self._sock)
+        self._sock.close()
+        self.endpoint.closed(reason)
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """Raises ``ValueError`` for anything but "ip:port" or "[ip6]:port"."""
+    host, colon, port = address.rpartition(":")
+    if not colon or not port.isdigit() or int(port) > 65_535:
+        raise ValueError(f"an address looks like 127.0.0.1:9876, not {address!r}")
+    return host.strip("[]"), int(port)
+
+
+def join_address(name: tuple[object, ...]) -> str:
+    host, port = name[0], name[1]
+    return f"[{host}]:{port}" if ":" in str(host) else f"{host}:{port}"
+
+
+def _reason(error: OSError) -> str:
+    return "reset" if isinstance(error, ConnectionError) else (error.strerror or str(error))

@@ -1,0 +1,79 @@
+"""One heap of things that fall due, and one task that waits for the first of them.
+
+Ten thousand held pulls are ten thousand heap entries, not ten thousand tasks.  An entry
+that is no longer wanted is only marked; the heap is rebuilt when most of it is marked.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable
+from typing import NoReturn
+
+import trio
+
+
+class Timer:
+    """Something due at ``at_s`` (trio time); ``cancel`` makes it never happen."""
+
+    __slots__ = ("_timers", "action", "at_s")
+
+    def __init__(self, at_s: float, action: Callable[[], object], timers: Timers) -> None:
+        self.at_s = at_s
+        self.action: Callable[[], object] | None = action
+        self._timers = timers
+
+    def cancel(self) -> None:
+        if self.action is not None:
+            self.action = None
+            self._timers.forgot_one()
+
+
+class Timers:
+    """Runs due actions, in order of time and then of birth."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, Timer]] = []
+        self._born = 0
+        self._forgotten = 0
+        self._scope: trio.CancelScope | None = None
+
+    def at(self, at_s: float, action: Callable[[], object]) -> Timer:
+        timer = Timer(at_s, action, self)
+        self._born += 1
+        heapq.heappush(self._heap, (at_s, self._born, timer))
+        if self._scope is not None and at_s < self._scope.deadline:
+            self._scope.deadline = at_s
+        return timer
+
+    def forgot_one(self) -> None:
+        self._forgotten += 1
+        if self._forgotten > 1_000 and self._forgotten * 2 > len(self._heap):
+            self._heap = [entry for entry in self._heap if entry[2].action is not None]
+            heapq.heapify(self._heap)
+            self._forgotten = 0
+
+    async def run(self) -> NoReturn:
+        while True:
+            with trio.CancelScope(deadline=self._next_s()) as self._scope:
+                await trio.sleep_forever()
+            self._scope = None
+            self.fire(trio.current_time())
+
+    def fire(self, now_s: float) -> None:
+        heap = self._heap
+        while heap and heap[0][0] <= now_s:
+            timer = heapq.heappop(heap)[2]
+            action, timer.action = timer.action, None
+            if action is None:
+                self._forgotten -= 1
+            else:
+                action()
+            heap = self._heap
+
+    def _next_s(self) -> float:
+        while self._heap and self._heap[0][2].action is None:
+            heapq.heappop(self._heap)
+            self._forgotten -= 1
+        return self._heap[0][0] if self._heap else math.inf
