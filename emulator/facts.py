@@ -59,7 +59,7 @@ class ConnectionClosed(Fact, frozen=True):
 
 
 class FrameRefused(Fact, frozen=True):
-    """Bytes that are no frame, or fields that are no request: whose they were, and what was wrong."""
+    """Bytes that are no frame, or fields that are no request."""
 
     peer: str
     reason: str
