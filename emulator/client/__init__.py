@@ -1,0 +1,1 @@
+"""What runs inside an application: routes, producers, consumers, one instance that they share."""

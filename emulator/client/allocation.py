@@ -1,0 +1,167 @@
+"""Which of a topic's queues are mine: every member computes it alone, all must agree.
+
+A strategy is a name and a pure function of (sorted queues, sorted member ids, my id);
+queues sort as themselves, ids by ``java_order``.
+Nothing enforces that members see the same lists; while their views differ, queues have
+two owners or none, and that heals at the next pass.
+
+The list of ids is a list of *connections*: an id listed twice counts twice, and the share
+of its second place belongs to nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import NamedTuple, TypeAlias, TypeVar
+
+from protocol.queues import MessageQueue
+
+Allocate: TypeAlias = Callable[[Sequence[MessageQueue], Sequence[str], str], list[MessageQueue]]
+
+
+class CannotAllocate(ValueError):
+    """The inputs make no sense to the strategy: the topic keeps the queues it has."""
+
+
+class Strategy(NamedTuple):
+    """How a group shares queues; the name is what a broker would be asked for.
+
+    Upstream: AllocateMessageQueueStrategy.
+    """
+
+    name: str
+    allocate: Allocate
+
+
+def java_order(text: str) -> bytes:
+    """A key that sorts texts by UTF-16 code unit, as ``String.compareTo`` does."""
+    return text.encode("utf-16-be", "surrogatepass")
+
+
+# Strategies without settings ------------------------------------------------------------
+
+
+def averagely(
+    queues: Sequence[MessageQueue], members: Sequence[str], me: str
+) -> list[MessageQueue]:
+    """Consecutive runs, the first ``len(queues) % len(members)`` one longer.
+
+    Upstream: AllocateMessageQueueAveragely.allocate.
+    """
+    if not is_member(queues, members, me):
+        return []
+    share, extra = divmod(len(queues), len(members))
+    index = members.index(me)
+    start = index * share + min(index, extra)
+    return list(queues[start : start + share + (index < extra)])
+
+
+def averagely_by_circle(
+    queues: Sequence[MessageQueue], members: Sequence[str], me: str
+) -> list[MessageQueue]:
+    """Every n-th queue, dealt like cards.
+
+    Upstream: AllocateMessageQueueAveragelyByCircle.allocate.
+    """
+    if not is_member(queues, members, me):
+        return []
+    return list(queues[members.index(me) :: len(members)])
+
+
+AVG = Strategy("AVG", averagely)
+AVG_BY_CIRCLE = Strategy("AVG_BY_CIRCLE", averagely_by_circle)
+
+
+# Strategies with settings ---------------------------------------------------------------
+
+
+def configured(mine: Sequence[MessageQueue] | None) -> Strategy:
+    """A fixed list, whatever the topic, its route and the members are.
+
+    Upstream: AllocateMessageQueueByConfig.
+    """
+    return Strategy("CONFIG", lambda _queues, _members, _me: list(mine or ()))
+
+
+def by_machine_room(rooms: Collection[str]) -> Strategy:
+    """Queues of brokers called ``<room>@<name>`` in one of *rooms*; the others belong to nobody.
+
+    All members share them, wherever they are; the remainder is dealt from the tail.
+    Upstream: AllocateMessageQueueByMachineRoom.
+    """
+
+    def allocate(
+        queues: Sequence[MessageQueue], members: Sequence[str], me: str
+    ) -> list[MessageQueue]:
+        if not is_member(queues, members, me):
+            return []
+        ours = [q for q in queues if _room_in_name(q.broker_name) in rooms]
+        share, extra = divmod(len(ours), len(members))
+        index = members.index(me)
+        tail = share * len(members) + index
+        return ours[share * index : share * (index + 1)] + ours[tail : tail + (index < extra)]
+
+    return Strategy("MACHINE_ROOM", allocate)
+
+
+def nearby(
+    inner: Strategy,
+    room_of_queue: Callable[[MessageQueue], str],
+    room_of_member: Callable[[str], str],
+) -> Strategy:
+    """Each room's queues go to that room's members; a room without members is shared by all.
+
+    Rooms without members are shared out one by one, so with few queues each the members
+    that sort first get a piece of every one.  Upstream: AllocateMachineRoomNearby.
+    """
+
+    def allocate(
+        queues: Sequence[MessageQueue], members: Sequence[str], me: str
+    ) -> list[MessageQueue]:
+        if not is_member(queues, members, me):
+            return []
+        queues_in = _by_room(queues, room_of_queue, "queue")
+        members_in = _by_room(members, room_of_member, "member")
+        home = room_of_member(me)
+        mine = []
+        if home in queues_in:
+            mine += inner.allocate(queues_in[home], members_in[home], me)
+        for room in sorted(queues_in.keys() - members_in.keys(), key=java_order):
+            mine += inner.allocate(queues_in[room], members, me)
+        return mine
+
+    return Strategy(f"MACHINE_ROOM_NEARBY-{inner.name}", allocate)
+
+
+def is_member(queues: Sequence[MessageQueue], members: Sequence[str], me: str) -> bool:
+    """Is there something to share, and am I on the list?  A stranger gets nothing at all.
+
+    Upstream: AbstractAllocateMessageQueueStrategy.check.
+    """
+    if not me:
+        raise CannotAllocate("the client has no id")
+    if not queues:
+        raise CannotAllocate("the topic has no queues")
+    if not members:
+        raise CannotAllocate("the group has no members")
+    return me in members
+
+
+def _room_in_name(broker_name: str) -> str | None:
+    # Java's split forgets empty pieces at the end, so "room@name@" is well-formed.
+    match broker_name.rstrip("@").split("@"):
+        case [room, _name]:
+            return room
+    return None
+
+
+T = TypeVar("T")
+
+
+def _by_room(things: Iterable[T], room_of: Callable[[T], str], what: str) -> dict[str, list[T]]:
+    rooms: dict[str, list[T]] = {}
+    for thing in things:
+        if not (room := room_of(thing)):
+            raise CannotAllocate(f"the {what} {thing} is in no room")
+        rooms.setdefault(room, []).append(thing)
+    return rooms
