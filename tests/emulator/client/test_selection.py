@@ -1,0 +1,153 @@
+"""Which queue a message goes to: against the choices of the real classes."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+from golden_data import cases
+
+from emulator.client.fault_strategy import MQFaultStrategy
+from emulator.client.thread_local_index import ThreadLocalIndex
+from emulator.client.topic_publish_info import TopicPublishInfo
+from emulator.releases import R_4_9_7, R_5_3_3, Release
+from protocol.queues import MessageQueue
+
+LINES = {"4.9": R_4_9_7, "5.3": R_5_3_3}
+NOW_MS = 1_700_000_000_000
+
+
+def an_info(queues, start=0) -> TopicPublishInfo:
+    return TopicPublishInfo(
+        [MessageQueue("t", broker, queue_id) for broker, queue_id in queues],
+        index=ThreadLocalIndex(lambda: start),
+        write_queues=Counter(broker for broker, _ in queues),
+    )
+
+
+def two_brokers_of_four(start=0) -> TopicPublishInfo:
+    return an_info([(broker, n) for broker in ("A", "B") for n in range(4)], start)
+
+
+def a_strategy(release=R_4_9_7, *, enabled=True, worst_start=0) -> MQFaultStrategy:
+    index = ThreadLocalIndex(lambda: worst_start)
+    return MQFaultStrategy(release, random.Random(7), enabled=enabled, worst_index=index)
+
+
+def pairs(queues) -> list[list]:
+    return [[queue.broker_name, queue.queue_id] for queue in queues]
+
+
+def perform(op, strategy, info, brokers):
+    if op["op"] == "select":
+        return pairs([strategy.select(info, op["last"], NOW_MS)])[0]
+    strategy.update(
+        op["broker"], op["latency"], NOW_MS, isolate=op["isolation"], reachable=op["reachable"]
+    )
+    return {"available": [strategy.faults.is_available(broker, NOW_MS) for broker in brokers]}
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_the_round_robin_is_upstreams_even_where_its_counter_overflows(line) -> None:
+    for case in cases("latency.jsonl", "publish_info_select", line):
+        info = an_info(case["in"]["queues"], case["in"]["index_start"])
+        strategy = a_strategy(LINES[line], enabled=False)
+        picked = [strategy.select(info, last, NOW_MS) for last in case["in"]["last"]]
+        assert pairs(picked) == case["out"], case["id"]
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_every_choice_is_the_one_upstream_made(line) -> None:
+    for case in cases("latency.jsonl", "select", line):
+        given, out = case["in"], case["out"]
+        info = an_info(given["queues"], given["index_start"])
+        strategy = a_strategy(
+            LINES[line], enabled=given["enable"], worst_start=given["worst_index_start"]
+        )
+        brokers = list(dict.fromkeys(broker for broker, _ in given["queues"]))
+        results = [perform(op, strategy, info, brokers) for op in given["ops"]]
+        assert results == out["results"], case["id"]
+        assert pairs(info.queues) == out["queues_after"], case["id"]
+
+
+@pytest.mark.parametrize("release", [R_4_9_7, R_5_3_3])
+def test_client_invariant_12_any_q_consecutive_sends_hit_each_queue_once(release) -> None:
+    info, strategy = two_brokers_of_four(start=12345), a_strategy(release, enabled=False)
+    picked = [strategy.select(info, None, NOW_MS) for _ in range(64)]
+    for first in range(64 - 8):
+        assert len(set(picked[first : first + 8])) == 8
+
+
+@pytest.mark.parametrize("release", [R_4_9_7, R_5_3_3])
+def test_client_invariant_14_only_the_last_broker_is_excluded(release) -> None:
+    info = an_info([("A", 0), ("B", 0), ("C", 0)])
+    strategy = a_strategy(release, enabled=False)
+    brokers = {strategy.select(info, "B", NOW_MS).broker_name for _ in range(30)}
+    assert brokers == {"A", "C"}
+
+
+@pytest.mark.parametrize(
+    ("release", "shares"),
+    [
+        ("4.9.7", {0: 5 / 8, 1: 1 / 8, 2: 1 / 8, 3: 1 / 8}),
+        ("5.1.3", {0: 5 / 8, 1: 1 / 8, 2: 1 / 8, 3: 1 / 8}),
+        ("5.3.3", {0: 1 / 4, 1: 1 / 4, 2: 1 / 4, 3: 1 / 4}),
+    ],
+)
+def test_client_invariant_20_the_share_of_an_isolated_brokers_block(release, shares) -> None:
+    info, strategy = two_brokers_of_four(), a_strategy(Release.parse(release))
+    strategy.update("A", 1, NOW_MS, isolate=True)
+    picked = Counter(strategy.select(info, None, NOW_MS) for _ in range(800))
+    assert {queue.broker_name for queue in picked} == {"B"}
+    assert {queue.queue_id: count / 800 for queue, count in picked.items()} == shares
+
+
+@pytest.mark.parametrize("release", ["4.7.0", "4.9.7", "4.9.8", "5.1.3", "5.3.3"])
+def test_client_invariant_21_if_all_are_isolated_sends_still_go_out(release) -> None:
+    info, strategy = two_brokers_of_four(), a_strategy(Release.parse(release))
+    for broker in ("A", "B"):
+        strategy.update(broker, 1, NOW_MS, isolate=True, reachable=False)
+    assert all(strategy.select(info, "A", NOW_MS) for _ in range(20))
+
+
+@pytest.mark.parametrize(
+    ("release", "is_kept"),
+    [("4.9.7", False), ("4.9.8", True), ("5.0.0", False), ("5.1.3", False), ("5.1.4", True)],
+)
+def test_the_worst_case_pick_changes_the_shared_list_in_some_releases(release, is_kept) -> None:
+    info, strategy = two_brokers_of_four(), a_strategy(Release.parse(release))
+    before = list(info.queues)
+    strategy.update("A", 3, NOW_MS, isolate=True)
+    strategy.update("B", 9, NOW_MS, isolate=True)
+    for _ in range(8):
+        strategy.select(info, None, NOW_MS)
+    assert (info.queues == before) is is_kept
+
+
+def test_a_retry_up_to_4_7_sticks_to_the_broker_that_failed() -> None:
+    info, strategy = two_brokers_of_four(), a_strategy(Release.parse("4.7.0"))
+    assert {strategy.select(info, "A", NOW_MS).broker_name for _ in range(16)} == {"A"}
+    assert {strategy.select(info, None, NOW_MS).broker_name for _ in range(16)} == {"A", "B"}
+
+
+def test_from_5_1_1_a_latency_aware_retry_goes_elsewhere() -> None:
+    info, strategy = two_brokers_of_four(), a_strategy(Release.parse("5.1.1"))
+    assert {strategy.select(info, "A", NOW_MS).broker_name for _ in range(16)} == {"B"}
+
+
+def test_a_forgotten_broker_gets_plain_round_robin() -> None:
+    info, strategy = an_info([("A", 0), ("A", 1)]), a_strategy()
+    strategy.update("A", 9, NOW_MS, isolate=True)
+    strategy.update("gone", 1, NOW_MS, isolate=True)
+    assert strategy.select(info, None, NOW_MS).broker_name == "A"
+    assert "gone" not in strategy.faults.items
+
+
+def test_workers_have_round_robins_of_their_own() -> None:
+    starts = iter([0, 5])
+    info = two_brokers_of_four()
+    info.index = ThreadLocalIndex(lambda: next(starts))
+    assert info.next_queue(worker=1) == info.queues[1]
+    assert info.next_queue(worker=2) == info.queues[6]
+    assert info.next_queue(worker=1) == info.queues[2]
