@@ -1,0 +1,57 @@
+"""The shell of a NameServer: it listens, scans for silent brokers, and hears channels close.
+
+Upstream: NamesrvController, BrokerHousekeepingService.
+"""
+
+from __future__ import annotations
+
+import trio
+
+from emulator.clock import WallClock
+from emulator.config import NameServerConfig
+from emulator.disk.port import Disk
+from emulator.facts import NodeStarted, NodeStopped, Note
+from emulator.nameserver.nameserver import NameServer
+from emulator.net.remoting_server import RemotingServer
+from emulator.net.services import every
+from emulator.net.transport import Network
+
+
+async def serve_name_server(
+    config: NameServerConfig,
+    *,
+    network: Network,
+    disk: Disk,
+    clock: WallClock,
+    note: Note,
+    stop: trio.Event,
+    task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Run until *stop* is set; started once it listens, with the address it is bound to."""
+    async with trio.open_nursery() as nursery:
+        name_server = NameServer(config, disk=disk, note=note)
+        server = RemotingServer(
+            clock,
+            config.net,
+            config.profile,
+            note,
+            name_server.handlers,
+            unknown_is_silent=name_server.unknown_is_silent,
+        )
+        name_server.push = server.push
+        server.on_lost = name_server.closed
+
+        def scan() -> None:
+            for peer in name_server.scan(clock.now_ms()):
+                server.close(peer)
+
+        listener = await server.serve(network, config.listen_address, nursery)
+        interval_ms = name_server.scan_interval_ms
+        nursery.start_soon(lambda: every(interval_ms, scan, first_ms=config.scan_first_ms))
+        note(NodeStarted("nameserver", listener.address, config.release))
+        task_status.started(listener.address)
+        await stop.wait()
+        note(NodeStopped("nameserver", "asked"))
+        listener.close()
+        server.close_all()
+        nursery.cancel_scope.cancel()
