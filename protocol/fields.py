@@ -1,27 +1,39 @@
 """Ext fields: the flat map of strings that carries a request's arguments.
 
 A header is a struct whose encoded names are the keys on the wire.  Out, every value
-becomes its Java text and nulls are left out.  In, strings become the field's type; a
-number that is no number is refused, because upstream fails on it too.
+becomes its Java text and nulls are left out.  In, strings become the field's type.
+What upstream reads as null and then trips over is refused at once: a required field
+that is absent or no number.  An optional one that is no number reads as absent, except
+in the few hot headers whose hand-written decoders upstream fail on it.
 """
 
 from __future__ import annotations
 
 import functools
+import re
 import types
 import typing
-from collections.abc import Mapping
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
+_INT_MAX, _LONG_MAX = (1 << 31) - 1, (1 << 63) - 1
+
+Int: TypeAlias = Annotated[int, msgspec.Meta(ge=-_INT_MAX - 1, le=_INT_MAX)]  # Java's int
+Long: TypeAlias = Annotated[int, msgspec.Meta(ge=-_LONG_MAX - 1, le=_LONG_MAX)]  # Java's long
+
+_NUMBER = re.compile(r"[+-]?\d+")  # Java's digits, like these, are those of any script
+
 
 class BadFields(Exception):
-    """The ext fields or the body do not fit the request: the peer is at fault, nothing was done."""
+    """Ext fields or a body that do not fit the request: the peer is at fault, nothing was done."""
 
 
 class Header(msgspec.Struct, rename="camel", kw_only=True):
     """Ext fields of one request or reply; a field's camelCase name is its key on the wire."""
+
+    exact: ClassVar[bool] = False  # an optional number that is none is refused, not ignored
 
 
 H = TypeVar("H", bound=Header)
@@ -31,55 +43,76 @@ class _Field(NamedTuple):
     attribute: str
     key: str
     kind: type  # int, bool or str
+    limit: int  # the largest value of its Java type
     required: bool
 
 
 @functools.cache
 def _fields(kind: type[Header]) -> tuple[_Field, ...]:
-    hints = typing.get_type_hints(kind)
+    hints = typing.get_type_hints(kind, include_extras=True)
     return tuple(
-        _Field(f.name, f.encode_name, _plain(hints[f.name]), f.required)
+        _Field(f.name, f.encode_name, *_plain(hints[f.name]), f.required)
         for f in msgspec.structs.fields(kind)
     )
 
 
-def _plain(hint: Any) -> type:
+def _plain(hint: Any) -> tuple[type, int]:
     if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
         hint = next(arg for arg in typing.get_args(hint) if arg is not type(None))
-    return hint if hint in (int, bool) else str
+    if hint is bool:
+        return bool, 1
+    if hint is Int:
+        return int, _INT_MAX
+    return (int, _LONG_MAX) if hint in (int, Long) else (str, 0)
 
 
 def fields_of(header: Header) -> dict[str, str]:
     """The header as ext fields, nulls left out, booleans as Java writes them."""
     out = {}
-    for attribute, key, kind, _ in _fields(type(header)):
+    for attribute, key, kind, _, _ in _fields(type(header)):
         value = getattr(header, attribute)
         if value is None:
             continue
-        if kind is bool:
-            out[key] = "true" if value else "false"
+        if kind is str:
+            out[key] = value
+        elif kind is int:
+            out[key] = str(value)
         else:
-            out[key] = value if kind is str else str(value)
+            out[key] = "true" if value else "false"
     return out
 
 
 def coerce_fields(given: Mapping[str, str], kind: type[H]) -> H:
-    """The slow tolerant reading: any text for a boolean, spaces around nothing, absent is null."""
-    values = {}
-    for attribute, key, plain, required in _fields(kind):
-        text = given.get(key)
-        if text is None:
-            if required:
-                raise BadFields(f"the custom field <{key}> is null")
-            continue
-        values[attribute] = text if plain is str else _parsed(key, text, plain)
-    return kind(**values)
+    """The slow tolerant reading: any text for a boolean, numbers as Java reads them."""
+    values: dict[str, int | bool | str] = {}
+    for field in _fields(kind):
+        text = given.get(field.key)
+        value = None if text is None else _READ[field.kind](text, field.limit)
+        if value is not None:
+            values[field.attribute] = value
+        elif field.required or (text is not None and kind.exact):
+            raise BadFields(_complaint(field, text))
+    try:
+        return kind(**values)
+    except ValueError as error:  # the header's own check of its values
+        raise BadFields(str(error)) from error
 
 
-def _parsed(key: str, text: str, kind: type) -> int | bool:
-    if kind is bool:
-        return text.lower() == "true"
-    digits = text[1:] if text[:1] in ("-", "+") else text
-    if not (digits.isascii() and digits.isdigit() and len(digits) < 20):
-        raise BadFields(f"the field {key} wants a number, not {text!r}")
-    return int(text)
+def _complaint(field: _Field, text: str | None) -> str:
+    if text is None:
+        return f"the custom field <{field.key}> is null"
+    return f"the field {field.key} wants a number, not {text!r}"
+
+
+def _read_int(text: str, limit: int) -> int | None:
+    if len(text) > 40 or not _NUMBER.fullmatch(text):
+        return None
+    value = int(text)
+    return value if -limit - 1 <= value <= limit else None
+
+
+_READ: dict[type, Callable[[str, int], int | bool | str | None]] = {
+    int: _read_int,
+    bool: lambda text, _: text.lower() == "true",
+    str: lambda text, _: text,
+}

@@ -1,0 +1,82 @@
+"""What tools ask a broker: topics, configuration, statistics, a look inside."""
+
+from __future__ import annotations
+
+from protocol.fields import Header, Int, Long
+
+TOPIC_FILTER_TYPES = ("SINGLE_TAG", "MULTI_TAG")
+
+
+class CreateTopicRequest(Header):
+    """Upstream: CreateTopicRequestHeader."""
+
+    topic: str
+    default_topic: str
+    read_queue_nums: Int
+    write_queue_nums: Int
+    perm: Int
+    topic_filter_type: str
+    topic_sys_flag: Int | None = None
+    order: bool = False
+    attributes: str | None = None  # 5.x: "+k=v,-k"
+    force: bool | None = None  # 5.x
+
+    def __post_init__(self) -> None:
+        if self.topic_filter_type not in TOPIC_FILTER_TYPES:
+            raise ValueError(f"topicFilterType = [{self.topic_filter_type}] value invalid")
+
+
+class DeleteTopicRequest(Header):
+    """Upstream: DeleteTopicRequestHeader."""
+
+    topic: str
+
+
+class GetTopicConfigRequest(Header):
+    """Upstream: GetTopicConfigRequestHeader."""
+
+    topic: str
+
+
+class GetAllTopicConfigRequest(Header):
+    """Paging of the newest 5.x; absent everywhere else."""
+
+    topic_seq: Int | None = None
+    data_version: str | None = None
+    max_topic_num: Int | None = None
+
+
+class GetTopicStatsInfoRequest(Header):
+    """Upstream: GetTopicStatsInfoRequestHeader."""
+
+    topic: str
+
+
+class GetBrokerConfigReply(Header):
+    """Upstream: GetBrokerConfigResponseHeader."""
+
+    version: str  # a DataVersion as JSON
+
+
+class ViewBrokerStatsDataRequest(Header):
+    """Upstream: ViewBrokerStatsDataRequestHeader."""
+
+    stats_name: str
+    stats_key: str
+
+
+class QueryConsumeQueueRequest(Header):
+    """Upstream: QueryConsumeQueueRequestHeader."""
+
+    topic: str
+    queue_id: Int
+    index: Long
+    count: Int
+    consumer_group: str | None = None
+
+
+class ResumeCheckHalfMessageRequest(Header):
+    """Upstream: ResumeCheckHalfMessageRequestHeader."""
+
+    msg_id: str | None = None
+    topic: str | None = None  # 5.x

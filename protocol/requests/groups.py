@@ -1,0 +1,113 @@
+"""Who produces and consumes: heartbeats, membership, connections, subscription groups."""
+
+from __future__ import annotations
+
+import msgspec
+
+from protocol.fields import Header, Int
+
+
+class HeartbeatReply(Header):
+    """What 5.x adds to the answer; 4.9 sends none of it."""
+
+    supports_v2: bool | None = msgspec.field(default=None, name="IS_SUPPORT_HEART_BEAT_V2")
+    sub_change: bool | None = msgspec.field(default=None, name="IS_SUB_CHANGE")
+
+
+class UnregisterClientRequest(Header):
+    """Upstream: UnregisterClientRequestHeader."""
+
+    client_id: str = msgspec.field(name="clientID")
+    producer_group: str | None = None
+    consumer_group: str | None = None
+
+
+class GetConsumerListByGroupRequest(Header):
+    """Upstream: GetConsumerListByGroupRequestHeader."""
+
+    consumer_group: str
+
+
+class GetConsumerConnectionListRequest(Header):
+    """Upstream: GetConsumerConnectionListRequestHeader."""
+
+    consumer_group: str
+
+
+class GetProducerConnectionListRequest(Header):
+    """Upstream: GetProducerConnectionListRequestHeader."""
+
+    producer_group: str
+
+
+class DeleteSubscriptionGroupRequest(Header):
+    """Each line has its own word for the second field.
+
+    Upstream: DeleteSubscriptionGroupRequestHeader.
+    """
+
+    group_name: str
+    remove_offset: bool | None = None  # 4.9
+    clean_offset: bool | None = None  # 5.x
+
+
+class GetSubscriptionGroupConfigRequest(Header):
+    """Upstream: GetSubscriptionGroupConfigRequestHeader."""
+
+    group: str
+
+
+class GetConsumeStatsRequest(Header):
+    """Upstream: GetConsumeStatsRequestHeader."""
+
+    consumer_group: str
+    topic: str | None = None
+    topic_list: str | None = None  # 5.x, separated by semicolons
+
+
+class GetConsumeStatsInBrokerRequest(Header):
+    """Upstream: GetConsumeStatsInBrokerHeader."""
+
+    is_order: bool
+
+
+class QueryTopicConsumeByWhoRequest(Header):
+    """Upstream: QueryTopicConsumeByWhoRequestHeader."""
+
+    topic: str
+
+
+class QueryTopicsByConsumerRequest(Header):
+    """Upstream: QueryTopicsByConsumerRequestHeader."""
+
+    group: str
+
+
+class QuerySubscriptionByConsumerRequest(Header):
+    """Upstream: QuerySubscriptionByConsumerRequestHeader."""
+
+    group: str
+    topic: str | None = None
+
+
+class QueryConsumeTimeSpanRequest(Header):
+    """Upstream: QueryConsumeTimeSpanRequestHeader."""
+
+    topic: str
+    group: str
+
+
+class UpdateGroupForbiddenRequest(Header):
+    """Upstream: UpdateGroupForbiddenRequestHeader."""
+
+    group: str
+    topic: str
+    readable: bool | None = None
+
+
+class GetAllSubscriptionGroupRequest(Header):
+    """Paging of the newest 5.x; absent everywhere else."""
+
+    group_seq: Int | None = None
+    data_version: str | None = None
+    max_group_num: Int | None = None

@@ -1,0 +1,100 @@
+"""Consumer offsets, and where a queue begins, ends, or was at some time."""
+
+from __future__ import annotations
+
+from protocol.fields import Header, Int, Long
+
+
+class QueryConsumerOffsetRequest(Header):
+    """Upstream: QueryConsumerOffsetRequestHeader."""
+
+    consumer_group: str
+    topic: str
+    queue_id: Int
+    set_zero_if_not_found: bool | None = None  # 5.x
+    bname: str | None = None
+
+
+class UpdateConsumerOffsetRequest(Header):
+    """Upstream: UpdateConsumerOffsetRequestHeader."""
+
+    consumer_group: str
+    topic: str
+    queue_id: Int
+    commit_offset: Long
+    bname: str | None = None
+
+
+class GetMaxOffsetRequest(Header):
+    """Upstream: GetMaxOffsetRequestHeader."""
+
+    topic: str
+    queue_id: Int
+    committed: bool = True  # 5.x
+    bname: str | None = None
+
+
+class GetMinOffsetRequest(Header):
+    """Upstream: GetMinOffsetRequestHeader."""
+
+    topic: str
+    queue_id: Int
+    bname: str | None = None
+
+
+class SearchOffsetRequest(Header):
+    """Upstream: SearchOffsetRequestHeader."""
+
+    topic: str
+    queue_id: Int
+    timestamp: Long
+    boundary_type: str | None = None  # 5.x: UPPER in any case, everything else is LOWER
+    bname: str | None = None
+
+
+class GetEarliestMsgStoretimeRequest(Header):
+    """Upstream: GetEarliestMsgStoretimeRequestHeader."""
+
+    topic: str
+    queue_id: Int
+    bname: str | None = None
+
+
+class OffsetReply(Header):
+    """Upstream: GetMaxOffset-, GetMinOffset-, SearchOffset-, QueryConsumerOffsetResponseHeader."""
+
+    offset: Long
+
+
+class GetEarliestMsgStoretimeReply(Header):
+    """Upstream: GetEarliestMsgStoretimeResponseHeader."""
+
+    timestamp: Long
+
+
+class CloneGroupOffsetRequest(Header):
+    """Upstream: CloneGroupOffsetRequestHeader."""
+
+    src_group: str
+    dest_group: str
+    topic: str | None = None
+    offline: bool = False
+
+
+class ResetOffsetRequest(Header):
+    """Asks a broker (222) or tells a client (220).  Upstream: ResetOffsetRequestHeader."""
+
+    topic: str
+    group: str
+    timestamp: Long
+    is_force: bool = False
+    queue_id: Int | None = None  # 5.x; -1 for all
+    offset: Long | None = None  # 5.x
+
+
+class QueryCorrectionOffsetRequest(Header):
+    """Upstream: QueryCorrectionOffsetHeader."""
+
+    compare_group: str
+    topic: str
+    filter_groups: str | None = None  # separated by commas

@@ -1,0 +1,104 @@
+"""What brokers tell the NameServer and each other."""
+
+from __future__ import annotations
+
+import msgspec
+
+from protocol.fields import Header, Int, Long
+
+
+class RegisterBrokerRequest(Header):
+    """Upstream: RegisterBrokerRequestHeader."""
+
+    broker_name: str
+    broker_addr: str
+    cluster_name: str
+    ha_server_addr: str
+    broker_id: Long
+    compressed: bool = False  # 5.x says false even when it did compress
+    body_crc32: Int = msgspec.field(default=0, name="bodyCrc32")
+    heartbeat_timeout_millis: Long | None = None  # 5.x
+    enable_acting_master: bool | None = None  # 5.x
+
+
+class RegisterBrokerReply(Header):
+    """Upstream: RegisterBrokerResponseHeader."""
+
+    ha_server_addr: str | None = None
+    master_addr: str | None = None
+
+
+class UnregisterBrokerRequest(Header):
+    """Upstream: UnRegisterBrokerRequestHeader."""
+
+    broker_name: str
+    broker_addr: str
+    cluster_name: str
+    broker_id: Long
+
+
+class QueryDataVersionRequest(Header):
+    """Upstream: QueryDataVersionRequestHeader."""
+
+    broker_name: str
+    broker_addr: str
+    cluster_name: str
+    broker_id: Long
+
+
+class QueryDataVersionReply(Header):
+    """Upstream: QueryDataVersionResponseHeader."""
+
+    changed: bool
+
+
+class BrokerHeartbeatRequest(Header):
+    """Upstream: BrokerHeartbeatRequestHeader."""
+
+    cluster_name: str
+    broker_addr: str
+    broker_name: str
+    broker_id: Long | None = None
+    epoch: Int | None = None
+    max_offset: Long | None = None
+    confirm_offset: Long | None = None
+    heartbeat_timeout_mills: Long | None = None
+    election_priority: Int | None = None
+
+
+class NotifyMinBrokerIdChangeRequest(Header):
+    """Upstream: NotifyMinBrokerIdChangeRequestHeader."""
+
+    min_broker_id: Long | None = None
+    broker_name: str | None = None
+    min_broker_addr: str | None = None
+    offline_broker_addr: str | None = None
+    ha_broker_addr: str | None = None
+
+
+class ExchangeHAInfo(Header):
+    """Both ways.  Upstream: ExchangeHAInfoRequestHeader, ExchangeHAInfoResponseHeader."""
+
+    master_ha_address: str | None = None
+    master_flush_offset: Long | None = None
+    master_address: str | None = None
+
+
+class AddBrokerRequest(Header):
+    """Upstream: AddBrokerRequestHeader."""
+
+    config_path: str
+
+
+class RemoveBrokerRequest(Header):
+    """Upstream: RemoveBrokerRequestHeader."""
+
+    broker_name: str
+    broker_cluster_name: str
+    broker_id: Long
+
+
+class RegisterFilterServer(Header):
+    """Upstream: RegisterFilterServerRequestHeader."""
+
+    filter_server_addr: str

@@ -1,0 +1,118 @@
+"""Sending, sending back, ending transactions, recalling.
+
+The send header travels under long names or under single letters; both types share
+their attributes, so that one handler serves both.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+
+from protocol.fields import Header, Int, Long
+
+
+class SendMessageRequest(Header):
+    """Upstream: SendMessageRequestHeader (codes 10 and 324)."""
+
+    producer_group: str
+    topic: str
+    default_topic: str
+    default_topic_queue_nums: Int
+    queue_id: Int
+    sys_flag: Int
+    born_timestamp: Long
+    flag: Int
+    properties: str | None = None
+    reconsume_times: Int | None = None
+    unit_mode: bool = False
+    max_reconsume_times: Int | None = None
+    batch: bool = False
+    bname: str | None = None
+
+
+class SendMessageRequestV2(Header):
+    """The same under single letters.  Upstream: SendMessageRequestHeaderV2 (310, 320, 325)."""
+
+    exact: ClassVar[bool] = True
+
+    producer_group: str = msgspec.field(name="a")
+    topic: str = msgspec.field(name="b")
+    default_topic: str = msgspec.field(name="c")
+    default_topic_queue_nums: Int = msgspec.field(name="d")
+    queue_id: Int = msgspec.field(name="e")
+    sys_flag: Int = msgspec.field(name="f")
+    born_timestamp: Long = msgspec.field(name="g")
+    flag: Int = msgspec.field(name="h")
+    properties: str | None = msgspec.field(default=None, name="i")
+    reconsume_times: Int | None = msgspec.field(default=None, name="j")
+    unit_mode: bool = msgspec.field(default=False, name="k")
+    max_reconsume_times: Int | None = msgspec.field(default=None, name="l")
+    batch: bool = msgspec.field(default=False, name="m")
+    bname: str | None = msgspec.field(default=None, name="n")
+
+
+class SendMessageReply(Header):
+    """Upstream: SendMessageResponseHeader."""
+
+    exact: ClassVar[bool] = True
+
+    msg_id: str
+    queue_id: Int
+    queue_offset: Long
+    transaction_id: str | None = None
+    batch_uniq_id: str | None = None  # 5.x, inner batches
+    recall_handle: str | None = None  # 5.x, timed messages
+    region_id: str | None = msgspec.field(default=None, name="MSG_REGION")
+    trace_on: str | None = msgspec.field(default=None, name="TRACE_ON")
+
+
+class ConsumerSendMsgBackRequest(Header):
+    """Upstream: ConsumerSendMsgBackRequestHeader."""
+
+    offset: Long  # of the original in the commit log
+    group: str
+    delay_level: Int
+    origin_msg_id: str | None = None
+    origin_topic: str | None = None
+    unit_mode: bool = False
+    max_reconsume_times: Int | None = None
+    bname: str | None = None
+
+
+TRANSACTION_NOT, TRANSACTION_COMMIT, TRANSACTION_ROLLBACK = 0, 8, 12
+
+
+class EndTransactionRequest(Header):
+    """Upstream: EndTransactionRequestHeader."""
+
+    producer_group: str
+    tran_state_table_offset: Long
+    commit_log_offset: Long
+    commit_or_rollback: Int
+    msg_id: str
+    from_transaction_check: bool = False
+    transaction_id: str | None = None
+    topic: str | None = None  # 5.x
+    bname: str | None = None
+
+    def __post_init__(self) -> None:
+        outcomes = (TRANSACTION_NOT, TRANSACTION_COMMIT, TRANSACTION_ROLLBACK)
+        if self.commit_or_rollback not in outcomes:
+            raise ValueError("commitOrRollback field wrong")
+
+
+class RecallMessageRequest(Header):
+    """Upstream: RecallMessageRequestHeader."""
+
+    topic: str
+    recall_handle: str
+    producer_group: str | None = None
+    bname: str | None = None
+
+
+class RecallMessageReply(Header):
+    """Upstream: RecallMessageResponseHeader."""
+
+    msg_id: str
