@@ -1,0 +1,35 @@
+"""What may be done with a topic's queues: three bits.
+
+Upstream: PermName.
+"""
+
+from __future__ import annotations
+
+READ = 4
+WRITE = 2
+INHERIT = 1
+READ_WRITE = READ | WRITE
+
+_LETTERS = ((READ, "R"), (WRITE, "W"), (INHERIT, "X"))
+
+
+def is_readable(perm: int) -> bool:
+    return bool(perm & READ)
+
+
+def is_writeable(perm: int) -> bool:
+    return bool(perm & WRITE)
+
+
+def is_inherited(perm: int) -> bool:
+    return bool(perm & INHERIT)
+
+
+def is_valid(perm: int) -> bool:
+    """Of the numbers a peer may send, those that mean something."""
+    return 0 <= perm <= READ | WRITE | INHERIT
+
+
+def perm_text(perm: int) -> str:
+    """``RW-`` and the like; bits without a letter do not show."""
+    return "".join(letter if perm & bit else "-" for bit, letter in _LETTERS)

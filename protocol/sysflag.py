@@ -1,0 +1,47 @@
+"""The system flag of a message: what was done to its body, and which shape its hosts have.
+
+Upstream: MessageSysFlag, CompressionType.
+"""
+
+from __future__ import annotations
+
+COMPRESSED = 0x1
+MULTI_TAGS = 0x2
+TRANSACTION_NOT = 0x0
+TRANSACTION_PREPARED = 0x4
+TRANSACTION_COMMIT = 0x8
+TRANSACTION_ROLLBACK = 0xC
+BORN_HOST_V6 = 0x10
+STORE_HOST_V6 = 0x20
+NEED_UNWRAP = 0x40  # 5.x
+INNER_BATCH = 0x80  # 5.x
+
+LZ4 = 0x100
+ZSTD = 0x200
+ZLIB = 0x300
+_COMPRESSION_TYPE = 0x700
+
+
+def transaction_type(sys_flag: int) -> int:
+    """One of the four ``TRANSACTION_…``; a field of two bits, not two flags."""
+    return sys_flag & TRANSACTION_ROLLBACK
+
+
+def with_transaction_type(sys_flag: int, kind: int) -> int:
+    return sys_flag & ~TRANSACTION_ROLLBACK | kind
+
+
+def is_compressed(sys_flag: int) -> bool:
+    return bool(sys_flag & COMPRESSED)
+
+
+def without_compressed(sys_flag: int) -> int:
+    return sys_flag & ~COMPRESSED
+
+
+def compression_type(sys_flag: int) -> int:
+    """How the body was compressed, if it was: zlib where the sender says nothing.
+
+    May be a value nobody has defined; who decompresses must refuse it.
+    """
+    return sys_flag & _COMPRESSION_TYPE or ZLIB
