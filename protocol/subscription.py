@@ -1,0 +1,123 @@
+"""What a group wants of a topic: everything, some tags, or what an expression selects.
+
+The broker compares numbers (a tag's hash code, kept in the consume queue), the client
+then compares texts, because two tags may share a number.
+
+Upstream: SubscriptionData, FilterAPI, ExpressionMessageFilter, ExpressionType.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from protocol.tags import tag_code, to_int32
+
+SUB_ALL = "*"
+TAG = "TAG"
+SQL92 = "SQL92"
+_TAG_SEPARATOR = "||"
+_JAVA_BLANKS = "".join(map(chr, range(33)))  # what String.trim takes away
+
+
+class BadSubscription(ValueError):
+    """An expression that means nothing: who subscribed is at fault, nothing was changed."""
+
+
+class SubscriptionData(msgspec.Struct, frozen=True, rename="camel"):
+    """One subscription as heartbeats carry it.
+
+    Clients differ in what they leave out or send as ``null`` or as text: decode it with
+    ``strict=False``.  Tags and codes are sets upstream: here sorted, so that equal ones
+    are equal and every run writes the same bytes.  Two subscriptions to one topic are
+    told apart by ``sub_version``, the ms at which the client built it.
+    """
+
+    topic: str = ""
+    sub_string: str | None = SUB_ALL
+    tags_set: tuple[str, ...] | None = ()
+    code_set: tuple[int, ...] | None = ()
+    sub_version: int = 0
+    expression_type: str | None = TAG
+    class_filter_mode: bool = False
+
+    def __post_init__(self) -> None:
+        force = msgspec.structs.force_setattr
+        force(self, "tags_set", tuple(sorted({*(self.tags_set or ())})))
+        force(self, "code_set", tuple(sorted({*(self.code_set or ())})))
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        return self.tags_set or ()
+
+    @property
+    def codes(self) -> tuple[int, ...]:
+        return self.code_set or ()
+
+
+def is_tag_type(expression_type: str | None) -> bool:
+    """Whether tags decide; so they do where nothing is said.
+
+    Upstream: ExpressionType.isTagType.
+    """
+    return not expression_type or expression_type == TAG
+
+
+def build_subscription(
+    topic: str, expression: str | None, expression_type: str | None = TAG, sub_version: int = 0
+) -> SubscriptionData:
+    """The subscription of ``*``, of ``TagA || TagB``, or of an expression of another type.
+
+    Raises ``BadSubscription`` when a list of tags holds none, or another type has no
+    expression.  Upstream: FilterAPI.buildSubscriptionData, FilterAPI.build.
+    """
+    if expression_type is not None and expression_type != TAG:
+        if not expression:
+            raise BadSubscription(f"Expression can't be null! {expression_type}")
+        return SubscriptionData(
+            topic, expression, sub_version=sub_version, expression_type=expression_type
+        )
+    if not expression or expression == SUB_ALL:
+        return SubscriptionData(topic, sub_version=sub_version)
+    tags = _split_tags(expression)
+    codes = tuple(map(tag_code, tags))
+    return SubscriptionData(topic, expression, tags, codes, sub_version)
+
+
+def _split_tags(expression: str) -> tuple[str, ...]:
+    parts = expression.split(_TAG_SEPARATOR)
+    if not any(parts):
+        raise BadSubscription("subString split error")
+    return tuple(tag for part in parts if (tag := part.strip(_JAVA_BLANKS)))
+
+
+def code_filter(subscription: SubscriptionData) -> Callable[[int | None], bool]:
+    """The broker's question about a tags code of the consume queue: may this be sent?
+
+    An entry without a code passes, and so does all that tags do not decide.
+    Upstream: ExpressionMessageFilter.isMatchedByConsumeQueue.
+    """
+    takes_all = (
+        subscription.class_filter_mode
+        or not is_tag_type(subscription.expression_type)
+        or subscription.sub_string == SUB_ALL
+    )
+    if takes_all:
+        return _anything
+    codes = frozenset(subscription.codes)
+    return lambda code: code is None or to_int32(code) in codes
+
+
+def wants_tag(subscription: SubscriptionData, tag: str | None) -> bool:
+    """The client's second look at a message it was sent, by the tag's text.
+
+    Upstream: PullAPIWrapper.processPullResult.
+    """
+    if not subscription.tags or subscription.class_filter_mode:
+        return True
+    return tag in subscription.tags
+
+
+def _anything(_code: int | None) -> bool:
+    return True
