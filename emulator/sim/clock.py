@@ -1,0 +1,129 @@
+"""Time that moves only when everybody waits, and delivers what falls due on the way.
+
+trio asks its clock how long it may sleep until the next deadline.  This one answers "not
+at all": it walks along a heap of *deliveries*, moves time to each and carries it out,
+until a task became runnable or the deadline is reached.  So the network needs no task:
+an idle link costs nothing, and a call wakes nobody but its caller.
+
+Time is kept in whole microseconds since the world began, at 0.0 of trio's seconds.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from math import inf
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import trio
+
+from emulator.sim.scheduler import current_runner
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from trio._core._run import Runner
+
+_LONGER_THAN_ANY_CUSHION_S = 3600.0
+
+
+class TimeStandsStill(Exception):
+    """Very much happened in one instant: something goes round in circles without waiting."""
+
+
+class NothingWillHappen(Exception):
+    """Every task waits, and no timer and no delivery is left that could wake one."""
+
+
+class VirtualClock(trio.abc.Clock):
+    """*happenings_max*: how much may happen in one instant before that is an error.
+
+    ``on_crash`` is told what a delivery raised, and the two errors above; it should end
+    the run.  Raising inside the clock would end trio instead, with everything half done.
+    """
+
+    def __init__(self, happenings_max: int = 1_000_000) -> None:
+        self.now_us = 0
+        self.deliveries = 0
+        self.on_crash: Callable[[Exception], object] = _raise
+        self._now_s = 0.0
+        self._happenings_max = happenings_max
+        self._happenings = 0
+        self._due: list[tuple[int, int, Callable[[Any], object], Any]] = []
+        self._scheduled = 0
+        self._runner: Runner | None = None
+
+    def at(self, at_us: int, action: Callable[[Any], object], argument: Any = None) -> None:
+        """Call ``action(argument)`` at *at_us*; within one instant, in the order of asking."""
+        self._scheduled = number = self._scheduled + 1
+        heappush(self._due, (at_us, number, action, argument))
+
+    def start_clock(self) -> None:
+        self._runner = current_runner()
+
+    def current_time(self) -> float:
+        # trio asks once in every turn of its loop, so turns without waiting are counted here.
+        self._happenings += 1
+        if self._happenings > self._happenings_max:
+            self._stands_still()
+        return self._now_s
+
+    def deadline_to_sleep_time(self, deadline: float) -> float:
+        runner = self._runner
+        assert runner is not None, "the clock was not started"
+        if runner.waiting_for_idle:
+            return self._settle(runner)
+        due, deadline_us = self._due, self._as_us(deadline)
+        while due and due[0][0] <= deadline_us:
+            self._deliver()
+            if runner.runq:
+                return 0
+            # A delivery that wakes nobody may still have brought a timer forward.
+            deadline = runner.deadlines.next_deadline()
+            deadline_us = self._as_us(deadline)
+        if deadline == inf:
+            self.on_crash(NothingWillHappen(f"at {self._now_s} s every task waits for ever"))
+        elif deadline > self._now_s:
+            self._move(int(deadline_us), deadline)
+        return 0
+
+    def _settle(self, runner: Runner) -> float:
+        """Somebody waits until all others do: finish this instant, begin no other."""
+        while self._due and self._due[0][0] <= self.now_us:
+            self._deliver()
+            if runner.runq:
+                return 0
+        return _LONGER_THAN_ANY_CUSHION_S
+
+    def _deliver(self) -> None:
+        at_us, _, action, argument = heappop(self._due)
+        self.deliveries += 1
+        if at_us > self.now_us:
+            self._move(at_us)
+        else:
+            self._happenings += 1
+            if self._happenings > self._happenings_max:
+                self._stands_still()
+        try:
+            action(argument)
+        except Exception as error:  # noqa: BLE001 - a broken endpoint ends the run, not trio
+            self.on_crash(error)
+
+    def _move(self, now_us: int, not_before: float = 0.0) -> None:
+        # A deadline between two microseconds is rounded, yet trio must see it as reached.
+        self.now_us = now_us
+        self._now_s = max(now_us / 1_000_000, not_before, self._now_s)
+        self._happenings = 0
+
+    def _as_us(self, deadline: float) -> float:
+        if deadline == inf:
+            return inf
+        return round(deadline * 1_000_000) if deadline > self._now_s else self.now_us
+
+    def _stands_still(self) -> None:
+        text = f"{self._happenings} things happened at {self._now_s} s and time did not move"
+        self._happenings = 0
+        self.on_crash(TimeStandsStill(text))
+
+
+def _raise(error: Exception) -> NoReturn:
+    raise error

@@ -1,0 +1,219 @@
+"""A machine as the network sees it: its address, what listens there, its open streams.
+
+A host is awake, stopped (its kernel answers, its process sees nothing) or without power
+(nobody answers).  It implements the ``Network`` port for whatever runs on it.
+"""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from emulator.net.transport import AddressInUse, ConnectRefused
+from emulator.sim.stream import Stream
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from emulator.net.transport import Accept
+    from emulator.sim.clock import VirtualClock
+    from emulator.sim.network import VirtualNetwork
+
+EPHEMERAL_PORTS = range(32_768, 61_000)  # what a Linux kernel gives to clients
+ANY_ADDRESS = ("", "0.0.0.0", "127.0.0.1", "localhost")
+
+
+class VirtualListener:
+    """The ``Listener`` of the virtual network."""
+
+    def __init__(self, address: str, accept: Accept, close: Callable[[], object]) -> None:
+        self.address = address
+        self.close = close
+        self._accept = accept
+
+    def welcome(self, stream: Stream) -> None:
+        stream.open(self._accept)
+
+
+class Knock:
+    """One attempt to connect: who comes, and what became of it."""
+
+    def __init__(self, client: Stream, accept: Accept, port: int) -> None:
+        self.client = client
+        self.port = port
+        self.answered = trio.Event()
+        self.is_refused = False
+        self.is_given_up = False
+        self._accept = accept
+
+    def succeed(self) -> None:
+        self.client.open(self._accept)
+        self.answered.set()
+
+    def refuse(self, _: object) -> None:
+        self.is_refused = True
+        self.answered.set()
+
+
+class Host:
+    """``is_awake``: what arrives is handled at once."""
+
+    def __init__(self, name: str, ip: str, network: VirtualNetwork, clock: VirtualClock) -> None:
+        self.name = name
+        self.ip = ip
+        self.clock = clock
+        self.has_power = True
+        self.is_awake = True
+        self._network = network
+        self._is_stopped = False
+        self._inbox: list[tuple[Callable[[Any], object], Any]] = []
+        self._listeners: dict[int, VirtualListener] = {}
+        self._streams: dict[str, Stream] = {}  # by both addresses, as TCP tells them apart
+        self._ports_given = 0
+
+    # For what runs here (the Network port) --------------------------------------------
+
+    async def listen(self, address: str, accept: Accept) -> VirtualListener:
+        await trio.lowlevel.checkpoint()
+        where, _, port_text = address.rpartition(":")
+        port = int(port_text) or self._free_port()
+        if where not in (*ANY_ADDRESS, self.ip, self.name):
+            raise OSError(errno.EADDRNOTAVAIL, f"{address} is not an address of {self.name}")
+        if port in self._listeners:
+            raise AddressInUse(errno.EADDRINUSE, f"{address} is in use")
+
+        def close() -> None:
+            if self._listeners.get(port) is listener:
+                del self._listeners[port]
+
+        listener = VirtualListener(f"{self.ip}:{port}", accept, close)
+        self._listeners[port] = listener
+        return listener
+
+    async def connect(self, address: str, accept: Accept) -> Stream:
+        await trio.lowlevel.checkpoint()
+        where, _, port = address.rpartition(":")
+        target = self if where in ANY_ADDRESS else self._network.find(where)
+        if target is None:
+            raise ConnectRefused(errno.EHOSTUNREACH, f"there is no host at {address}")
+        remote = f"{target.ip}:{port}"
+        local = f"{self.ip}:{self._free_port(remote)}"
+        client = Stream(self, self._network.path(self.name, target.name), local, remote)
+        knock = Knock(client, accept, int(port))
+        client.carry(target.hear_knock, knock)
+        try:
+            await knock.answered.wait()
+        except trio.Cancelled:
+            knock.is_given_up = True
+            raise
+        if knock.is_refused:
+            raise ConnectRefused(errno.ECONNREFUSED, f"nobody listens at {address}")
+        return client
+
+    # What arrives ---------------------------------------------------------------------
+
+    def hear_knock(self, knock: Knock) -> None:
+        client = knock.client
+        if not self.has_power:
+            client.carry(self.hear_knock, knock)
+        elif not knock.is_given_up:
+            self._answer(knock)
+
+    def hear_answer(self, knock: Knock) -> None:
+        if knock.is_given_up and self.has_power:
+            knock.client.abandon("reset")
+        elif not self.is_awake:
+            self.receive_later(knock.client, self.hear_answer, knock)
+        else:
+            self._take_in(knock.client)
+            knock.succeed()
+
+    def receive_later(
+        self, stream: Stream, action: Callable[[Any], object], argument: Any, size: int = 0
+    ) -> None:
+        """Not awake: our kernel keeps it while we are stopped, the sender's while we are dark."""
+        if self.has_power:
+            self._inbox.append((action, argument))
+        elif stream.peer is not None:
+            stream.peer.carry(action, argument, size)
+
+    def let_go(self, stream: Stream) -> None:
+        """*stream* has ended here."""
+        if self._streams.get(_key(stream)) is stream:
+            del self._streams[_key(stream)]
+
+    # What happens to the machine ------------------------------------------------------
+
+    def streams(self) -> list[Stream]:
+        return list(self._streams.values())
+
+    def lose_process(self, last_word: str | None) -> None:
+        """Nobody runs here any more; the peers hear *last_word*, or nothing."""
+        self._inbox.clear()
+        self._listeners.clear()
+        for stream in self.streams():
+            stream.abandon(last_word)
+        self.resume()
+
+    def power_off(self) -> None:
+        self.lose_process(None)
+        self.has_power = self.is_awake = False
+        self._network.power_changed(self)
+
+    def power_on(self) -> None:
+        self.has_power = True
+        self._network.power_changed(self)
+        self.resume()
+
+    def stop(self) -> None:
+        self._is_stopped = True
+        self.is_awake = False
+
+    def resume(self) -> None:
+        self._is_stopped = False
+        # Not at once: what is due in this very instant came after what waits here.
+        self.clock.at(self.clock.now_us, self._wake)
+
+    # Inside ---------------------------------------------------------------------------
+
+    def _answer(self, knock: Knock) -> None:
+        client = knock.client
+        source = client.host.name
+        server = Stream(self, self._network.path(self.name, source), client.remote, client.local)
+        listener = self._listeners.get(knock.port)
+        if listener is None or self._network.path(source, self.name).refuses:
+            server.carry(knock.refuse, None)
+            return
+        server.peer, client.peer = client, server
+        self._take_in(server)
+        server.carry(client.host.hear_answer, knock)
+        if self.is_awake:
+            listener.welcome(server)
+        else:
+            self.receive_later(server, listener.welcome, server)
+
+    def _take_in(self, stream: Stream) -> None:
+        self._streams[_key(stream)] = stream
+
+    def _wake(self, _: object) -> None:
+        if self._is_stopped or not self.has_power:
+            return
+        self.is_awake = True
+        inbox, self._inbox = self._inbox, []
+        for action, argument in inbox:
+            action(argument)
+
+    def _free_port(self, remote: str = "") -> int:
+        """Counting up, past those in use (for a client: in use towards the same remote)."""
+        for _ in EPHEMERAL_PORTS:
+            port = EPHEMERAL_PORTS[self._ports_given % len(EPHEMERAL_PORTS)]
+            self._ports_given += 1
+            if port not in self._listeners and f"{self.ip}:{port}>{remote}" not in self._streams:
+                return port
+        raise OSError(errno.EADDRNOTAVAIL, f"{self.name} has no port left")
+
+
+def _key(stream: Stream) -> str:
+    return f"{stream.local}>{stream.remote}"

@@ -1,0 +1,189 @@
+"""Machines: what runs on them, and how they can be hurt.
+
+A machine is a host, a disk, a clock and at most one process.  Killing the process keeps
+the disk and resets its streams; cutting the power also forgets what was not flushed and
+tells nobody.  All of it happens at once: ``kill`` and the others never wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, TypeAlias
+
+import trio
+
+from emulator.clock import WallClock
+from emulator.sim.disk import VirtualDisk
+from emulator.sim.scheduler import Parking
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from emulator.sim.chance import Chance
+    from emulator.sim.host import Host
+    from emulator.sim.network import VirtualNetwork
+
+
+class Process:
+    """One life of a program, from start to whatever ends it."""
+
+    def __init__(self) -> None:
+        self.scope = trio.CancelScope()
+        self.root: trio.lowlevel.Task | None = None
+        self.ready = trio.Event()
+        self.ended = trio.Event()
+
+
+class Machine:
+    """What a program gets: ``network``, ``disk``, ``clock`` (shift its ``skew_ms``), ``rng``."""
+
+    def __init__(self, host: Host, disk: VirtualDisk, clock: WallClock, chance: Chance) -> None:
+        self.name = host.name
+        self.network = host
+        self.disk = disk
+        self.clock = clock
+        self.program: Program | None = None
+        self.process: Process | None = None
+        self.is_paused = False
+        self._chance = chance
+
+    def rng(self, purpose: str) -> Random:
+        """The generator for *purpose* on this machine alone."""
+        return self._chance.rng(f"{self.name}/{purpose}")
+
+    def now_ms(self) -> int:
+        """Wall time as this machine reads it."""
+        return self.clock.now_ms()
+
+    @property
+    def is_running(self) -> bool:
+        return self.process is not None
+
+    def ready(self) -> None:
+        """The program says: whoever waits for me may go on."""
+        if self.process is not None:
+            self.process.ready.set()
+
+    async def wait_ready(self) -> None:
+        """Until the program now running has said ``ready``, or has ended."""
+        if self.process is not None:
+            await self.process.ready.wait()
+
+    async def wait_ended(self) -> None:
+        if self.process is not None:
+            await self.process.ended.wait()
+
+
+Program: TypeAlias = Callable[[Machine], Awaitable[object]]
+
+
+class Machines:
+    """All machines of a world.  A program that raises ends the world with its error."""
+
+    def __init__(
+        self, network: VirtualNetwork, chance: Chance, epoch_ms: int, nursery: trio.Nursery
+    ) -> None:
+        self._network = network
+        self._chance = chance
+        self._epoch_ms = epoch_ms
+        self._nursery = nursery
+        self._machines: dict[str, Machine] = {}
+        self._parking = Parking()
+
+    def machine(self, name: str) -> Machine:
+        """The machine *name*, made when first asked for."""
+        if name not in self._machines:
+            host = self._network.host(name)
+            clock = WallClock(self._epoch_ms, 0.0)
+            self._machines[name] = Machine(host, VirtualDisk(), clock, self._chance)
+        return self._machines[name]
+
+    def names(self) -> list[str]:
+        return list(self._machines)
+
+    def start(self, name: str, program: Program) -> Machine:
+        """Run *program* on the machine; it must not be running anything."""
+        machine = self.machine(name)
+        assert machine.process is None, f"{name} already runs something"
+        if not machine.network.has_power:
+            machine.network.power_on()
+        machine.program = program
+        machine.process = Process()
+        self._nursery.start_soon(self._live, machine, machine.process, name=name)
+        return machine
+
+    def kill(self, name: str) -> None:
+        """The process dies at once; its peers hear a reset, its disk keeps what was written."""
+        machine = self.machine(name)
+        machine.network.lose_process("reset")
+        self._end_process(machine)
+
+    def power_off(self, name: str) -> None:
+        """Everything stops; nobody is told; what was not flushed is forgotten."""
+        machine = self.machine(name)
+        machine.network.power_off()
+        machine.disk.lose_power()
+        self._end_process(machine)
+
+    def power_on(self, name: str) -> None:
+        """The machine answers again (old streams with a reset), but nothing runs on it."""
+        self.machine(name).network.power_on()
+
+    def restart(self, name: str) -> Machine:
+        """Kill what runs there, if anything does, and start the same program again."""
+        machine = self.machine(name)
+        assert machine.program is not None, f"{name} never ran anything"
+        self.kill(name)
+        return self.start(name, machine.program)
+
+    def pause(self, name: str) -> None:
+        """The process stands still; bytes for it queue up, its timers fall due, its clock runs."""
+        machine = self.machine(name)
+        if machine.is_paused or machine.process is None:
+            return
+        machine.is_paused = True
+        machine.network.stop()
+        if machine.process.root is not None:
+            self._parking.park(machine.process.root)
+
+    def resume(self, name: str) -> None:
+        machine = self.machine(name)
+        if machine.is_paused:
+            machine.network.resume()
+            self._unpark(machine)
+
+    def stop_all(self) -> None:
+        """The end of the world: nobody hears anything any more."""
+        for machine in self._machines.values():
+            machine.network.power_off()
+            self._end_process(machine)
+
+    def _end_process(self, machine: Machine) -> None:
+        process, machine.process = machine.process, None
+        if process is None:
+            return
+        process.scope.cancel()
+        process.ready.set()
+        process.ended.set()
+        if machine.is_paused:
+            self._unpark(machine, process)
+
+    async def _live(self, machine: Machine, process: Process) -> None:
+        assert machine.program is not None, "start sets it"
+        process.root = trio.lowlevel.current_task()
+        if machine.is_paused and machine.process is process:
+            self._parking.park(process.root)
+        with process.scope:
+            await (
+                trio.lowlevel.checkpoint()
+            )  # a machine paused before its first step stands still here
+            await machine.program(machine)
+        if machine.process is process:
+            machine.network.lose_process("eof")
+            self._end_process(machine)
+
+    def _unpark(self, machine: Machine, process: Process | None = None) -> None:
+        machine.is_paused = False
+        process = process or machine.process
+        if process is not None and process.root is not None:
+            self._parking.release(process.root)

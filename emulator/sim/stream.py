@@ -1,0 +1,130 @@
+"""One end of a byte stream between two machines.
+
+Bytes arrive whole and in order, late or never.  An end that has gone (closed, its
+process killed, its machine switched off and on again) answers what still arrives with a
+reset, as a kernel does: so the other side learns of it when it next speaks.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from emulator.net.transport import Accept, Endpoint
+    from emulator.sim.host import Host
+    from emulator.sim.path import Path
+    from emulator.sim.rules import Traffic
+
+
+class Stream:
+    """The ``Transport`` of the virtual network."""
+
+    __slots__ = (
+        "_endpoint",
+        "_is_abandoned",
+        "_is_open",
+        "_path",
+        "arrival_us",
+        "held_bytes",
+        "host",
+        "local",
+        "peer",
+        "remote",
+    )
+
+    def __init__(self, host: Host, path: Path, local: str, remote: str) -> None:
+        self.local = local
+        self.remote = remote
+        self.arrival_us = 0  # when the last thing said arrives: later ones do not overtake it
+        self.held_bytes = 0  # taken, but waiting at a closed gate
+        self.peer: Stream | None = None
+        self.host = host
+        self._path = path
+        self._endpoint: Endpoint | None = None
+        self._is_open = True
+        self._is_abandoned = False
+
+    # What our endpoint asks -----------------------------------------------------------
+
+    def send(self, data: bytes) -> None:
+        if self._is_open and data:
+            assert self.peer is not None, "nobody sends before the stream is open"
+            self._path.carry(self, self.peer.arrive, data, len(data))
+
+    def unsent_bytes(self) -> int:
+        return self.held_bytes
+
+    def close(self) -> None:
+        if self._is_open:
+            self._say_end("eof")
+            self._end("closed here")
+
+    # What the host does to us ---------------------------------------------------------
+
+    def open(self, accept: Accept) -> None:
+        """Both ends are there: who feeds on what arrives?"""
+        if self._is_open:
+            self._endpoint = accept(self)
+
+    def abandon(self, last_word: str | None) -> None:
+        """Whoever held this end is no more; the peer hears *last_word*, if any is said."""
+        if self._is_open and last_word is not None:
+            self._say_end(last_word)
+        self._is_open = False
+        self._is_abandoned = True
+        self.host.let_go(self)
+
+    def is_between(self, traffic: Traffic) -> bool:
+        """Does *traffic* mean this stream, one way or the other?"""
+        if self.peer is None:
+            return False
+        here, there = self.host.name, self.peer.host.name
+        return here != there and (traffic(here, there) or traffic(there, here))
+
+    def carry(self, action: Callable[[Any], object], argument: Any, size: int = 0) -> None:
+        """Have ``action(argument)`` happen at the far end, after all that was said before."""
+        self._path.carry(self, action, argument, size)
+
+    # What arrives ---------------------------------------------------------------------
+
+    def arrive(self, data: bytes) -> None:
+        if not self.host.is_awake:
+            self.host.receive_later(self, self.arrive, data, len(data))
+        elif not self._is_open:
+            self._say_end("reset")
+        elif self._endpoint is not None:
+            self._endpoint.feed(data)
+
+    def left(self, size: int) -> None:
+        """*size* held bytes passed the gate."""
+        self.held_bytes -= size
+        if size and not self.held_bytes:
+            self.host.clock.at(self.host.clock.now_us, self._tell_writable)
+
+    def hear_end(self, reason: str) -> None:
+        if not self._is_open:
+            return
+        if not self.host.is_awake:
+            self.host.receive_later(self, self.hear_end, reason)
+        else:
+            self._end(reason)
+
+    def _say_end(self, reason: str) -> None:
+        if self.peer is not None:
+            self._path.carry(self, self.peer.hear_end, reason)
+
+    def _end(self, reason: str) -> None:
+        self._is_open = False
+        self.host.let_go(self)
+        if self._endpoint is not None and not self._is_abandoned:
+            self._endpoint.closed(reason)
+
+    def _tell_writable(self, _: object) -> None:
+        if not self._is_open or self._endpoint is None:
+            return
+        if not self.host.is_awake:
+            self.host.receive_later(self, self._tell_writable, None)
+        elif not self.held_bytes:
+            self._endpoint.writable()

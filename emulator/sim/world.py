@@ -1,0 +1,119 @@
+"""A world: machines, a network and a clock, and a main program that does things to them.
+
+    result = run_virtual(main, seed=7)
+
+Everything that happens follows from the seed and from *main*.  Ten minutes of it take a
+moment, and a run that went wrong goes wrong again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, TypeVar
+
+import trio
+
+from emulator.clock import WallClock
+from emulator.sim.chance import Chance
+from emulator.sim.clock import VirtualClock
+from emulator.sim.determinism import deterministic_scheduling
+from emulator.sim.machines import Machines
+from emulator.sim.network import VirtualNetwork
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from emulator.sim.path import Latency
+
+EPOCH_MS = 1_700_000_000_000  # a Tuesday evening in November 2023
+
+T = TypeVar("T")
+
+
+class World:
+    """What *main* is given."""
+
+    def __init__(
+        self,
+        nursery: trio.Nursery,
+        clock: VirtualClock,
+        chance: Chance,
+        *,
+        epoch_ms: int = EPOCH_MS,
+        latency: Latency | None = None,
+    ) -> None:
+        self.clock = clock
+        self.epoch_ms = epoch_ms
+        self.chance = chance
+        self.network = VirtualNetwork(clock, chance, latency)
+        self.machines = Machines(self.network, chance, epoch_ms, nursery)
+        self.nursery = nursery
+        self.crashes: list[Exception] = []
+        self._wall = WallClock(epoch_ms, 0.0)
+
+    @property
+    def seed(self) -> int:
+        return self.chance.seed
+
+    def rng(self, purpose: str) -> Random:
+        """The generator for *purpose*: another consumer of chance does not shift it."""
+        return self.chance.rng(purpose)
+
+    def now_ms(self, machine: str | None = None) -> int:
+        """Wall time, true or as *machine* reads it."""
+        return self._wall.now_ms() if machine is None else self.machines.machine(machine).now_ms()
+
+    def crash(self, error: Exception) -> None:
+        """The world broke: it ends, and *error* is what the run raises."""
+        if self.crashes:
+            raise error  # it does not even end: let trio go down
+        self.crashes.append(error)
+        self.end()
+
+    def end(self) -> None:
+        """Switch everything off."""
+        self.machines.stop_all()
+        self.nursery.cancel_scope.cancel()
+
+
+def run_virtual(
+    main: Callable[[World], Awaitable[T]],
+    *,
+    seed: int,
+    epoch_ms: int = EPOCH_MS,
+    latency: Latency | None = None,
+) -> T:
+    """Run *main* in a new world and return what it returns; then everything is switched off.
+
+    Raises what *main* or a program raised, ``TimeStandsStill``, ``NothingWillHappen``,
+    and ``NotAlone`` when another trio run is active in this process.
+    """
+    clock = VirtualClock()
+    chance = Chance(seed)
+
+    async def life() -> T:
+        try:
+            async with trio.open_nursery() as nursery:
+                world = World(nursery, clock, chance, epoch_ms=epoch_ms, latency=latency)
+                clock.on_crash = world.crash
+                try:
+                    return await main(world)
+                finally:
+                    world.end()
+        except BaseExceptionGroup as group:
+            raise _only_error(group) from None
+        finally:
+            if world.crashes:
+                raise world.crashes[0]
+        raise AssertionError("only a crash cancels main")
+
+    with deterministic_scheduling(chance.seed_of("scheduling")):
+        return trio.run(life, clock=clock)
+
+
+def _only_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """One failure is raised plain, however many nurseries it came through."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
