@@ -1,0 +1,36 @@
+# Two commands do everything on a fresh machine: make demo, make test.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: demo test lint bench parity page clean
+
+demo: $(READY)  ## the mini-cluster at work: a consumer and a broker are killed, nothing is lost
+	$(BIN)/rmqemu demo $(if $(INPUT),--input $(INPUT))
+
+test: $(READY) lint  ## every test; official SDKs run where Java and Node are found
+	$(BIN)/python -m pytest -ra
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(READY)  ## figures beside a real RocketMQ (Java and Maven needed)
+	$(BIN)/python -m benchmarks.run
+
+parity: $(READY)  ## the same stories against a real RocketMQ (Java and Maven needed)
+	REQUIRE_PARTS=1 $(BIN)/python -m pytest -ra -m real tests/parity
+
+page: $(READY)  ## docs/protocol.md from the catalog and the handler tables
+	$(BIN)/python -m emulator.protocol_page
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) .cache .pytest_cache .mypy_cache .ruff_cache

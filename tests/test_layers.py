@@ -1,0 +1,122 @@
+"""Imports only point down, and only the shells wait."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+LAYERS = (  # from the bottom up; names in one row never import each other
+    ("protocol",),
+    (
+        "emulator.clock",
+        "emulator.config",
+        "emulator.releases",
+        "emulator.facts",
+        "emulator.journal",
+        "emulator.disk",
+    ),
+    ("emulator.net",),
+    ("emulator.sim",),
+    ("emulator.nameserver", "emulator.broker", "emulator.client"),
+    ("emulator.node", "emulator.cluster", "emulator.protocol_page"),
+    ("emulator.cli",),
+)
+SAME_ROW_MAY_MEET = {1, 5}  # settings and facts know releases; a cluster starts nodes
+
+BYTES_ONLY = ("emulator.net.transport", "emulator.disk", "emulator.clock", "emulator.sim")
+SHELL_WORDS = {"trio", "time", "socket", "os", "structlog", "subprocess", "threading", "signal"}
+SHELLS = (
+    "emulator.clock",
+    "emulator.disk.files",
+    "emulator.net",
+    "emulator.sim",
+    "emulator.node",
+    "emulator.cluster",
+    "emulator.cli",
+    "emulator.nameserver.service",
+    "emulator.broker.service",
+    "emulator.broker.registration",
+)
+
+
+def modules() -> list[Path]:
+    found = [p for top in ("protocol", "emulator") for p in sorted((ROOT / top).rglob("*.py"))]
+    assert len(found) > 50
+    return [path.relative_to(ROOT) for path in found]
+
+
+def name_of(path: Path) -> str:
+    return ".".join(path.with_suffix("").parts).removesuffix(".__init__")
+
+
+def imports(path: Path) -> list[str]:
+    """What a module imports when it runs; annotations under TYPE_CHECKING move nothing."""
+    names: list[str] = []
+    tree = ast.parse((ROOT / path).read_text())
+    skipped = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+        for inner in ast.walk(node)
+    }
+    for node in ast.walk(tree):
+        if id(node) in skipped:
+            continue
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.append(node.module)
+    return names
+
+
+def layer_of(name: str) -> tuple[int, str] | None:
+    for level, row in enumerate(LAYERS):
+        for room in row:
+            if name == room or name.startswith(room + "."):
+                return level, room
+    return None
+
+
+def is_in(name: str, rooms: tuple[str, ...]) -> bool:
+    return any(name == room or name.startswith(room + ".") for room in rooms)
+
+
+@pytest.mark.parametrize("path", modules(), ids=str)
+def test_imports_only_point_down(path: Path) -> None:
+    here = layer_of(name_of(path))
+    if here is None:
+        assert name_of(path) == "emulator", f"{path} stands in no layer"
+        return
+    for name in imports(path):
+        there = layer_of(name)
+        if there is None or there[1] == here[1]:
+            continue
+        sideways = there[0] == here[0] and here[0] not in SAME_ROW_MAY_MEET
+        assert there[0] <= here[0], f"{path} may not import {name}: imports only point down"
+        assert not sideways, f"{path} may not import {name}: siblings never import each other"
+
+
+@pytest.mark.parametrize("path", modules(), ids=str)
+def test_only_shells_wait_read_clocks_or_touch_the_machine(path: Path) -> None:
+    name = name_of(path)
+    if is_in(name, SHELLS) or is_in(name, CLIENT_SHELLS):
+        return
+    touched = {word.split(".")[0] for word in imports(path)} & SHELL_WORDS
+    assert not touched, f"{path} imports {sorted(touched)}: state stands apart from IO"
+
+
+@pytest.mark.parametrize("path", modules(), ids=str)
+def test_the_virtual_world_knows_no_rocketmq(path: Path) -> None:
+    if not is_in(name_of(path), ("emulator.sim",)):
+        return
+    for name in imports(path):
+        if name.split(".")[0] in ("protocol", "emulator"):
+            assert is_in(name, BYTES_ONLY), f"{path} may not import {name}: it moves bytes"
+
+
+# The client is mostly waiting: these of its files do, the others are values.
+CLIENT_SHELLS: tuple[str, ...] = ("emulator.client",)

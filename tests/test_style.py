@@ -1,0 +1,72 @@
+"""Style is a test: the build says it, so nobody has to."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+LINES_MAX, TEST_LINES_MAX, FUNCTION_LINES_MAX = 300, 500, 50
+
+BANNED_WORDS = {  # a coat, and what to do about it
+    r"\w+Manager": "name it for what it holds",
+    r"\w+Helper": "name it for what it does",
+    r"\w+Impl": "drop the coat",
+    r"\w*Utils?": "name the one thing it knows",
+}
+UNFINISHED = re.compile(r"#.*\b(TODO|FIXME|XXX|HACK|for now)\b")
+MACHINE_PATH = re.compile(r"(?<![\w.])/(work|root|home/[a-z]+)/\w")
+
+
+def sources(*tops: str) -> list[Path]:
+    found = [p.relative_to(ROOT) for top in tops for p in sorted((ROOT / top).rglob("*.py"))]
+    assert found
+    return [path for path in found if "node_modules" not in path.parts]
+
+
+PACKAGES = sources("protocol", "emulator")
+EVERYTHING = sources("protocol", "emulator", "tests", "benchmarks")
+
+
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse((ROOT / path).read_text())
+
+
+@pytest.mark.parametrize("path", EVERYTHING, ids=str)
+def test_files_stay_short_enough_to_read(path: Path) -> None:
+    limit = TEST_LINES_MAX if path.parts[0] == "tests" else LINES_MAX
+    lines = len((ROOT / path).read_text().splitlines())
+    assert lines <= limit, f"{path} has {lines} lines: split it where its idea splits"
+
+
+@pytest.mark.parametrize("path", PACKAGES, ids=str)
+def test_files_open_with_their_idea(path: Path) -> None:
+    assert ast.get_docstring(tree_of(path)), f"{path} has no opening paragraph"
+
+
+@pytest.mark.parametrize("path", EVERYTHING, ids=str)
+def test_functions_fit_a_screen(path: Path) -> None:
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            size = (node.end_lineno or node.lineno) - node.lineno + 1
+            assert size <= FUNCTION_LINES_MAX, f"{path}:{node.lineno} {node.name}: {size} lines"
+
+
+@pytest.mark.parametrize("path", PACKAGES, ids=str)
+def test_classes_wear_no_coats(path: Path) -> None:
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.ClassDef):
+            for pattern, advice in BANNED_WORDS.items():
+                assert not re.fullmatch(pattern, node.name), f"{path} {node.name}: {advice}"
+
+
+@pytest.mark.parametrize("path", EVERYTHING, ids=str)
+def test_nothing_is_left_for_later_or_names_a_machine(path: Path) -> None:
+    for number, line in enumerate((ROOT / path).read_text().splitlines(), 1):
+        if "re.compile" in line:
+            continue
+        assert not UNFINISHED.search(line), f"{path}:{number}: {line.strip()}"
+        assert not MACHINE_PATH.search(line), f"{path}:{number}: a path of one machine"
