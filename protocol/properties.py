@@ -94,7 +94,7 @@ TIMER_DELAY_LEVEL = "TIMER_DELAY_LEVEL"
 START_DELIVER_TIME = "__STARTDELIVERTIME"
 TRACE_CONTEXT = "TRACE_CONTEXT"
 
-# What an application may not set for itself, in the words of 4.9 (MessageConst.STRING_HASH_SET).
+# What an application may not set for itself (MessageConst.STRING_HASH_SET of 4.9).
 RESERVED = frozenset(
     {
         KEYS,
@@ -117,12 +117,8 @@ RESERVED = frozenset(
         MSG_REGION,
         TRACE_ON,
         UNIQ_KEY,
-        EXTEND_UNIQ_INFO,
         MAX_RECONSUME_TIMES,
         CONSUME_START_TIME,
-        TRAN_PREPARED_QUEUE_OFFSET,
-        TRANSACTION_CHECK_TIMES,
-        CHECK_IMMUNITY_TIME_IN_SECONDS,
         INSTANCE_ID,
         CORRELATION_ID,
         REPLY_TO_CLIENT,
@@ -131,7 +127,6 @@ RESERVED = frozenset(
         PUSH_REPLY_TIME,
         CLUSTER,
         MSG_TYPE,
-        INNER_MULTI_DISPATCH,
         INNER_MULTI_QUEUE_OFFSET,
     }
 )

@@ -1,0 +1,120 @@
+"""Names, namespaces and delay levels mean what they mean to the real classes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from golden_data import cases
+
+from protocol import names
+from protocol.delay_levels import (
+    DEFAULT_DELAY_LEVELS,
+    level_of_queue,
+    parse_delay_levels,
+    queue_of_level,
+)
+from protocol.namespaces import namespace_of, retry_topic_in, with_namespace, without_namespace
+from protocol.validation import (
+    broker_refuses_topic,
+    client_refuses_group,
+    client_refuses_topic,
+    is_legal,
+)
+
+LINES = ["4.9", "5.3"]
+SYSTEM_TOPICS = {"4.9": names.SYSTEM_TOPICS, "5.3": names.SYSTEM_TOPICS_5}
+
+
+def reason(verdict: Any) -> str | None:
+    """What a client's exception says before it points to the manual."""
+    return None if verdict == "ok" else verdict["message"].split("\nFor more information")[0]
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_what_a_name_is(line: str) -> None:
+    for case in cases("ids.jsonl", "name", line):
+        name, want = case["in"]["name"], case["out"]
+        assert names.retry_topic(name) == want["retry"]
+        assert names.dlq_topic(name) == want["dlq"]
+        assert names.reply_topic(name) == want["reply"]
+        assert names.is_system_consumer_group(name) == want["sys_consumer_group"]
+        assert names.is_lmq(name) == want["lmq"]
+        assert names.is_system_topic(name, SYSTEM_TOPICS[line]) == want["system_topic"]
+        assert (name in names.TOPICS_NOT_SENDABLE) == want["not_allowed_send"]
+        assert is_legal(name) != want["illegal"]
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_which_names_are_accepted_and_what_is_said_of_the_others(line: str) -> None:
+    for case in cases("ids.jsonl", "name", line):
+        name, want = case["in"]["name"], case["out"]
+        assert client_refuses_topic(name) == reason(want["client_check_topic"])
+        assert client_refuses_group(name) == reason(want["client_check_group"])
+        broker = want["broker_validate"]
+        assert (broker_refuses_topic(name) is None) == broker["valid"]
+        assert (broker_refuses_topic(name) or "") == broker["remark"]
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_no_name_at_all_is_blank(line: str) -> None:
+    (case,) = cases("ids.jsonl", "name_null", line)
+    assert client_refuses_topic(None) == reason(case["out"]["topic"])
+    assert client_refuses_group(None) == reason(case["out"]["group"])
+    assert broker_refuses_topic(None) is not None
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_into_and_out_of_a_namespace(line: str) -> None:
+    for case in cases("ids.jsonl", "name", line):
+        name, want = case["in"]["name"], case["out"]
+        known = SYSTEM_TOPICS[line]
+        assert without_namespace(name) == want["without_namespace"]
+        assert without_namespace(name, "ns") == want["without_namespace_ns"]
+        assert with_namespace("ns", name, known) == want["wrap_namespace_ns"]
+        assert retry_topic_in("ns", name, known) == want["wrap_namespace_and_retry"]
+        assert namespace_of(name) == want["namespace_of"]
+
+
+def test_no_namespace_changes_nothing() -> None:
+    assert with_namespace("", "topic") == "topic"
+    assert without_namespace("ns%topic", "") == "ns%topic"
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_which_topics_are_the_system_s_own(line: str) -> None:
+    (case,) = cases("ids.jsonl", "system_topics", line)
+    assert sorted(SYSTEM_TOPICS[line]) == case["out"]["system"]
+    assert sorted(names.TOPICS_NOT_SENDABLE) == case["out"]["not_allowed_send"]
+
+
+def test_a_prefix_tells_retries_and_dead_letters() -> None:
+    assert names.is_retry_topic("%RETRY%g")
+    assert names.is_dlq_topic("%DLQ%g")
+    assert not names.is_retry_topic("%DLQ%g")
+    assert not names.is_dlq_topic("topic")
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_delay_levels_are_read_as_far_as_upstream_reads_them(line: str) -> None:
+    for case in cases("store.jsonl", "delay_levels", line):
+        levels, want = parse_delay_levels(case["in"]["message_delay_level"]), case["out"]
+        assert levels.is_whole == want["parsed"], case["id"]
+        assert levels.level_max == want["max_level"], case["id"]
+        assert {str(level): ms for level, ms in levels.delay_ms.items()} == want["table"]
+        due = [levels.deliver_ms(n, case["in"]["store_timestamp"]) for n in case["in"]["levels"]]
+        assert due == want["deliver_timestamps"], case["id"]
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_every_level_has_its_queue(line: str) -> None:
+    for case in cases("store.jsonl", "delay_level_queue_id", line):
+        level = case["in"]["level"]
+        assert queue_of_level(level) == case["out"]
+        assert level_of_queue(queue_of_level(level)) == level
+
+
+def test_a_level_beyond_the_last_is_the_last() -> None:
+    levels = parse_delay_levels(DEFAULT_DELAY_LEVELS)
+    assert levels.clamp(99) == levels.level_max == 18
+    assert levels.clamp(3) == 3
