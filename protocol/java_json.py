@@ -1,19 +1,81 @@
-"""fastjson's dialect (placeholder until the whole of it is here)."""
+"""fastjson's dialect of JSON, which is wider than JSON on both sides.
+
+Read: what msgspec refuses is read once more by a tolerant reader.  Write: maps may have
+numbers or whole objects as keys, and the text is escaped exactly as fastjson does.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
 
 import msgspec
 
+from protocol.java_json_reader import NotJson, read_tolerantly
+from protocol.java_json_writer import (
+    COMPACT,
+    Shape,
+    Style,
+    all_members,
+    write_pretty,
+    write_value,
+)
 
-def read(data: bytes) -> Any:
-    return msgspec.json.decode(data)
+__all__ = ["NotJson", "read", "text_of", "write", "write_pretty", "write_value"]
+
+_decode = msgspec.json.Decoder(float_hook=Decimal).decode
+_encode = msgspec.json.encode
+
+# In msgspec's output: escapes that fastjson writes in capitals, and what it does not write raw.
+_ODD_ASCII = re.compile(rb"\\u00[01][a-f]")
+_ODD = re.compile(rb"\\u00[01][a-f]|\x7f|\xc2[\x80-\x9f]|\xe2\x80[\xa8\xa9]")
 
 
-def write(value: Any) -> bytes:
-    return msgspec.json.encode(value)
+def read(data: bytes, *, strict_utf8: bool = False) -> Any:
+    """Plain values; fractions as ``Decimal``, object keys as their text.  Raises ``NotJson``."""
+    try:
+        return _decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        pass
+    try:
+        text = data.decode("utf-8", "strict" if strict_utf8 else "replace")
+    except UnicodeDecodeError as error:
+        raise NotJson(str(error)) from error
+    return read_tolerantly(text)
+
+
+def write(value: Any, shape: Shape = all_members, style: Style = COMPACT) -> bytes:
+    """The value's text.  Structs are written with the members *shape* gives, sorted by name."""
+    if style is COMPACT and type(value) in (dict, str):
+        quick = _write_plain(value)
+        if quick is not None:
+            return quick
+    return write_value(value, shape, style)
+
+
+def _write_plain(value: str | dict[str, Any]) -> bytes | None:
+    """A text or a map of texts, if msgspec happens to write it as fastjson would."""
+    if type(value) is dict and not all(type(member) is str for member in value.values()):
+        return None
+    try:
+        data = _encode(value)
+    except UnicodeEncodeError:  # half a surrogate pair
+        return None
+    if data.isascii() and b"\x7f" not in data:
+        return None if _ODD_ASCII.search(data) else data
+    return None if _ODD.search(data) else data
 
 
 def text_of(value: Any) -> str:
-    return value if isinstance(value, str) else str(value)
+    """What fastjson makes of any value where a string is expected."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Mapping):
+        value = dict(sorted(value.items(), key=str))
+    elif not isinstance(value, list):
+        return str(value)
+    return write(value).decode()

@@ -1,0 +1,168 @@
+"""Groups: who is alive in them, what they subscribe to, how the broker treats them."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from protocol.bodies.body import FIVE, Body
+from protocol.bodies.topics import DataVersion
+from protocol.queues import MessageQueue
+from protocol.subscription import SubscriptionData
+
+# Enums in the order of their numbers, which some clients send.
+ConsumeType: TypeAlias = Literal["CONSUME_ACTIVELY", "CONSUME_PASSIVELY", "CONSUME_POP"]
+MessageModel: TypeAlias = Literal["BROADCASTING", "CLUSTERING"]
+ConsumeFromWhere: TypeAlias = Literal[
+    "CONSUME_FROM_LAST_OFFSET",
+    "CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST",
+    "CONSUME_FROM_MIN_OFFSET",
+    "CONSUME_FROM_MAX_OFFSET",
+    "CONSUME_FROM_FIRST_OFFSET",
+    "CONSUME_FROM_TIMESTAMP",
+]
+
+
+class ProducerData(Body, frozen=True):
+    """Upstream: ProducerData."""
+
+    group_name: str | None = None
+
+
+class ConsumerData(Body, frozen=True):
+    """Upstream: ConsumerData."""
+
+    group_name: str | None = None
+    consume_type: ConsumeType | None = None
+    message_model: MessageModel | None = None
+    consume_from_where: ConsumeFromWhere | None = None
+    subscription_data_set: list[SubscriptionData] = []
+    unit_mode: bool = False
+
+
+class HeartbeatData(Body, frozen=True):
+    """Upstream: HeartbeatData."""
+
+    since = {"heartbeat_fingerprint": FIVE, "without_sub": FIVE}
+
+    client_id: str | None = msgspec.field(default=None, name="clientID")
+    producer_data_set: list[ProducerData] = []
+    consumer_data_set: list[ConsumerData] = []
+    heartbeat_fingerprint: int = 0
+    without_sub: bool = False
+
+
+class GetConsumerListByGroupReply(Body, frozen=True):
+    """Upstream: GetConsumerListByGroupResponseBody."""
+
+    consumer_id_list: list[str] = []
+
+
+class LockBatchRequestBody(Body, frozen=True):
+    """Both for locks and their return.  Upstream: LockBatchRequestBody, UnlockBatchRequestBody."""
+
+    since = {"only_this_broker": FIVE}
+
+    consumer_group: str | None = None
+    client_id: str | None = None
+    only_this_broker: bool = False
+    mq_set: list[MessageQueue] = []
+
+
+class LockBatchReply(Body, frozen=True):
+    """Upstream: LockBatchResponseBody."""
+
+    lock_ok_mq_set: list[MessageQueue] = msgspec.field(
+        default_factory=list[MessageQueue], name="lockOKMQSet"
+    )
+
+
+class CheckClientRequestBody(Body, frozen=True):
+    """Upstream: CheckClientRequestBody."""
+
+    client_id: str | None = None
+    group: str | None = None
+    subscription_data: SubscriptionData | None = None
+    namespace: str | None = None
+
+
+class GroupRetryPolicy(Body, frozen=True):
+    """Upstream: GroupRetryPolicy."""
+
+    type: str = "CUSTOMIZED"
+    exponential_retry_policy: dict[str, Any] | None = None
+    customized_retry_policy: dict[str, Any] | None = None
+
+
+class SubscriptionGroupConfig(Body, frozen=True):
+    """Upstream: SubscriptionGroupConfig."""
+
+    since = dict.fromkeys(
+        (
+            "consume_message_orderly",
+            "group_retry_policy",
+            "consume_timeout_minute",
+            "subscription_data_set",
+            "group_sys_flag",
+            "attributes",
+        ),
+        FIVE,
+    )
+
+    group_name: str | None = None
+    consume_enable: bool = True
+    consume_from_min_enable: bool = True
+    consume_broadcast_enable: bool = True
+    consume_message_orderly: bool = False
+    retry_queue_nums: int = 1
+    retry_max_times: int = 16
+    group_retry_policy: GroupRetryPolicy = GroupRetryPolicy()
+    broker_id: int = 0
+    which_broker_when_consume_slowly: int = 1
+    notify_consumer_ids_changed_enable: bool = True
+    group_sys_flag: int = 0
+    consume_timeout_minute: int = 15
+    subscription_data_set: list[Any] | None = None
+    attributes: dict[str, str] = {}
+
+
+class SubscriptionGroupWrapper(Body, frozen=True):
+    """All groups of a broker, and their file.
+
+    Upstream: SubscriptionGroupWrapper, SubscriptionGroupManager.
+    """
+
+    since = {"forbidden_table": FIVE}
+
+    subscription_group_table: dict[str, SubscriptionGroupConfig] = {}
+    data_version: DataVersion = DataVersion()
+    forbidden_table: dict[str, dict[str, int]] | None = None  # only in the 5.x file
+
+
+class SubscriptionGroupList(Body, frozen=True):
+    """Upstream: SubscriptionGroupList."""
+
+    group_config_list: list[SubscriptionGroupConfig] = []
+
+
+class GroupForbidden(Body, frozen=True):
+    """Upstream: GroupForbidden."""
+
+    topic: str | None = None
+    group: str | None = None
+    readable: bool | None = None
+
+
+class GroupList(Body, frozen=True):
+    """Upstream: GroupList."""
+
+    group_list: list[str] = []
+
+
+class QuerySubscriptionReply(Body, frozen=True):
+    """Upstream: QuerySubscriptionResponseBody."""
+
+    subscription_data: SubscriptionData | None = None
+    group: str | None = None
+    topic: str | None = None

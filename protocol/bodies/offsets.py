@@ -1,0 +1,78 @@
+"""Where consumers stand: on the wire and in files."""
+
+from __future__ import annotations
+
+from protocol.bodies.body import FIVE, Body
+from protocol.bodies.topics import DataVersion
+from protocol.queues import MessageQueue
+
+
+class ConsumerOffsetSerializeWrapper(Body, frozen=True):
+    """Offsets of ``topic@group`` by queue id; also the broker's file.
+
+    Upstream: ConsumerOffsetSerializeWrapper, ConsumerOffsetManager.
+    """
+
+    since = {"data_version": FIVE, "group_topic_map": FIVE}
+
+    offset_table: dict[str, dict[int, int]] = {}
+    data_version: DataVersion | None = None
+    group_topic_map: dict[str, list[str]] | None = None  # only what the broker itself writes
+
+
+class DelayOffsetSerializeWrapper(Body, frozen=True):
+    """How far each delay level is.  Upstream: DelayOffsetSerializeWrapper."""
+
+    since = {"data_version": FIVE}
+
+    offset_table: dict[int, int] = {}
+    data_version: DataVersion | None = None
+
+
+class OffsetSerializeWrapper(Body, frozen=True):
+    """A broadcasting consumer's own file.  Upstream: OffsetSerializeWrapper."""
+
+    offset_table: dict[MessageQueue, int] = {}
+
+
+class ResetOffsetBody(Body, frozen=True):
+    """Upstream: ResetOffsetBody."""
+
+    offset_table: dict[MessageQueue, int] = {}
+
+
+class MessageQueueForC(Body, frozen=True):
+    """Upstream: MessageQueueForC."""
+
+    topic: str = ""
+    broker_name: str = ""
+    queue_id: int = 0
+    offset: int = 0
+
+
+class ResetOffsetBodyForC(Body, frozen=True):
+    """The same for clients that cannot read object keys.  Upstream: ResetOffsetBodyForC."""
+
+    offset_table: list[MessageQueueForC] = []
+
+
+class GetConsumerStatusBody(Body, frozen=True):
+    """Upstream: GetConsumerStatusBody."""
+
+    message_queue_table: dict[MessageQueue, int] = {}
+    consumer_table: dict[str, dict[MessageQueue, int]] = {}
+
+
+class QueryCorrectionOffsetBody(Body, frozen=True):
+    """Upstream: QueryCorrectionOffsetBody."""
+
+    correction_offsets: dict[int, int] = {}
+
+
+class OffsetMovedEvent(Body, frozen=True):
+    """The body of a message in OFFSET_MOVED_EVENT.  Upstream: OffsetMovedEvent."""
+
+    consumer_group: str | None = None
+    message_queue: MessageQueue | None = None
+    offset_request: int = 0
+    offset_new: int = 0

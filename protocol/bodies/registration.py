@@ -1,0 +1,136 @@
+"""A broker introduces itself: its topics as JSON, or packed and compressed.
+
+The packed form is a row of lengths and texts inside a zlib stream.  5.x says in its
+header that it does not compress even when it does, so a reader looks at the bytes.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+
+import msgspec
+
+from protocol import java_json
+from protocol.bodies.body import FIVE, Body, decode_body, encode_body
+from protocol.bodies.topics import (
+    DataVersion,
+    TopicConfig,
+    TopicConfigAndMappingSerializeWrapper,
+    TopicQueueMappingInfo,
+    topic_config_of_text,
+    topic_config_text,
+)
+from protocol.fields import BadFields
+from protocol.versions import R_5_3_3, Release
+
+INFLATED_BYTES_MAX = 64 * 1024 * 1024  # ours: upstream inflates whatever comes
+
+_INT = struct.Struct(">i")
+_ZLIB_FIRST_BYTE = 0x78
+
+
+class RegisterBrokerBody(Body, frozen=True):
+    """Upstream: RegisterBrokerBody."""
+
+    topic_config_serialize_wrapper: TopicConfigAndMappingSerializeWrapper = (
+        TopicConfigAndMappingSerializeWrapper()
+    )
+    filter_server_list: list[str] = []
+
+
+def crc32(data: bytes) -> int:
+    """The checksum of a registration's body as it is sent.  Upstream: UtilAll.crc32."""
+    return zlib.crc32(data) & 0x7FFFFFFF
+
+
+def encode_register_broker(
+    body: RegisterBrokerBody, release: Release, *, compressed: bool
+) -> bytes:
+    """Upstream: RegisterBrokerBody.encode."""
+    if not compressed:
+        return encode_body(body, release)
+    return zlib.compress(packed(body, release), 9)
+
+
+def decode_register_broker(data: bytes, sender: Release) -> RegisterBrokerBody:
+    """Either form; *sender* decides whether the packed form ends with queue mappings.
+
+    Raises ``BadFields``.  Upstream: RegisterBrokerBody.decode.
+    """
+    if data[:1] != bytes([_ZLIB_FIRST_BYTE]):
+        return decode_body(data, RegisterBrokerBody)
+    try:
+        return _unpack(_inflated(data), sender)
+    except (zlib.error, struct.error, ValueError) as error:
+        raise BadFields(f"the compressed registration is damaged: {error}") from error
+
+
+def packed(body: RegisterBrokerBody, release: Release) -> bytes:
+    """What the compressed form contains."""
+    wrapper = body.topic_config_serialize_wrapper
+    configs = [topic_config_text(c, release) for c in wrapper.topic_config_table.values()]
+    parts = [
+        _sized(encode_body(wrapper.data_version, release)),
+        _INT.pack(len(configs)),
+        *(_sized(config.encode()) for config in configs),
+        _sized(java_json.write(body.filter_server_list)),
+    ]
+    if release >= FIVE:
+        mappings = wrapper.topic_queue_mapping_info_map.values()
+        parts += (_INT.pack(len(mappings)), *(_sized(encode_body(m, release)) for m in mappings))
+    return b"".join(parts)
+
+
+def _sized(data: bytes) -> bytes:
+    return _INT.pack(len(data)) + data
+
+
+def _inflated(data: bytes) -> bytes:
+    inflater = zlib.decompressobj()
+    plain = inflater.decompress(data, INFLATED_BYTES_MAX)
+    if inflater.unconsumed_tail:
+        raise BadFields(f"a registration of more than {INFLATED_BYTES_MAX} bytes")
+    return plain
+
+
+def _unpack(data: bytes, sender: Release) -> RegisterBrokerBody:
+    reader = _Reader(data)
+    data_version = decode_body(reader.text(), DataVersion)
+    # The form itself shows how many parts it has, so the newer rule reads both.
+    texts = [reader.text().decode() for _ in range(reader.count())]
+    configs = [topic_config_of_text(text, R_5_3_3) or TopicConfig() for text in texts]
+    filter_servers = msgspec.convert(java_json.read(reader.text()), list[str])
+    mappings: list[TopicQueueMappingInfo] = []
+    if sender >= FIVE:
+        mappings = [
+            decode_body(reader.text(), TopicQueueMappingInfo) for _ in range(reader.count())
+        ]
+    return RegisterBrokerBody(
+        topic_config_serialize_wrapper=TopicConfigAndMappingSerializeWrapper(
+            data_version=data_version,
+            topic_config_table={str(c.topic_name): c for c in configs},
+            topic_queue_mapping_info_map={str(m.topic): m for m in mappings},
+        ),
+        filter_server_list=filter_servers,
+    )
+
+
+class _Reader:
+    """Lengths and texts, one after another."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    def count(self) -> int:
+        value: int = _INT.unpack_from(self._data, self._at)[0]
+        self._at += _INT.size
+        return value
+
+    def text(self) -> bytes:
+        size = self.count()
+        if not 0 <= size <= len(self._data) - self._at:
+            raise ValueError(f"a part of {size} bytes at {self._at}")
+        self._at += size
+        return self._data[self._at - size : self._at]

@@ -1,0 +1,131 @@
+"""How much there is, how much was consumed, how fast: the answers to tools."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from protocol.bodies.body import FIVE, Body
+from protocol.queues import MessageQueue
+from protocol.subscription import SubscriptionData
+
+
+class TopicOffset(Body, frozen=True):
+    """Upstream: TopicOffset."""
+
+    min_offset: int = 0
+    max_offset: int = 0
+    last_update_timestamp: int = 0
+
+
+class TopicStatsTable(Body, frozen=True):
+    """Upstream: TopicStatsTable."""
+
+    since = {"topic_put_tps": FIVE}
+
+    offset_table: dict[MessageQueue, TopicOffset] = {}
+    topic_put_tps: float = 0.0
+
+
+class OffsetWrapper(Body, frozen=True):
+    """Upstream: OffsetWrapper."""
+
+    since = {"pull_offset": FIVE}
+
+    broker_offset: int = 0
+    consumer_offset: int = 0
+    pull_offset: int = 0
+    last_timestamp: int = 0
+
+
+class ConsumeStats(Body, frozen=True):
+    """Upstream: ConsumeStats."""
+
+    offset_table: dict[MessageQueue, OffsetWrapper] = {}
+    consume_tps: float = 0.0
+
+
+class ConsumeStatsList(Body, frozen=True):
+    """Upstream: ConsumeStatsList."""
+
+    since = {"total_inflight_diff": FIVE}
+
+    consume_stats_list: list[dict[str, list[ConsumeStats]]] = []
+    broker_addr: str | None = None
+    total_diff: int = 0
+    total_inflight_diff: int = 0
+
+
+class BrokerStatsItem(Body, frozen=True):
+    """Upstream: BrokerStatsItem."""
+
+    sum: int = 0
+    tps: float = 0.0
+    avgpt: float = 0.0
+
+
+class BrokerStatsData(Body, frozen=True):
+    """Upstream: BrokerStatsData."""
+
+    stats_minute: BrokerStatsItem | None = None
+    stats_hour: BrokerStatsItem | None = None
+    stats_day: BrokerStatsItem | None = None
+
+
+class QueueTimeSpan(Body, frozen=True):
+    """Times of the first, the last and the next message of a queue; their texts follow.
+
+    Upstream: QueueTimeSpan.
+    """
+
+    message_queue: MessageQueue | None = None
+    min_time_stamp: int = 0
+    max_time_stamp: int = 0
+    consume_time_stamp: int = 0
+    delay_time: int = 0
+    min_time_stamp_str: str | None = None
+    max_time_stamp_str: str | None = None
+    consume_time_stamp_str: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("min_time_stamp", "max_time_stamp", "consume_time_stamp"):
+            text = human_time(getattr(self, name))
+            msgspec.structs.force_setattr(self, f"{name}_str", text)
+
+
+def human_time(ms: int) -> str:
+    """A time in UTC as upstream prints it.  Upstream: UtilAll.timeMillisToHumanString2."""
+    try:
+        at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms)
+    except OverflowError:
+        return str(ms)
+    return f"{at:%Y-%m-%d#%H:%M:%S}:{at.microsecond // 1000:03}"
+
+
+class QueryConsumeTimeSpanBody(Body, frozen=True):
+    """Upstream: QueryConsumeTimeSpanBody."""
+
+    consume_time_span_set: list[QueueTimeSpan] = []
+
+
+class ConsumeQueueData(Body, frozen=True):
+    """Upstream: ConsumeQueueData."""
+
+    physic_offset: int = 0
+    physic_size: int = 0
+    tags_code: int = 0
+    extend_data_json: str | None = None
+    bit_map: str | None = None
+    eval: bool = False
+    msg: str | None = None
+
+
+class QueryConsumeQueueReply(Body, frozen=True):
+    """Upstream: QueryConsumeQueueResponseBody."""
+
+    subscription_data: SubscriptionData | None = None
+    filter_data: str | None = None
+    queue_data: list[ConsumeQueueData] | None = None
+    max_queue_index: int = 0
+    min_queue_index: int = 0

@@ -1,0 +1,153 @@
+"""What a topic is on its broker, and how brokers tell it to the NameServer and each other."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from protocol import java_json
+from protocol.bodies.body import FIVE, Body
+from protocol.versions import Release
+
+TopicFilterType: TypeAlias = Literal["SINGLE_TAG", "MULTI_TAG"]
+
+PERM_READ_WRITE = 6
+
+
+class DataVersion(Body, frozen=True):
+    """Which state of a table this is; equal only if all members are.  Upstream: DataVersion."""
+
+    since = {"state_version": FIVE}
+
+    state_version: int = 0
+    timestamp: int = 0
+    counter: int = 0
+
+    def next(self, now_ms: int, state_version: int = 0) -> DataVersion:
+        """The version after one change.  Upstream: DataVersion.nextVersion."""
+        return DataVersion(state_version=state_version, timestamp=now_ms, counter=self.counter + 1)
+
+
+class TopicConfig(Body, frozen=True):
+    """One topic's settings on one broker.  Upstream: TopicConfig."""
+
+    since = {"attributes": FIVE}
+
+    topic_name: str | None = None
+    read_queue_nums: int = 16
+    write_queue_nums: int = 16
+    perm: int = PERM_READ_WRITE
+    topic_filter_type: TopicFilterType = "SINGLE_TAG"
+    topic_sys_flag: int = 0
+    order: bool = False
+    attributes: dict[str, str] = {}
+
+
+def topic_config_text(config: TopicConfig, release: Release) -> str:
+    """The one-line form of compressed registration.  Upstream: TopicConfig.encode."""
+    parts = [
+        str(config.topic_name),
+        str(config.read_queue_nums),
+        str(config.write_queue_nums),
+        str(config.perm),
+        config.topic_filter_type,
+    ]
+    if release >= FIVE:
+        parts.append(java_json.write(config.attributes).decode())
+    return " ".join(parts)
+
+
+def topic_config_of_text(text: str, release: Release) -> TopicConfig | None:
+    """The one-line form read back, None if it has not the parts this release expects.
+
+    Raises ``ValueError`` for a part that is not what it should be.  Upstream:
+    TopicConfig.decode.
+    """
+    parts = text.rstrip(" ").split(" ")
+    known = len(parts) == 5 or (release >= FIVE and len(parts) > 5)
+    if not known:
+        return None
+    name, read, write, perm, kind = parts[:5]
+    if kind not in ("SINGLE_TAG", "MULTI_TAG"):
+        raise ValueError(f"{kind!r} is no topic filter type")
+    return TopicConfig(
+        topic_name=name,
+        read_queue_nums=int(read),
+        write_queue_nums=int(write),
+        perm=int(perm),
+        topic_filter_type="SINGLE_TAG" if kind == "SINGLE_TAG" else "MULTI_TAG",
+        attributes=_attributes(parts[5]) if len(parts) > 5 else {},
+    )
+
+
+def _attributes(text: str) -> dict[str, str]:
+    # A value with a space in it was torn apart by the split; upstream then has none.
+    try:
+        return msgspec.convert(java_json.read(text.encode()), dict[str, str], strict=False)
+    except (java_json.NotJson, msgspec.ValidationError):
+        return {}
+
+
+class TopicConfigSerializeWrapper(Body, frozen=True):
+    """All topics of a broker.  Upstream: TopicConfigSerializeWrapper."""
+
+    topic_config_table: dict[str, TopicConfig] = {}
+    data_version: DataVersion = DataVersion()
+
+
+class TopicQueueMappingInfo(Body, frozen=True):
+    """A static topic's queues on one broker.  Upstream: TopicQueueMappingInfo."""
+
+    topic: str | None = None
+    scope: str = "__global__"
+    total_queues: int = 0
+    bname: str | None = None
+    epoch: int = 0
+    dirty: bool = False
+    curr_id_map: dict[int, int] | None = None
+
+
+class LogicQueueMappingItem(Body, frozen=True):
+    """One stretch of a logical queue.  Upstream: LogicQueueMappingItem."""
+
+    gen: int = 0
+    queue_id: int = 0
+    bname: str | None = None
+    logic_offset: int = 0
+    start_offset: int = 0
+    end_offset: int = -1
+    time_of_start: int = -1
+    time_of_end: int = -1
+
+
+class TopicQueueMappingDetail(TopicQueueMappingInfo, frozen=True):
+    """The same with its history.  Upstream: TopicQueueMappingDetail."""
+
+    hosted_queues: dict[int, list[LogicQueueMappingItem]] = {}
+
+
+class TopicConfigAndMappingSerializeWrapper(TopicConfigSerializeWrapper, frozen=True):
+    """All topics of a 5.x broker.  Upstream: TopicConfigAndMappingSerializeWrapper."""
+
+    since = {
+        "topic_queue_mapping_info_map": FIVE,
+        "topic_queue_mapping_detail_map": FIVE,
+        "mapping_data_version": FIVE,
+    }
+
+    topic_queue_mapping_info_map: dict[str, TopicQueueMappingInfo] = {}
+    topic_queue_mapping_detail_map: dict[str, TopicQueueMappingDetail] = {}
+    mapping_data_version: DataVersion = DataVersion()
+
+
+class TopicConfigAndMapping(TopicConfig, frozen=True):
+    """The answer to GET_TOPIC_CONFIG.  Upstream: TopicConfigAndQueueMapping."""
+
+    mapping_detail: dict[str, Any] | None = None
+
+
+class CreateTopicListRequestBody(Body, frozen=True):
+    """Upstream: CreateTopicListRequestBody."""
+
+    topic_config_list: list[TopicConfig] = []

@@ -1,0 +1,163 @@
+"""The tolerant reader: everything fastjson takes for JSON.
+
+Keys without quotes or in single ones, numbers and whole objects as keys, commas too
+many, semicolons for commas, comments, raw control characters, half surrogate pairs.
+An object as a key becomes its own text, which fastjson also takes in its place.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import Any
+
+DEPTH_MAX = 100  # ours: upstream recurses until its stack ends
+
+_SKIP = re.compile(r"(?:[ \t\r\n\f\b\x00\ufeff]|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
+_SEPARATORS = re.compile(r"(?:[ \t\r\n\f\b\x00,;]|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
+_NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
+_WORD = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
+_PLAIN = {'"': re.compile(r'[^"\\]*'), "'": re.compile(r"[^'\\]*")}
+_HEX = {"u": re.compile(r"[0-9a-fA-F]{4}"), "x": re.compile(r"[0-9a-fA-F]{2}")}
+_WORDS = {"true": True, "false": False, "null": None, "undefined": None, "NaN": None}
+_ESCAPES = {
+    **{quoted: quoted for quoted in "\"'\\/"},
+    **{str(code): chr(code) for code in range(8)},
+    "b": "\b",
+    "t": "\t",
+    "n": "\n",
+    "v": "\v",
+    "f": "\f",
+    "F": "\f",
+    "r": "\r",
+}
+
+
+class NotJson(ValueError):
+    """Not even fastjson would read this."""
+
+
+def read_tolerantly(text: str) -> Any:
+    """The value of the whole text.  Raises ``NotJson``."""
+    reader = _Reader(text)
+    try:
+        value = reader.value(0)
+        reader.skip()
+    except IndexError:
+        raise NotJson("the text ends too early") from None
+    if reader.at != len(text):
+        raise NotJson(f"something follows the value at {reader.at}")
+    return value
+
+
+class _Reader:
+    """A position in a text.  Running off the end is an ``IndexError``."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+
+    def skip(self, pattern: re.Pattern[str] = _SKIP) -> str:
+        """Go to the next character that matters, and look at it."""
+        found = pattern.match(self.text, self.at)
+        assert found is not None, "these patterns match the empty text"
+        self.at = found.end()
+        return self.text[self.at] if self.at < len(self.text) else ""
+
+    def value(self, depth: int) -> Any:
+        if depth > DEPTH_MAX:
+            raise NotJson(f"nested deeper than {DEPTH_MAX}")
+        first = self.skip()
+        if first == "{":
+            return self._object(depth + 1)
+        if first == "[":
+            return self._array(depth + 1)
+        if first in _PLAIN:
+            return self._string(first)
+        return self._scalar()
+
+    def _object(self, depth: int) -> dict[str | int, Any]:
+        self.at += 1
+        members: dict[str | int, Any] = {}
+        while self.skip(_SEPARATORS) != "}":
+            key = self._key(depth)
+            if self.skip() != ":":
+                raise NotJson(f"a colon is missing at {self.at}")
+            self.at += 1
+            members[key] = self.value(depth)
+            if self.skip() not in (",", ";", "}"):
+                raise NotJson(f"a comma is missing at {self.at}")
+        self.at += 1
+        return members
+
+    def _key(self, depth: int) -> str | int:
+        first = self.text[self.at]
+        if first in _PLAIN:
+            return self._string(first)
+        if first == "{":
+            start = self.at
+            self._object(depth + 1)
+            return self.text[start : self.at]
+        if word := _WORD.match(self.text, self.at):
+            self.at = word.end()
+            return word.group()
+        number = self._scalar()
+        if not isinstance(number, int):
+            raise NotJson(f"no key at {self.at}")
+        return number
+
+    def _array(self, depth: int) -> list[Any]:
+        self.at += 1
+        items: list[Any] = []
+        while self.skip(_SEPARATORS) != "]":
+            items.append(self.value(depth))
+            if self.skip() not in (",", "]"):
+                raise NotJson(f"a comma is missing at {self.at}")
+        self.at += 1
+        return items
+
+    def _scalar(self) -> Any:
+        if number := _NUMBER.match(self.text, self.at):
+            self.at = number.end()
+            text = number.group()
+            # Kept apart from 0 because fastjson keeps a number's text.
+            exact = number.group(1) or number.group(2) or text == "-0"
+            return Decimal(text) if exact else int(text)
+        word = _WORD.match(self.text, self.at)
+        if word is None or word.group() not in _WORDS:
+            raise NotJson(f"no value at {self.at}")
+        self.at = word.end()
+        return _WORDS[word.group()]
+
+    def _string(self, quote: str) -> str:
+        self.at += 1
+        parts: list[str] = []
+        while True:
+            plain = _PLAIN[quote].match(self.text, self.at)
+            assert plain is not None, "these patterns match the empty text"
+            parts.append(plain.group())
+            self.at = plain.end() + 1
+            if self.text[self.at - 1] == quote:
+                return _joined(parts)
+            parts.append(self._escape())
+
+    def _escape(self) -> str:
+        kind = self.text[self.at]
+        self.at += 1
+        if (pattern := _HEX.get(kind)) is not None:
+            digits = pattern.match(self.text, self.at)
+            if digits is None:
+                raise NotJson(f"a bad escape at {self.at}")
+            self.at = digits.end()
+            return chr(int(digits.group(), 16))
+        if kind not in _ESCAPES:
+            raise NotJson(f"a bad escape at {self.at}")
+        return _ESCAPES[kind]
+
+
+def _joined(parts: list[str]) -> str:
+    """The text, with escaped surrogates put together where they are pairs."""
+    text = "".join(parts)
+    if text.isascii():
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")

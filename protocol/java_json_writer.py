@@ -1,0 +1,157 @@
+"""The exact writer: byte for byte what fastjson writes.
+
+Members of objects are sorted by name and left out when null; maps keep their order.
+Keys that are numbers stand without quotes, keys that are objects stand as they are: not
+JSON, but what every peer of the time expects.  The standard form quotes number keys
+and escapes whatever is not ASCII.  The pretty form, of configuration files, breaks
+lines before members, but not before keys that are no strings.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal
+from typing import Any, TypeAlias
+
+import msgspec
+
+Members: TypeAlias = tuple[tuple[str, str], ...]  # (attribute, name on the wire), sorted by name
+Shape: TypeAlias = Callable[[type], Members]
+
+
+class Style(msgspec.Struct, frozen=True):
+    """How a text looks."""
+
+    standard: bool = False
+    pretty: bool = False
+
+
+COMPACT = Style()
+STANDARD = Style(standard=True)
+PRETTY = Style(pretty=True)
+
+_ESCAPES = {
+    **{code: f"\\u{code:04X}" for code in (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029)},
+    **{ord(raw): "\\" + letter for raw, letter in zip('\b\t\n\f\r"\\', 'btnfr"\\', strict=True)},
+}
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
+
+
+@functools.cache
+def all_members(kind: type) -> Members:
+    """Every field of a struct."""
+    fields = msgspec.structs.fields(kind)
+    return tuple(sorted(((f.name, f.encode_name) for f in fields), key=lambda pair: pair[1]))
+
+
+def write_value(value: Any, shape: Shape = all_members, style: Style = COMPACT) -> bytes:
+    """The value's text.  A lone surrogate becomes a question mark."""
+    writer = _Writer(shape, style)
+    writer.value(value)
+    return "".join(writer.parts).encode("utf-8", "replace")
+
+
+def write_pretty(value: Any, shape: Shape = all_members) -> bytes:
+    """The form of configuration files.  Upstream: RemotingSerializable.toJson(obj, true)."""
+    return write_value(value, shape, PRETTY)
+
+
+class _Writer:
+    """Collects the parts of one text."""
+
+    def __init__(self, shape: Shape, style: Style) -> None:
+        self.parts: list[str] = []
+        self._shape = shape
+        self._style = style
+        self._indent = 0
+
+    def value(self, value: Any) -> None:
+        if isinstance(value, msgspec.Struct):
+            self._struct(value)
+        elif isinstance(value, Mapping):
+            self._map(value)
+        elif isinstance(value, (list, tuple)):
+            self._items(value)
+        elif isinstance(value, (set, frozenset)):
+            self._items(sorted(value))  # a hash set's order would differ from run to run
+        else:
+            self.parts.append(self._scalar(value))
+
+    def _scalar(self, value: Any) -> str:
+        if isinstance(value, str):
+            return self._text(value)
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        if value is None:
+            return "null"
+        if isinstance(value, float):
+            return java_double(value)
+        if isinstance(value, (bytes, bytearray)):
+            return self._text(base64.b64encode(value).decode())
+        return str(value)
+
+    def _text(self, text: str) -> str:
+        text = text.translate(_ESCAPES)
+        if self._style.standard:
+            text = _NOT_ASCII.sub(_escape_units, text.replace("/", "\\/"))
+        return f'"{text}"'
+
+    def _struct(self, value: msgspec.Struct) -> None:
+        named = ((name, getattr(value, attr)) for attr, name in self._shape(type(value)))
+        self._members([(name, member) for name, member in named if member is not None])
+
+    def _map(self, value: Mapping[Any, Any]) -> None:
+        self._members([(key, member) for key, member in value.items() if member is not None])
+
+    def _members(self, members: list[tuple[Any, Any]]) -> None:
+        self.parts.append("{")
+        self._indent += 1
+        for number, (key, member) in enumerate(members):
+            if number:
+                self.parts.append(",")
+            self._key(key)
+            self.parts.append(":")
+            self.value(member)
+        self._indent -= 1
+        if members:
+            self._break_line()
+        self.parts.append("}")
+
+    def _key(self, key: Any) -> None:
+        if isinstance(key, int) and self._style.standard:
+            key = str(key)
+        if isinstance(key, str):
+            self._break_line()
+        self.value(key)
+
+    def _break_line(self) -> None:
+        if self._style.pretty:
+            self.parts.append("\n" + "\t" * self._indent)
+
+    def _items(self, items: Iterable[Any]) -> None:
+        self.parts.append("[")
+        for number, item in enumerate(items):
+            if number:
+                self.parts.append(",")
+            self.value(item)
+        self.parts.append("]")
+
+
+def _escape_units(found: re.Match[str]) -> str:
+    units = found.group().encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[i] << 8 | units[i + 1]:04X}" for i in range(0, len(units), 2))
+
+
+def java_double(value: float) -> str:
+    """A double's text.  Upstream: Double.toString; fastjson writes null for no number."""
+    if not math.isfinite(value):
+        return "null"
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return repr(value)
+    sign, digits, _ = Decimal(repr(value)).normalize().as_tuple()
+    fraction = "".join(map(str, digits[1:])) or "0"
+    return f"{'-' if sign else ''}{digits[0]}.{fraction}E{Decimal(repr(value)).adjusted()}"
