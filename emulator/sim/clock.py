@@ -46,11 +46,12 @@ class VirtualClock(trio.abc.Clock):
         self.deliveries = 0
         self.on_crash: Callable[[Exception], object] = _raise
         self._now_s = 0.0
-        self._happenings_max = happenings_max
+        self.happenings_max = happenings_max
         self._happenings = 0
         self._due: list[tuple[int, int, Callable[[Any], object], Any]] = []
         self._scheduled = 0
         self._runner: Runner | None = None
+        self._has_stopped = False
 
     def at(self, at_us: int, action: Callable[[Any], object], argument: Any = None) -> None:
         """Call ``action(argument)`` at *at_us*; within one instant, in the order of asking."""
@@ -60,16 +61,22 @@ class VirtualClock(trio.abc.Clock):
     def start_clock(self) -> None:
         self._runner = current_runner()
 
+    def stop(self) -> None:
+        """The world is over.  trio still says a word to itself, through a real pipe."""
+        self._has_stopped = True
+
     def current_time(self) -> float:
         # trio asks once in every turn of its loop, so turns without waiting are counted here.
         self._happenings += 1
-        if self._happenings > self._happenings_max:
+        if self._happenings > self.happenings_max:
             self._stands_still()
         return self._now_s
 
     def deadline_to_sleep_time(self, deadline: float) -> float:
         runner = self._runner
         assert runner is not None, "the clock was not started"
+        if self._has_stopped:
+            return _LONGER_THAN_ANY_CUSHION_S
         if runner.waiting_for_idle:
             return self._settle(runner)
         due, deadline_us = self._due, self._as_us(deadline)
@@ -101,7 +108,7 @@ class VirtualClock(trio.abc.Clock):
             self._move(at_us)
         else:
             self._happenings += 1
-            if self._happenings > self._happenings_max:
+            if self._happenings > self.happenings_max:
                 self._stands_still()
         try:
             action(argument)

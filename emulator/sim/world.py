@@ -103,6 +103,7 @@ def run_virtual(
         except BaseExceptionGroup as group:
             raise _only_error(group) from None
         finally:
+            clock.stop()
             if world.crashes:
                 raise world.crashes[0]
         raise AssertionError("only a crash cancels main")

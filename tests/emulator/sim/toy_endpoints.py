@@ -1,0 +1,95 @@
+"""Endpoints without a protocol, for tests of the world that carries bytes between them."""
+
+from __future__ import annotations
+
+import trio
+
+
+class Listening:
+    """Keeps everything it is told, with the time; can be waited for."""
+
+    def __init__(self, transport) -> None:
+        self.transport = transport
+        self.heard: list[tuple[float, str, bytes | str]] = []
+        self._news = trio.Event()
+
+    @property
+    def data(self) -> bytes:
+        return b"".join(what for _, kind, what in self.heard if kind == "feed")
+
+    @property
+    def ends(self) -> list[str]:
+        return [what for _, kind, what in self.heard if kind == "closed"]
+
+    def feed(self, data: bytes) -> None:
+        self._note("feed", data)
+
+    def writable(self) -> None:
+        self._note("writable", b"")
+
+    def closed(self, reason: str) -> None:
+        self._note("closed", reason)
+
+    async def wait_data(self, length: int) -> bytes:
+        while len(self.data) < length:
+            await self._next()
+        return self.data
+
+    async def wait_closed(self) -> str:
+        while not self.ends:
+            await self._next()
+        return self.ends[0]
+
+    async def _next(self) -> None:
+        self._news = trio.Event()
+        await self._news.wait()
+
+    def _note(self, kind: str, what) -> None:
+        self.heard.append((trio.current_time(), kind, what))
+        self._news.set()
+
+
+class Echo(Listening):
+    """Says back what it hears."""
+
+    def feed(self, data: bytes) -> None:
+        super().feed(data)
+        self.transport.send(data)
+
+
+class Ends:
+    """An ``accept`` that keeps the endpoints it made."""
+
+    def __init__(self, kind=Listening) -> None:
+        self._kind = kind
+        self.all: list[Listening] = []
+
+    def __call__(self, transport) -> Listening:
+        self.all.append(self._kind(transport))
+        return self.all[-1]
+
+
+async def a_link(world, *, server: str = "b", kind=Listening, port: int = 1000):
+    """Both ends of a stream from host "a" to *server*."""
+    there = Ends(kind)
+    listener = await world.network.host(server).listen(f"0.0.0.0:{port}", there)
+    near = await a_client(world, listener.address)
+    listener.close()
+    return near, there.all[0]
+
+
+async def a_client(world, address: str, *, host: str = "a") -> Listening:
+    here = Ends()
+    await world.network.host(host).connect(address, here)
+    return here.all[0]
+
+
+def a_server(port: int, ends: Ends):
+    """A program that listens and then waits for its death."""
+
+    async def program(machine) -> None:
+        await machine.network.listen(f"0.0.0.0:{port}", ends)
+        machine.ready()
+        await trio.sleep_forever()
+
+    return program

@@ -1,0 +1,63 @@
+"""A busy little world, run as a process of its own: writes out all that happened in it.
+
+python toy_world.py SEED
+"""
+
+from __future__ import annotations
+
+import sys
+
+import trio
+from toy_endpoints import Echo, Ends, a_server
+
+from emulator.sim.rules import Delay, Rule, Stall, around
+from emulator.sim.world import run_virtual
+
+
+def a_chatterer(log: list[str]):
+    async def program(machine) -> None:
+        async with trio.open_nursery() as nursery:
+            for number in range(5):
+                nursery.start_soon(chatter, machine, number, log)
+
+    return program
+
+
+async def chatter(machine, number: int, log: list[str]) -> None:
+    rng = machine.rng(f"chatter {number}")
+    ends = Ends()
+    while True:
+        try:
+            with trio.fail_after(3):
+                transport = await machine.network.connect("server:1", ends)
+                end = ends.all[-1]
+                transport.send(b"x" * rng.randrange(1, 50))
+                await end.wait_data(1)
+            log.append(f"{machine.now_ms()} {machine.name}/{number} {end.data!r} {end.ends}")
+        except (trio.TooSlowError, OSError) as error:
+            log.append(f"{machine.now_ms()} {machine.name}/{number} {error!r}")
+        await trio.sleep(rng.choice([0, 0.1, 0.1, 1]))
+
+
+async def main(world) -> None:
+    log: list[str] = []
+    world.machines.start("server", a_server(1, Ends(Echo)))
+    for name in ("amy", "bob", "cid"):
+        world.machines.start(name, a_chatterer(log))
+    with world.network.under(Rule(around("amy"), Delay(ms=5, jitter_ms=20))):
+        await trio.sleep(3)
+    with world.network.under(Rule(around(["amy", "bob"]), Stall())):
+        await trio.sleep(5)
+    world.machines.pause("cid")
+    world.machines.restart("server")
+    await trio.sleep(3)
+    world.machines.resume("cid")
+    world.machines.power_off("server")
+    await trio.sleep(4)
+    world.machines.restart("server")
+    await trio.sleep(1)
+    sys.stdout.write("\n".join(log))
+
+
+if __name__ == "__main__":
+    run_virtual(main, seed=int(sys.argv[1]))
