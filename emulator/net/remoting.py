@@ -102,7 +102,7 @@ class Remoting:
                     Call(command, request, connection.peer, connection.last_active_ms)
                 )
         except Refusal as refusal:
-            result = Reply(refusal.header, code=refusal.code, remark=refusal.remark)
+            result = refused(refusal, entry[0] if entry else None)
         except BadFields as error:
             self.note(FrameRefused(connection.peer.address, str(error), closed=False))
             result, normal = Reply(code=SYSTEM_ERROR, remark=str(error)), False
@@ -179,4 +179,9 @@ class Remoting:
                 connection.flush()
 
 
-OnDone = Callable[["RemotingCommand | RemoteError"], None]
+def refused(refusal: Refusal, rpc: Rpc | None) -> Reply:
+    """An error reply; upstream's has empty ext fields where the call has a reply header."""
+    header = refusal.header
+    if header is None and rpc is not None and rpc.reply is not Header:
+        header = Header()
+    return Reply(header, code=refusal.code, remark=refusal.remark)

@@ -1,0 +1,207 @@
+"""What tools ask of a broker: topics, groups, who is connected, how far behind.
+
+Upstream: AdminBrokerProcessor.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from emulator.net.results import Call, Refusal, Reply, Result, Wait
+from emulator.releases import FIVE, INVALID_PARAMETER_CODE
+from protocol import catalog
+from protocol.bodies.body import decode_body, encode_body
+from protocol.bodies.connections import Connection, ConsumerConnection, ProducerConnection
+from protocol.bodies.groups import GroupList, SubscriptionGroupConfig, SubscriptionGroupWrapper
+from protocol.bodies.stats import ConsumeStats, OffsetWrapper, TopicOffset, TopicStatsTable
+from protocol.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
+from protocol.codes import RequestCode, ResponseCode
+from protocol.names import is_system_topic
+from protocol.queues import MessageQueue
+from protocol.validation import broker_refuses_topic
+
+if TYPE_CHECKING:
+    from emulator.broker.broker import Broker
+    from emulator.broker.consumers import ClientChannel
+    from emulator.net.remoting import Table
+
+
+class Admin:
+    """Topics, groups and statistics for tools."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._bad_parameter = (
+            ResponseCode.INVALID_PARAMETER
+            if broker.release >= INVALID_PARAMETER_CODE
+            else ResponseCode.SYSTEM_ERROR
+        )
+
+    def handlers(self) -> Table:
+        named = {
+            catalog.UPDATE_AND_CREATE_TOPIC: self.update_topic,
+            catalog.DELETE_TOPIC_IN_BROKER: self.delete_topic,
+            catalog.GET_ALL_TOPIC_CONFIG: self.all_topics,
+            catalog.GET_TOPIC_STATS_INFO: self.topic_stats,
+            catalog.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: self.update_group,
+            catalog.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: self.all_groups,
+            catalog.GET_CONSUMER_CONNECTION_LIST: self.consumer_connections,
+            catalog.GET_PRODUCER_CONNECTION_LIST: self.producer_connections,
+            catalog.GET_CONSUME_STATS: self.consume_stats,
+            catalog.QUERY_TOPIC_CONSUME_BY_WHO: self.who_consumes,
+            catalog.VIEW_MESSAGE_BY_ID: self.view_message,
+        }
+        return {rpc.code: (rpc, handler) for rpc, handler in named.items()}
+
+    # Topics ---------------------------------------------------------------------------
+
+    def update_topic(self, call: Call) -> Result:
+        request = call.request
+        problem = broker_refuses_topic(request.topic)
+        if problem is None and self._is_system(request.topic):
+            problem = f"The topic[{request.topic}] is conflict with system topic."
+        if problem is not None:
+            raise Refusal(self._bad_parameter, problem)
+        config = TopicConfig(
+            topic_name=request.topic,
+            read_queue_nums=request.read_queue_nums,
+            write_queue_nums=request.write_queue_nums,
+            perm=request.perm,
+            topic_filter_type=request.topic_filter_type,
+            topic_sys_flag=request.topic_sys_flag or 0,
+            order=request.order,
+        )
+        bell = self._broker.update_topic(config, call.now_ms)
+        if bell is None:
+            return Reply()
+        until_ms = call.now_ms + self._broker.register_call_ms_max
+        return Wait(bell, until_ms, lambda _now_ms, _expired: Reply())
+
+    def delete_topic(self, call: Call) -> Result:
+        name = call.request.topic
+        if self._is_system(name):
+            problem = f"The topic[{name}] is conflict with system topic."
+            raise Refusal(self._bad_parameter, problem)
+        self._broker.delete_topic(name, call.now_ms)
+        return Reply()
+
+    def all_topics(self, _call: Call) -> Result:
+        topics = self._broker.topics
+        wrapper = TopicConfigSerializeWrapper(
+            topic_config_table={t.topic_name: t for t in topics.all()},
+            data_version=topics.data_version,
+        )
+        return Reply(body=encode_body(wrapper, self._broker.release))
+
+    def topic_stats(self, call: Call) -> Result:
+        broker, name = self._broker, call.request.topic
+        topic = broker.topics.get(name)
+        if topic is None:
+            raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist")
+        table = {
+            MessageQueue(name, broker.config.name, queue_id): TopicOffset(
+                min_offset=broker.store.min_offset(name, queue_id),
+                max_offset=broker.store.max_offset(name, queue_id),
+                last_update_timestamp=broker.last_store_ms(name, queue_id),
+            )
+            for queue_id in range(max(topic.read_queue_nums, topic.write_queue_nums))
+        }
+        return Reply(body=encode_body(TopicStatsTable(offset_table=table), broker.release))
+
+    def view_message(self, call: Call) -> Result:
+        data = self._broker.store.record_at(call.request.offset)
+        if data is None:
+            raise Refusal(
+                ResponseCode.SYSTEM_ERROR,
+                f"can not find message by the offset, {call.request.offset}",
+            )
+        return Reply(body=bytes(data))
+
+    # Groups ---------------------------------------------------------------------------
+
+    def update_group(self, call: Call) -> Result:
+        config = decode_body(call.body, SubscriptionGroupConfig)
+        self._broker.groups.update(config, call.now_ms)
+        return Reply()
+
+    def all_groups(self, _call: Call) -> Result:
+        groups = self._broker.groups
+        wrapper = SubscriptionGroupWrapper(
+            subscription_group_table={g.group_name: g for g in groups.all()},
+            data_version=groups.data_version,
+        )
+        return Reply(body=encode_body(wrapper, self._broker.release))
+
+    def consumer_connections(self, call: Call) -> Result:
+        name = call.request.consumer_group
+        group = self._broker.consumers.group(name)
+        if group is None:
+            raise Refusal(
+                ResponseCode.CONSUMER_NOT_ONLINE, f"the consumer group[{name}] not online"
+            )
+        body = ConsumerConnection(
+            connection_set=[_connection(c) for c in group.channel_info_table.values()],
+            subscription_table=group.subscription_table,
+            consume_type=group.consume_type,
+            message_model=group.message_model,
+            consume_from_where=group.consume_from_where,
+        )
+        return Reply(body=encode_body(body, self._broker.release))
+
+    def producer_connections(self, call: Call) -> Result:
+        name = call.request.producer_group
+        channels = self._broker.producers.channels(name)
+        if not channels:
+            raise Refusal(ResponseCode.SYSTEM_ERROR, f"the producer group[{name}] not exist")
+        body = ProducerConnection(connection_set=[_connection(c) for c in channels])
+        return Reply(body=encode_body(body, self._broker.release))
+
+    def who_consumes(self, call: Call) -> Result:
+        broker, topic = self._broker, call.request.topic
+        online = broker.consumers.groups_of_topic(topic)
+        found = dict.fromkeys([*online, *broker.offsets.groups_of_topic(topic)])
+        return Reply(body=encode_body(GroupList(group_list=list(found)), broker.release))
+
+    def consume_stats(self, call: Call) -> Result:
+        """Per queue: where the topic ends, and how far the group has come."""
+        broker, group = self._broker, call.request.consumer_group
+        asked = call.request.topic
+        topics = [asked] if asked else broker.offsets.topics_of_group(group)
+        online = broker.consumers.group(group)
+        table: dict[MessageQueue, OffsetWrapper] = {}
+        for name in topics:
+            topic = broker.topics.get(name)
+            if topic is None or (online is not None and name not in online.subscription_table):
+                continue
+            for queue_id in range(topic.read_queue_nums):
+                queue = MessageQueue(name, broker.config.name, queue_id)
+                table[queue] = self._offsets(group, name, queue_id)
+        body = ConsumeStats(offset_table=table)
+        return Reply(body=encode_body(body, broker.release))
+
+    def _offsets(self, group: str, topic: str, queue_id: int) -> OffsetWrapper:
+        broker = self._broker
+        consumed = max(0, broker.offsets.query(group, topic, queue_id) or 0)
+        last_ms = broker.store.store_ms(topic, queue_id, consumed - 1) if consumed else 0
+        return OffsetWrapper(
+            broker_offset=broker.store.max_offset(topic, queue_id),
+            consumer_offset=consumed,
+            last_timestamp=max(0, last_ms),
+        )
+
+    def _is_system(self, topic: str) -> bool:
+        config = self._broker.config
+        is_own_name = topic in (config.cluster, config.name)
+        return is_own_name or is_system_topic(topic, five=self._broker.release >= FIVE)
+
+
+def _connection(channel: ClientChannel) -> Connection:
+    return Connection(
+        client_id=channel.client_id,
+        client_addr=channel.peer.address,
+        language=channel.language,
+        version=channel.version,
+    )
+
+
+__all__ = ["Admin", "RequestCode"]

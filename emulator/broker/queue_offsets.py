@@ -1,0 +1,103 @@
+"""Offsets: what a group has committed, and where a queue begins and ends.
+
+Upstream: ConsumerManageProcessor, AdminBrokerProcessor.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from emulator.facts import OffsetCommitted
+from emulator.net.results import Call, Refusal, Reply, Result
+from emulator.releases import FIVE
+from protocol import catalog
+from protocol.codes import RequestCode, ResponseCode
+from protocol.requests.offsets import OffsetReply
+
+if TYPE_CHECKING:
+    from emulator.broker.broker import Broker
+    from emulator.net.remoting import Table
+
+
+class QueueOffsets:
+    """Every question whose answer is an offset."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def handlers(self) -> Table:
+        return {
+            RequestCode.QUERY_CONSUMER_OFFSET: (catalog.QUERY_CONSUMER_OFFSET, self.query),
+            RequestCode.UPDATE_CONSUMER_OFFSET: (catalog.UPDATE_CONSUMER_OFFSET, self.update),
+            RequestCode.GET_MAX_OFFSET: (catalog.GET_MAX_OFFSET, self.max_offset),
+            RequestCode.GET_MIN_OFFSET: (catalog.GET_MIN_OFFSET, self.min_offset),
+            RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: (
+                catalog.SEARCH_OFFSET_BY_TIMESTAMP,
+                self.search,
+            ),
+            RequestCode.GET_EARLIEST_MSG_STORETIME: (
+                catalog.GET_EARLIEST_MSG_STORETIME,
+                self.earliest,
+            ),
+        }
+
+    def query(self, call: Call) -> Result:
+        request, broker = call.request, self._broker
+        found = broker.committed_offset(
+            request.consumer_group,
+            request.topic,
+            request.queue_id,
+            zero_if_young=request.set_zero_if_not_found is not False,
+        )
+        if found is None:
+            raise Refusal(
+                ResponseCode.QUERY_NOT_FOUND,
+                "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first",
+            )
+        return Reply(OffsetReply(offset=found))
+
+    def update(self, call: Call) -> Result:
+        request, broker = call.request, self._broker
+        if broker.release >= FIVE:
+            self._check_known(request.consumer_group, request.topic, call.now_ms)
+        broker.commit_offset(
+            request.consumer_group, request.topic, request.queue_id, request.commit_offset
+        )
+        if broker.wants(OffsetCommitted):
+            queue = (request.consumer_group, request.topic, request.queue_id)
+            broker.note(OffsetCommitted(*queue, request.commit_offset, call.peer.address))
+        return Reply()
+
+    def max_offset(self, call: Call) -> Result:
+        request = call.request
+        return Reply(
+            OffsetReply(offset=self._broker.store.max_offset(request.topic, request.queue_id))
+        )
+
+    def min_offset(self, call: Call) -> Result:
+        request = call.request
+        return Reply(
+            OffsetReply(offset=self._broker.store.min_offset(request.topic, request.queue_id))
+        )
+
+    def search(self, call: Call) -> Result:
+        request = call.request
+        upper = (request.boundary_type or "").upper() == "UPPER"
+        offset = self._broker.store.offset_by_time(
+            request.topic, request.queue_id, request.timestamp, upper=upper
+        )
+        return Reply(OffsetReply(offset=offset))
+
+    def earliest(self, call: Call) -> Result:
+        request = call.request
+        at_ms = self._broker.store.earliest_ms(request.topic, request.queue_id)
+        return Reply(catalog.GET_EARLIEST_MSG_STORETIME.reply(timestamp=at_ms))
+
+    def _check_known(self, group: str, topic: str, now_ms: int) -> None:
+        broker = self._broker
+        if broker.groups.find(group, now_ms, by="commit") is None:
+            raise Refusal(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group not exist, {group}"
+            )
+        if broker.topics.get(topic) is None:
+            raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"Topic {topic} not exist!")

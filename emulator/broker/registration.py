@@ -1,0 +1,133 @@
+"""Keeping this broker in every NameServer's routes.
+
+A round tells all NameServers at once and waits for all of them: at start, ten seconds
+later, then every thirty.  A changed topic table is told at once, before 5.1.4 without
+waiting for anybody, since then one topic at a time and with the first send waiting.
+
+Upstream: BrokerController.registerBrokerAll, BrokerOuterAPI.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import trio
+
+from emulator.facts import RegisteredWith
+from emulator.net.errors import RemoteError
+from emulator.net.services import every_waiting
+from emulator.releases import FIVE
+from protocol import catalog
+from protocol.bodies.registration import RegisterBrokerBody, crc32, encode_register_broker
+from protocol.bodies.topics import TopicConfig, TopicConfigAndMappingSerializeWrapper
+from protocol.codes import ResponseCode
+from protocol.requests.registration import RegisterBrokerRequest, UnregisterBrokerRequest
+
+if TYPE_CHECKING:
+    from emulator.broker.broker import Broker
+    from emulator.net.remoting_client import RemotingClient
+
+INTERVAL_MS_MIN, INTERVAL_MS_MAX = 10_000, 60_000
+UNREGISTER_MS_MAX = 3_000
+
+
+class Registration:
+    """One broker's registrations."""
+
+    def __init__(self, broker: Broker, client: RemotingClient, nursery: trio.Nursery) -> None:
+        self._broker = broker
+        self._client = client
+        self._nursery = nursery
+        self._namesrv = broker.config.namesrv
+
+    async def run(self) -> None:
+        config = self._broker.config
+        interval_ms = min(max(config.register_interval_ms, INTERVAL_MS_MIN), INTERVAL_MS_MAX)
+        await every_waiting(interval_ms, self.register, first_ms=config.register_first_ms)
+
+    async def register(self, topics: Sequence[TopicConfig] | None = None) -> None:
+        """One round: the whole table, or only *topics*.  Failures are facts, not errors."""
+        header, body = self._request(topics)
+        accepted: list[str] = []
+        failed: list[str] = []
+
+        async def tell(address: str) -> None:
+            try:
+                reply = await self._client.call(
+                    address,
+                    catalog.REGISTER_BROKER,
+                    header,
+                    body,
+                    timeout_ms=self._broker.register_call_ms_max,
+                )
+            except RemoteError:
+                failed.append(address)
+                return
+            (accepted if reply.code == ResponseCode.SUCCESS else failed).append(address)
+
+        async with trio.open_nursery() as round_nursery:
+            for address in self._namesrv:
+                round_nursery.start_soon(tell, address)
+        if self._namesrv:
+            self._broker.note(RegisteredWith(tuple(sorted(accepted)), tuple(sorted(failed))))
+
+    def announce(self, topic: TopicConfig, bell: object | None) -> None:
+        """A topic is new or has changed; *bell*, if any, is rung when every NameServer knows."""
+        if bell is None:
+            header, body = self._request(None)
+            for address in self._namesrv:
+                self._client.tell(address, catalog.REGISTER_BROKER, header, body)
+            return
+
+        async def announce_and_ring() -> None:
+            await self.register([topic])
+            self._broker.registered(topic.topic_name, bell)
+
+        self._nursery.start_soon(announce_and_ring)
+
+    async def unregister(self) -> None:
+        """Say goodbye to every NameServer, as a clean shutdown does."""
+        broker = self._broker
+        header = UnregisterBrokerRequest(
+            broker_name=broker.config.name,
+            broker_addr=broker.address,
+            cluster_name=broker.config.cluster,
+            broker_id=broker.config.broker_id,
+        )
+
+        async def tell(address: str) -> None:
+            try:
+                await self._client.call(
+                    address, catalog.UNREGISTER_BROKER, header, timeout_ms=UNREGISTER_MS_MAX
+                )
+            except RemoteError as error:
+                # It will notice by itself: our connection is about to close.
+                broker.note(RegisteredWith((), (error.address,)))
+
+        async with trio.open_nursery() as nursery:
+            for address in self._namesrv:
+                nursery.start_soon(tell, address)
+
+    def _request(
+        self, topics: Sequence[TopicConfig] | None
+    ) -> tuple[RegisterBrokerRequest, bytes]:
+        broker = self._broker
+        config = broker.config
+        chosen = broker.topics.all() if topics is None else topics
+        wrapper = TopicConfigAndMappingSerializeWrapper(
+            topic_config_table={t.topic_name: broker.advertised(t) for t in chosen},
+            data_version=broker.topics.data_version,
+        )
+        table = RegisterBrokerBody(topic_config_serialize_wrapper=wrapper, filter_server_list=[])
+        body = encode_register_broker(table, broker.release, compressed=False)
+        header = RegisterBrokerRequest(
+            broker_name=config.name,
+            broker_addr=broker.address,
+            cluster_name=config.cluster,
+            ha_server_addr=broker.ha_address,
+            broker_id=config.broker_id,
+            body_crc32=crc32(body),
+            enable_acting_master=False if broker.release >= FIVE else None,
+        )
+        return header, body

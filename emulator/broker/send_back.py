@@ -1,0 +1,124 @@
+"""A consumer gives a message back: it comes again after a delay, or goes to the dead letters.
+
+Upstream: SendMessageProcessor.asyncConsumerSendMsgBack.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+from emulator.broker.draft import Draft
+from emulator.facts import MessageSentBack
+from emulator.net.results import Call, Refusal, Reply, Result
+from emulator.releases import FIVE
+from protocol import catalog, perm
+from protocol.codes import RequestCode, ResponseCode
+from protocol.message_ids import offset_message_id
+from protocol.names import dlq_topic, retry_topic
+from protocol.properties import (
+    DELAY,
+    ORIGIN_MESSAGE_ID,
+    RETRY_TOPIC,
+    WAIT,
+    decode_properties,
+    properties_text,
+)
+from protocol.records import StoredMessage
+
+if TYPE_CHECKING:
+    from emulator.broker.broker import Broker
+    from emulator.net.remoting import Table
+    from protocol.bodies.groups import SubscriptionGroupConfig
+
+FIRST_RETRY_LEVEL = 3  # 10 s; each further time one level up
+CLIENT_MAX_RECONSUME_SINCE = 121  # V3_4_9
+
+
+class SendBack:
+    """CONSUMER_SEND_MSG_BACK."""
+
+    def __init__(self, broker: Broker, rng: random.Random) -> None:
+        self._broker = broker
+        self._rng = rng
+
+    def handlers(self) -> Table:
+        return {
+            RequestCode.CONSUMER_SEND_MSG_BACK: (catalog.CONSUMER_SEND_MSG_BACK, self.send_back),
+        }
+
+    def send_back(self, call: Call) -> Result:
+        broker, request = self._broker, call.request
+        config = self._group(request.group, call.now_ms)
+        if config.retry_queue_nums <= 0:
+            return Reply()  # upstream: success, and the message is gone
+        topic, queue_id = self._retry_queue(request.group, config, call.now_ms)
+        original = broker.store.message_at(request.offset)
+        if original is None:
+            raise Refusal(
+                ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {request.offset}"
+            )
+        times_max = config.retry_max_times
+        if request.max_reconsume_times is not None and (
+            call.command.version >= CLIENT_MAX_RECONSUME_SINCE
+        ):
+            times_max = request.max_reconsume_times
+        level = request.delay_level
+        if original.reconsume_times >= times_max or level < 0:
+            topic, queue_id, level = dlq_topic(request.group), 0, 0
+            broker.ensure_topic(topic, 1, call.now_ms, by="send back")
+        elif level == 0:
+            level = FIRST_RETRY_LEVEL + original.reconsume_times
+        draft = self._draft(original, level)
+        broker.note(
+            MessageSentBack(
+                request.group, original.topic, topic, original.reconsume_times + 1, level
+            )
+        )
+        broker.put_delayable(topic, queue_id, draft, call.now_ms)
+        return Reply()
+
+    def _group(self, name: str, now_ms: int) -> SubscriptionGroupConfig:
+        config = self._broker.groups.find(name, now_ms, by="send back")
+        if config is None:
+            raise Refusal(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+                f"subscription group not exist, {name}",
+            )
+        if not self._broker.config.perm & perm.WRITE:
+            raise Refusal(
+                ResponseCode.NO_PERMISSION,
+                f"the broker[{self._broker.address}] sending message is forbidden",
+            )
+        return config
+
+    def _retry_queue(
+        self, group: str, config: SubscriptionGroupConfig, now_ms: int
+    ) -> tuple[str, int]:
+        name = retry_topic(group)
+        queues = config.retry_queue_nums
+        topic = self._broker.ensure_topic(name, queues, now_ms, by="send back")
+        if not topic.perm & perm.WRITE:
+            raise Refusal(
+                ResponseCode.NO_PERMISSION, f"the topic[{name}] sending message is forbidden"
+            )
+        return name, self._rng.randrange(queues)
+
+    def _draft(self, original: StoredMessage, level: int) -> Draft:
+        broker = self._broker
+        properties = decode_properties(original.properties)
+        properties.setdefault(RETRY_TOPIC, original.topic)
+        origin = offset_message_id(original.store_host, original.position)
+        properties.setdefault(ORIGIN_MESSAGE_ID, origin)
+        properties[WAIT] = "false"
+        properties[DELAY] = str(level)
+        return Draft(
+            body=original.body,
+            properties=properties_text(properties, trailing=broker.trailing_properties),
+            flag=original.flag,
+            sys_flag=original.sys_flag,
+            born_ms=original.born_ms,
+            born_host=original.born_host,
+            reconsume_times=original.reconsume_times + 1,
+            store_host=None if broker.release >= FIVE else original.store_host,
+        )

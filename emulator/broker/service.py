@@ -1,0 +1,133 @@
+"""The shell of a broker: it listens, registers, and runs the broker's clockwork.
+
+Upstream: BrokerController.
+"""
+
+from __future__ import annotations
+
+import random
+
+import trio
+
+from emulator.broker.broker import Broker
+from emulator.broker.registration import Registration
+from emulator.clock import WallClock
+from emulator.config import BrokerConfig
+from emulator.disk.port import Disk
+from emulator.facts import NodeStarted, NodeStopped
+from emulator.journal import Journal
+from emulator.net.remoting_client import RemotingClient
+from emulator.net.remoting_server import RemotingServer
+from emulator.net.services import every
+from emulator.net.timers import Timer
+from emulator.net.transport import Network
+
+RETENTION_INTERVAL_MS = 10_000  # DefaultMessageStore.addScheduleTask
+GOODBYE_S_MAX = 3.5
+
+
+async def serve_broker(
+    config: BrokerConfig,
+    *,
+    network: Network,
+    disk: Disk,
+    clock: WallClock,
+    rng: random.Random,
+    journal: Journal,
+    stop: trio.Event,
+    task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Run until *stop* is set.
+
+    Started once it listens and every reachable NameServer has been told, with the
+    address it is bound to.
+    """
+    async with trio.open_nursery() as nursery:
+        broker = Broker(config, disk=disk, rng=rng, journal=journal, now_ms=clock.now_ms())
+        try:
+            server = RemotingServer(
+                clock, config.net, config.profile, journal.note, broker.handlers
+            )
+            listener = await server.serve(network, config.listen_address, nursery)
+            broker.listens_at(listener.address)
+            client = RemotingClient(
+                network,
+                nursery,
+                clock=clock,
+                config=config.net,
+                release=config.profile,
+                note=journal.note,
+                handlers={},
+            )
+            registration = Registration(broker, client, nursery)
+            broker.connect(server.ring, server.push, registration.announce)
+            server.on_lost = broker.closed
+            journal.note(NodeStarted("broker", listener.address, config.release))
+            await registration.register()
+            nursery.start_soon(registration.run)
+            Clockwork(broker, server, clock).start(nursery)
+            task_status.started(listener.address)
+            await stop.wait()
+            journal.note(NodeStopped("broker", "asked"))
+            with trio.move_on_after(GOODBYE_S_MAX):
+                await registration.unregister()
+            listener.close()
+            server.close_all()
+            client.close_all()
+        finally:
+            broker.close()
+        nursery.cancel_scope.cancel()
+
+
+class Clockwork:
+    """What a broker does by itself, at its times."""
+
+    def __init__(self, broker: Broker, server: RemotingServer, clock: WallClock) -> None:
+        self._broker = broker
+        self._server = server
+        self._clock = clock
+        self._delivery: Timer | None = None
+
+    def start(self, nursery: trio.Nursery) -> None:
+        config = self._broker.config
+        # (what, how often, the first time after), all in milliseconds
+        services = (
+            (self._scan_clients, config.client_scan_interval_ms, config.client_scan_interval_ms),
+            (self._broker.persist_offsets, config.persist_offsets_interval_ms, 10_000),
+            (self._broker.persist_delays, config.persist_delays_interval_ms, 10_000),
+            (self._retain, RETENTION_INTERVAL_MS, 60_000),
+        )
+        for action, interval_ms, first_ms in services:
+            nursery.start_soon(_service, action, interval_ms, first_ms)
+        self._broker.on_delayed = self._plan_delivery
+        self._plan_delivery()
+
+    def _scan_clients(self) -> None:
+        with self._server.batch():
+            for peer in self._broker.expire_clients(self._clock.now_ms()):
+                self._server.close(peer)
+
+    def _retain(self) -> None:
+        self._broker.retain(self._clock.now_ms())
+
+    def _plan_delivery(self) -> None:
+        """Sleep until the next delayed message falls due, however far that is."""
+        due_ms = self._broker.next_delivery_ms(self._clock.now_ms())
+        if due_ms is None:
+            return
+        due_s = self._clock.trio_time(due_ms)
+        if self._delivery is not None and self._delivery.action is not None:
+            if self._delivery.at_s <= due_s:
+                return
+            self._delivery.cancel()
+        self._delivery = self._server.timers.at(due_s, self._deliver)
+
+    def _deliver(self) -> None:
+        with self._server.batch():
+            self._broker.deliver_delayed(self._clock.now_ms())
+        self._plan_delivery()
+
+
+async def _service(action: object, interval_ms: int, first_ms: int) -> None:
+    assert callable(action)
+    await every(interval_ms, action, first_ms=first_ms)

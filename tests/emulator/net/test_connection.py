@@ -1,0 +1,274 @@
+"""The connection as a machine: bytes in, replies out, and what it refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from emulator.clock import WallClock
+from emulator.config import NetConfig
+from emulator.facts import ConnectionClosed, Fact, FrameRefused, HandlerFailed, PushDropped
+from emulator.net.remoting_server import RemotingServer
+from emulator.net.results import NO_REPLY, Ask, Call, Refusal, Reply, Result, Wait
+from emulator.releases import R_4_9_7, R_5_3_3, Release
+from protocol.command import (
+    ONE_WAY,
+    RESPONSE,
+    RemotingCommand,
+    decode_command,
+    encode_command,
+    ext_of,
+)
+from protocol.fields import Header
+from protocol.framing import ROCKETMQ, FrameDecoder
+from protocol.rpc import Rpc
+
+
+class Word(Header):
+    word: str
+
+
+ECHO = Rpc(code=5, name="ECHO", asked_of=("broker",), request=Word, reply=Word)
+HOLD = Rpc(code=6, name="HOLD", asked_of=("broker",), request=Word, reply=Word)
+FAIL = Rpc(code=7, name="FAIL", asked_of=("broker",))
+REFUSE = Rpc(code=8, name="REFUSE", asked_of=("broker",), reply=Word)
+MUTE = Rpc(code=9, name="MUTE", asked_of=("broker",))
+ASK = Rpc(code=11, name="ASK", asked_of=("broker",), reply=Word)
+
+
+def echo(call: Call) -> Result:
+    return Reply(Word(word=call.request.word), call.body)
+
+
+def hold(call: Call) -> Result:
+    def resume(now_ms: int, expired: bool) -> Result:
+        return Reply(Word(word=f"{call.request.word} {expired} {now_ms - call.now_ms}"))
+
+    return Wait(
+        "door",
+        call.now_ms + 15_000,
+        resume,
+        wants=lambda news: news == call.request.word,
+        unwanted_until_ms=lambda now_ms: now_ms + 5_000,
+    )
+
+
+def fail(_call: Call) -> Result:
+    raise ZeroDivisionError("by nothing")
+
+
+def refuse(_call: Call) -> Result:
+    raise Refusal(17, "no such thing")
+
+
+def ask(call: Call) -> Result:
+    def resume(_now_ms: int, reply: RemotingCommand | None) -> Result:
+        return Reply(Word(word="silence" if reply is None else reply.fields()["word"]))
+
+    return Ask(call.peer, 307, Word(word="who?"), b"", call.now_ms + 10_000, resume)
+
+
+HANDLERS = {
+    5: (ECHO, echo),
+    6: (HOLD, hold),
+    7: (FAIL, fail),
+    8: (REFUSE, refuse),
+    9: (MUTE, lambda _call: NO_REPLY),
+    11: (ASK, ask),
+}
+
+
+class Wire:
+    """A transport that remembers: what was sent, and how much of it has left."""
+
+    local, remote = "10.0.0.1:10911", "10.0.0.2:40001"
+
+    def __init__(self) -> None:
+        self.sent: list[bytes] = []
+        self.stuck = False
+        self.endpoint: Any = None
+        self.is_open = True
+
+    def send(self, data: bytes) -> None:
+        self.sent.append(data)
+
+    def unsent_bytes(self) -> int:
+        return sum(map(len, self.sent)) if self.stuck else 0
+
+    def close(self) -> None:
+        if self.is_open:
+            self.is_open = False
+            self.endpoint.closed("closed here")
+
+    def commands(self) -> list[RemotingCommand]:
+        decoder = FrameDecoder()
+        decoder.feed(b"".join(self.sent))
+        return [decode_command(frame) for frame in decoder]
+
+
+class Server:
+    """A server, one connection, and the facts it noted."""
+
+    def __init__(self, release: Release = R_4_9_7, config: NetConfig | None = None) -> None:
+        self.facts: list[Fact] = []
+        clock = WallClock(1_000_000, trio.current_time())
+        self.remoting = RemotingServer(
+            clock, config or NetConfig(), release, self.facts.append, HANDLERS
+        )
+        self.wire = Wire()
+        self.connection = self.remoting.accept(self.wire)
+        self.wire.endpoint = self.connection
+
+    def said(self, kind: type[Fact]) -> list[Any]:
+        return [fact for fact in self.facts if isinstance(fact, kind)]
+
+
+def a_request(code: int, opaque: int = 1, word: str = "hi", **fields: Any) -> bytes:
+    header = Word(word=word)
+    return encode_command(RemotingCommand(code=code, opaque=opaque, ext=ext_of(header), **fields))
+
+
+async def test_many_frames_in_one_read_are_answered_in_one_write() -> None:
+    server = Server()
+    server.connection.feed(b"".join(a_request(5, opaque) for opaque in range(1, 101)))
+    assert len(server.wire.sent) == 1
+    answers = server.wire.commands()
+    assert [answer.opaque for answer in answers] == list(range(1, 101))
+    assert all(answer.flag == RESPONSE and answer.version == 407 for answer in answers)
+
+
+async def test_a_frame_may_come_in_pieces() -> None:
+    server = Server()
+    for byte in a_request(5, word="slow"):
+        server.connection.feed(bytes([byte]))
+    assert server.wire.commands()[0].fields() == {"word": "slow"}
+
+
+async def test_a_bad_frame_closes_its_connection_and_says_why() -> None:
+    server = Server()
+    server.connection.feed(a_request(5) + b"\x7f\xff\xff\xff....")
+    assert not server.wire.is_open
+    assert len(server.wire.commands()) == 1, "what came before the bad frame is answered"
+    [refused] = server.said(FrameRefused)
+    assert refused.peer == Wire.remote
+    assert "exceeds" in refused.reason
+    assert server.said(ConnectionClosed) == [ConnectionClosed(Wire.remote, "closed here")]
+
+
+async def test_an_oversized_frame_is_refused_before_it_is_read() -> None:
+    server = Server()
+    server.connection.feed((16 * 1024 * 1024 - 3).to_bytes(4, "big"))
+    assert not server.wire.is_open
+
+
+async def test_bad_fields_get_a_coded_reply_and_the_connection_lives() -> None:
+    server = Server()
+    server.connection.feed(encode_command(RemotingCommand(code=5, opaque=4)))
+    server.connection.feed(a_request(5, 5))
+    assert [(a.opaque, a.code) for a in server.wire.commands()] == [(4, 1), (5, 0)]
+
+
+async def test_one_way_requests_are_never_answered_whatever_happens() -> None:
+    server = Server()
+    for code in (5, 7, 8, 99):
+        server.connection.feed(a_request(code, flag=ONE_WAY))
+    assert server.wire.sent == []
+
+
+async def test_a_bug_in_a_handler_is_a_system_error_and_a_fact() -> None:
+    server = Server()
+    server.connection.feed(a_request(7))
+    [answer] = server.wire.commands()
+    assert answer.code == 1
+    assert [fact.error for fact in server.said(HandlerFailed)] == ["ZeroDivisionError: by nothing"]
+
+
+async def test_a_refusal_of_a_call_with_a_reply_header_has_empty_ext_fields() -> None:
+    server = Server()
+    server.connection.feed(a_request(8))
+    [answer] = server.wire.commands()
+    assert (answer.code, answer.remark, bytes(answer.ext)) == (17, "no such thing", b"{}")
+
+
+async def test_an_unknown_code_is_answered_with_not_supported() -> None:
+    server = Server()
+    server.connection.feed(a_request(4711))
+    [answer] = server.wire.commands()
+    assert (answer.code, answer.remark) == (3, " request type 4711 not supported")
+
+
+@pytest.mark.parametrize(("release", "kind"), [(R_4_9_7, ROCKETMQ), (R_5_3_3, 0)])
+async def test_4x_answers_in_the_request_s_serialization_and_5x_in_its_own(
+    release: Release, kind: int
+) -> None:
+    server = Server(release)
+    server.connection.feed(a_request(5, serialize_type=ROCKETMQ))
+    assert [answer.serialize_type for answer in server.wire.commands()] == [kind]
+
+
+async def test_a_held_call_is_answered_when_its_news_come(autojump_clock: MockClock) -> None:
+    server = Server()
+    server.connection.feed(a_request(6, word="knock"))
+    server.remoting.ring("door", "wind")
+    assert server.wire.sent == []
+    server.remoting.ring("door", "knock")
+    assert server.wire.commands()[0].fields() == {"word": "knock False 0"}
+    assert server.remoting.bells.held_count == 0
+
+
+@pytest.mark.parametrize(("news", "after_ms"), [([], 15_000), (["wind"], 5_000)])
+async def test_a_held_call_ends_in_time_and_unwanted_news_bring_its_end_forward(
+    news: list[str], after_ms: int, autojump_clock: MockClock
+) -> None:
+    server = Server()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(server.remoting.timers.run)
+        server.connection.feed(a_request(6, word="knock"))
+        for one in news:
+            server.remoting.ring("door", one)
+        await trio.sleep(after_ms / 1000 - 0.001)
+        assert server.wire.sent == []
+        await trio.sleep(0.002)
+        assert server.wire.commands()[0].fields() == {"word": f"knock True {after_ms}"}
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_server_may_ask_the_asker_first() -> None:
+    server = Server()
+    server.connection.feed(a_request(11, opaque=40))
+    [question] = server.wire.commands()
+    assert (question.code, question.is_response) == (307, False)
+    answer = RemotingCommand(opaque=question.opaque, flag=RESPONSE, ext=ext_of(Word(word="me")))
+    server.connection.feed(encode_command(answer))
+    assert server.wire.commands()[1].fields() == {"word": "me"}
+    assert server.wire.commands()[1].opaque == 40
+
+
+async def test_a_slow_reader_slows_itself_and_loses_pushes_but_no_reply() -> None:
+    server = Server(config=NetConfig(outbox_bytes_max=1_000))
+    server.wire.stuck = True
+    server.connection.feed(b"".join(a_request(5, opaque) for opaque in range(1, 101)))
+    answered = len(server.wire.commands())
+    assert 0 < answered < 100, "it stops decoding while its outbox is full"
+    assert not server.connection.push(40, Word(word="news"))
+    assert [fact.code for fact in server.said(PushDropped)] == [40]
+    server.wire.stuck = False
+    server.connection.writable()
+    assert [a.opaque for a in server.wire.commands()] == list(range(1, 101))
+
+
+async def test_a_silent_connection_is_closed_after_two_minutes(autojump_clock: MockClock) -> None:
+    server = Server()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(server.remoting.timers.run)
+        await trio.sleep(60)
+        server.connection.feed(a_request(5))
+        await trio.sleep(119.9)
+        assert server.wire.is_open
+        await trio.sleep(0.2)
+        assert not server.wire.is_open
+        assert server.said(ConnectionClosed) == [ConnectionClosed(Wire.remote, "idle")]
+        nursery.cancel_scope.cancel()
