@@ -31,14 +31,16 @@ def test_main_s_own_error_comes_out_plain() -> None:
 
 def test_two_errors_come_out_as_a_group() -> None:
     async def program(machine) -> None:
-        await trio.sleep(1)
+        await alarm.wait()
         raise LookupError(machine.name)
 
     async def main(world) -> None:
+        world.clock.at(1_000, lambda _: alarm.set())
         for name in ("a", "b"):
             world.machines.start(name, program)
         await trio.sleep_forever()
 
+    alarm = trio.Event()
     with pytest.raises(ExceptionGroup) as caught:
         run_virtual(main, seed=1)
     assert sorted(str(error) for error in caught.value.exceptions) == ["a", "b"]
