@@ -17,7 +17,7 @@ from protocol.hosts import HOST_V4_BYTES, HOST_V6_BYTES
 
 V4_ID_CHARS = 32
 _HEX = "0123456789ABCDEF"
-_KEY_TAIL = Struct(">HiiH")  # pid, class loader's hash, ms since the month began, counter
+_KEY_TAIL = Struct(">HiIH")  # pid, class loader's hash, ms since the month began, counter
 
 
 class BadMessageId(ValueError):

@@ -1,0 +1,181 @@
+"""A message as an application sees it: before it is sent, and when it is consumed.
+
+Nearly all there is to say about a message stands in its properties: tags, keys, delay
+and the rest are names in one map, which only has comfortable readers here.
+
+Upstream: Message, MessageExt, MessageDecoder.decodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from protocol import properties as names
+from protocol.compression import BODY_BYTES_MAX, BadCompression, decompress
+from protocol.hosts import host_text
+from protocol.message_ids import offset_msg_id
+from protocol.records import Buffer, StoredMessage, decode_records
+from protocol.sysflag import without_compressed
+
+
+class BadProperty(ValueError):
+    """A property no application may set, or one that says nothing; nothing was set."""
+
+
+class Message:
+    """What a producer sends.
+
+    *keys* are joined by blanks; *properties* are taken as they are, the system's too.
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        body: bytes = b"",
+        tags: str | None = None,
+        keys: str | Iterable[str] | None = None,
+        *,
+        flag: int = 0,
+        delay_level: int = 0,
+        wait_store_ok: bool = True,
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
+        self.topic = topic
+        self.body = body
+        self.flag = flag
+        self.transaction_id: str | None = None
+        self.properties = dict(properties or {})
+        if tags:
+            self.tags = tags
+        if keys:
+            self.keys = keys
+        if delay_level:
+            self.delay_level = delay_level
+        self.properties.setdefault(names.WAIT, "true" if wait_store_ok else "false")
+
+    @property
+    def tags(self) -> str | None:
+        return self.properties.get(names.TAGS)
+
+    @tags.setter
+    def tags(self, tags: str) -> None:
+        self.properties[names.TAGS] = tags
+
+    @property
+    def keys(self) -> str | None:
+        return self.properties.get(names.KEYS)
+
+    @keys.setter
+    def keys(self, keys: str | Iterable[str]) -> None:
+        text = keys if isinstance(keys, str) else names.KEY_SEPARATOR.join(keys)
+        self.properties[names.KEYS] = text
+
+    @property
+    def delay_level(self) -> int:
+        """1 to 18 for a delayed message, 0 for one that is not."""
+        return int(self.properties.get(names.DELAY, "0"))
+
+    @delay_level.setter
+    def delay_level(self, level: int) -> None:
+        self.properties[names.DELAY] = str(level)
+
+    @property
+    def wait_store_ok(self) -> bool:
+        """Whether the send waits until the message is flushed and replicated as configured."""
+        return self.properties.get(names.WAIT, "true").lower() == "true"
+
+    @wait_store_ok.setter
+    def wait_store_ok(self, wait: bool) -> None:
+        self.properties[names.WAIT] = "true" if wait else "false"
+
+    @property
+    def uniq_key(self) -> str | None:
+        """The id its producer gave it; None before it was sent."""
+        return self.properties.get(names.UNIQ_KEY)
+
+    def put_user_property(self, name: str | None, value: str | None) -> None:
+        """A property of the application's own.  Raises ``BadProperty``."""
+        if name in names.RESERVED:
+            raise BadProperty(f"The Property<{name}> is used by system, input another please")
+        if name is None or value is None or not name.strip() or not value.strip():
+            raise BadProperty("The name or value of property can not be null or blank string!")
+        self.properties[name] = value
+
+    def get_user_property(self, name: str) -> str | None:
+        return self.properties.get(name)
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}(topic={self.topic!r}, body={len(self.body)} bytes, "
+            f"properties={self.properties!r})"
+        )
+
+
+class MessageExt(Message):
+    """What a consumer gets: the message, where it lies and how it came there.
+
+    Raises ``BadCompression`` when the body does not inflate within *body_bytes_max*.
+    5.x clients take the compressed bit off the flag once the body is plain, 4.9 leaves it.
+    """
+
+    def __init__(
+        self,
+        stored: StoredMessage,
+        broker_name: str = "",
+        *,
+        body_bytes_max: int = BODY_BYTES_MAX,
+        clears_compressed: bool = False,
+    ) -> None:
+        self.topic = stored.topic
+        self.body = decompress(stored.body, stored.sys_flag, body_bytes_max)
+        self.flag = stored.flag
+        self.properties = stored.property_map()
+        self.transaction_id = self.properties.get(names.TRANSACTION_ID)
+        self.broker_name = broker_name
+        self.queue_id = stored.queue_id
+        self.queue_offset = stored.queue_offset
+        self.commit_log_offset = stored.position
+        self.store_size = stored.size
+        self.body_crc = stored.body_crc
+        self.sys_flag = stored.sys_flag
+        if clears_compressed:
+            self.sys_flag = without_compressed(stored.sys_flag)
+        self.born_timestamp = stored.born_ms
+        self.born_host = host_text(stored.born_host)
+        self.store_timestamp = stored.store_ms
+        self.store_host = host_text(stored.store_host)
+        self.reconsume_times = stored.reconsume_times
+        self.prepared_transaction_offset = stored.prepared_offset
+        self.offset_msg_id = offset_msg_id(stored.store_host, stored.position)
+
+    @property
+    def msg_id(self) -> str:
+        """The producer's id if it gave one, else the store's.
+
+        Upstream: MessageClientExt.getMsgId.
+        """
+        return self.uniq_key or self.offset_msg_id
+
+
+def decode_messages(
+    data: Buffer,
+    broker_name: str = "",
+    *,
+    magic_matters: bool = True,
+    body_bytes_max: int = BODY_BYTES_MAX,
+    clears_compressed: bool = False,
+) -> list[MessageExt]:
+    """The messages of a pull answer; the first that is damaged hides all behind it."""
+    found = []
+    for stored in decode_records(data, magic_matters=magic_matters):
+        try:
+            message = MessageExt(
+                stored,
+                broker_name,
+                body_bytes_max=body_bytes_max,
+                clears_compressed=clears_compressed,
+            )
+        except BadCompression:
+            break
+        found.append(message)
+    return found
