@@ -16,6 +16,7 @@ import os
 import random
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -74,14 +75,21 @@ async def run_node(
             watchers.start_soon(_stop_with_parent, stop)
         clock = WallClock.of_this_machine()
         name = config.name if isinstance(config, BrokerConfig) else "namesrv"
-        write = Path(journal_path).open("ab", buffering=0).write if journal_path else None
-        journal = Journal(name, clock.now_ms, write)
+        journal = Journal(name, clock.now_ms, _appender(journal_path))
         async with trio.open_nursery() as nursery:
             address = await _start(config, nursery, clock, journal, stop)
             line = {"role": role, "name": name, "address": address, "pid": os.getpid()}
             print(json.dumps({"ready": True, **line}), flush=True)  # noqa: T201  # the interface
             await stop.wait()
         watchers.cancel_scope.cancel()
+
+
+def _appender(path: str) -> Callable[[bytes], object] | None:
+    """Unbuffered: a fact is in the kernel's hands before the reply it proves."""
+    if not path:
+        return None
+    file = Path(path).open("ab", buffering=0)  # noqa: SIM115  # open as long as the process lives
+    return file.write
 
 
 async def _start(
@@ -142,7 +150,7 @@ async def _stop_on_signal(stop: trio.Event) -> None:
 
 
 async def _stop_with_parent(stop: trio.Event) -> None:
-    """Standard input is a pipe nobody writes to: it ends when its other end dies, however it dies."""
+    """Standard input is a pipe nobody writes to: it ends when its other end dies."""
     stdin = trio.lowlevel.FdStream(os.dup(0))
     async with stdin:
         async for _ in stdin:

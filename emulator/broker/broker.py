@@ -77,7 +77,7 @@ class Broker:
             host_bytes(self.address),
             note=self.note,
             wants=self.wants,
-            ring=lambda bell, news: self._ring(bell, news),
+            ring=self.ring,
         )
         self.delays = Delays(self.store, disk, config, note=self.note)
         self._clients = Clients(self)
@@ -117,6 +117,9 @@ class Broker:
         self.store.close()
 
     # For handlers ---------------------------------------------------------------------
+
+    def ring(self, bell: Hashable, news: Any) -> None:
+        self._ring(bell, news)
 
     def push(self, peer: Peer, code: int, header: Header | None, body: bytes) -> bool:
         return self._push(peer, code, header, body)

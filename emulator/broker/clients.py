@@ -30,10 +30,10 @@ from protocol.bodies.groups import (
     LockBatchRequestBody,
 )
 from protocol.codes import RequestCode, ResponseCode
-from protocol.requests.callbacks import NotifyConsumerIdsChangedRequest
 from protocol.fields import BadFields, Header
 from protocol.names import retry_topic
 from protocol.queues import MessageQueue
+from protocol.requests.callbacks import NotifyConsumerIdsChangedRequest
 
 if TYPE_CHECKING:
     from emulator.broker.broker import Broker
@@ -182,7 +182,8 @@ class Clients:
         if data is not None and data.expression_type not in (None, "", "TAG"):
             raise Refusal(
                 ResponseCode.SYSTEM_ERROR,
-                f"The broker does not support consumer to filter message by {data.expression_type}",
+                "The broker does not support consumer to filter message by "
+                f"{data.expression_type}",
             )
         return Reply()
 

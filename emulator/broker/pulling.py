@@ -13,14 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from emulator.broker.get_message import Filter, GetResult, GetStatus
+from emulator.broker.get_message import GetResult, GetStatus
 from emulator.facts import PullAnswered, PullHeld
 from emulator.net.results import Call, Refusal, Reply, Result, Wait
 from emulator.releases import FIVE, INVALID_PARAMETER_CODE
 from protocol import catalog, perm
 from protocol.codes import RequestCode, ResponseCode
-from protocol.requests.pulling import PullMessageReply, PullMessageRequest
 from protocol.pull_flags import COMMIT_OFFSET, SUBSCRIPTION, SUSPEND
+from protocol.requests.pulling import PullMessageReply, PullMessageRequest
 from protocol.subscription import SubscriptionData, build_subscription
 
 if TYPE_CHECKING:

@@ -19,7 +19,6 @@ from emulator.releases import FIVE, INVALID_PARAMETER_CODE, ORDERLY_RETRY_GOES_T
 from protocol import catalog, perm
 from protocol.batch import BadBatch, decode_batch
 from protocol.codes import RequestCode, ResponseCode
-from protocol.requests.sending import SendMessageReply, SendMessageRequest
 from protocol.hosts import host_bytes
 from protocol.message_ids import offset_message_id
 from protocol.names import (
@@ -29,6 +28,7 @@ from protocol.names import (
 )
 from protocol.properties import DELAY, NAME_END, TRAN_MSG, UNIQ_KEY
 from protocol.property_text import property_of, without_property
+from protocol.requests.sending import SendMessageReply, SendMessageRequest
 from protocol.validation import broker_refuses_topic
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class Sending:
             self._check_name(name)
             topic = self._create(request, call.now_ms)
             if (bell := broker.registering(name)) is not None:
-                # From 5.1.4 on every NameServer knows a new topic before its first send is answered.
+                # From 5.1.4 on every NameServer knows a topic before its first send is answered.
                 return self._after_registration(bell, call)
         return self._store(call, request, topic)
 

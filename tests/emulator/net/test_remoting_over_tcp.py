@@ -1,0 +1,180 @@
+"""Client and server shell together, over real loopback sockets."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+
+from emulator.clock import WallClock
+from emulator.config import NetConfig
+from emulator.facts import ConnectionClosed, Fact, FrameRefused
+from emulator.net.errors import NeverSent, NoAnswer, TimedOut
+from emulator.net.remoting import Table
+from emulator.net.remoting_client import RemotingClient
+from emulator.net.remoting_server import RemotingServer
+from emulator.net.results import NO_REPLY, Call, Reply, Result
+from emulator.net.tcp import TcpNetwork, split_address
+from emulator.net.transport import AddressInUse
+from emulator.releases import R_4_9_7
+from protocol.fields import Header
+from protocol.rpc import Rpc
+
+
+class Word(Header):
+    word: str
+
+
+ECHO = Rpc(code=5, name="ECHO", asked_of=("broker",), request=Word, reply=Word)
+MUTE = Rpc(code=9, name="MUTE", asked_of=("broker",))
+NOTICE = Rpc(code=40, name="NOTICE", asked_of=("client",), request=Word, one_way=True)
+
+
+class Pair:
+    """A server, a client, and what both noted."""
+
+    def __init__(self, nursery: trio.Nursery, handlers: Table) -> None:
+        self.facts: list[Fact] = []
+        self.heard: list[str] = []
+        self.told = trio.Event()
+        clock = WallClock.of_this_machine()
+        config = NetConfig(connect_ms_max=500)
+        self.network = TcpNetwork(nursery)
+        self.server = RemotingServer(clock, config, R_4_9_7, self.facts.append, handlers)
+        self.client = RemotingClient(
+            self.network,
+            nursery,
+            clock=clock,
+            config=config,
+            release=R_4_9_7,
+            note=self.facts.append,
+            handlers={40: (NOTICE, self._notice)},
+        )
+        self.address = ""
+
+    def _notice(self, call: Call) -> Result:
+        self.heard.append(call.request.word)
+        self.told.set()
+        return NO_REPLY
+
+
+@asynccontextmanager
+async def a_pair() -> AsyncIterator[Pair]:
+    async with trio.open_nursery() as nursery:
+
+        def echo(call: Call) -> Result:
+            pair.server.push(call.peer, 40, Word(word="psst"), b"")
+            return Reply(Word(word=call.request.word), call.body)
+
+        pair = Pair(nursery, {5: (ECHO, echo), 9: (MUTE, lambda _call: NO_REPLY)})
+        listener = await pair.server.serve(pair.network, "127.0.0.1:0", nursery)
+        pair.address = listener.address
+        with trio.fail_after(20):
+            yield pair
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_call_brings_back_header_and_body() -> None:
+    async with a_pair() as pair:
+        reply = await pair.client.call(
+            pair.address, ECHO, Word(word="hi"), b"body", timeout_ms=5_000
+        )
+        assert (reply.decode(Word).word, reply.body) == ("hi", b"body")
+
+
+async def test_the_server_can_push_to_who_asked() -> None:
+    async with a_pair() as pair:
+        await pair.client.call(pair.address, ECHO, Word(word="hi"), timeout_ms=5_000)
+        await pair.told.wait()
+        assert pair.heard == ["psst"]
+
+
+async def test_a_body_larger_than_any_socket_buffer_arrives_whole() -> None:
+    async with a_pair() as pair:
+        body = bytes(range(256)) * 40_000
+        reply = await pair.client.call(
+            pair.address, ECHO, Word(word="big"), body, timeout_ms=10_000
+        )
+        assert reply.body == body
+
+
+async def test_hundreds_of_calls_share_one_connection() -> None:
+    async with a_pair() as pair:
+        words: list[str] = []
+
+        async def ask(word: str) -> None:
+            reply = await pair.client.call(pair.address, ECHO, Word(word=word), timeout_ms=10_000)
+            words.append(reply.decode(Word).word)
+
+        async with trio.open_nursery() as nursery:
+            for number in range(300):
+                nursery.start_soon(ask, str(number))
+        assert sorted(words, key=int) == [str(n) for n in range(300)]
+        assert len(pair.server.connections) == 1
+
+
+async def test_nobody_listening_means_never_sent() -> None:
+    async with a_pair() as pair:
+        with socket.socket() as held:
+            held.bind(("127.0.0.1", 0))
+            port = held.getsockname()[1]
+            with pytest.raises(NeverSent) as caught:
+                await pair.client.call(f"127.0.0.1:{port}", MUTE, timeout_ms=5_000)
+        assert caught.value.definite
+
+
+async def test_silence_times_out_and_closes_the_connection_under_everybody() -> None:
+    async with a_pair() as pair:
+        failures: list[object] = []
+        other_done = trio.Event()
+
+        def on_done(reply: object) -> None:
+            failures.append(reply)
+            other_done.set()
+
+        pair.client.call_soon(pair.address, MUTE, None, b"", timeout_ms=60_000, on_done=on_done)
+        with pytest.raises(TimedOut) as caught:
+            await pair.client.call(pair.address, MUTE, timeout_ms=30)
+        assert not caught.value.definite
+        await other_done.wait()
+        assert isinstance(failures[0], NoAnswer)
+
+
+async def test_garbage_closes_only_the_connection_it_came_on() -> None:
+    async with a_pair() as pair:
+        await pair.client.call(pair.address, ECHO, Word(word="hi"), timeout_ms=5_000)
+        host, port = split_address(pair.address)
+        async with await trio.open_tcp_stream(host, port) as stream:
+            await stream.send_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert await stream.receive_some() == b""
+        assert [type(f) for f in pair.facts if isinstance(f, FrameRefused)] == [FrameRefused]
+        reply = await pair.client.call(pair.address, ECHO, Word(word="still"), timeout_ms=5_000)
+        assert reply.decode(Word).word == "still"
+
+
+async def test_a_peer_that_dies_is_noticed_at_once() -> None:
+    async with a_pair() as pair:
+        await pair.client.call(pair.address, ECHO, Word(word="hi"), timeout_ms=5_000)
+        lost = trio.Event()
+        pair.server.on_lost = lambda _peer, _now_ms: lost.set()
+        pair.client.close_address(pair.address)
+        await lost.wait()
+        assert {f.reason for f in pair.facts if isinstance(f, ConnectionClosed)} == {
+            "closed here",
+            "eof",
+        }
+
+
+async def test_a_port_in_use_is_said_so() -> None:
+    async with a_pair() as pair:
+        with pytest.raises(AddressInUse, match="is in use"):
+            await pair.network.listen(pair.address, pair.server.accept)
+
+
+@pytest.mark.parametrize("text", ["", "9876", "host:", "host:port", "1.2.3.4:70000"])
+def test_an_address_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="looks like"):
+        split_address(text)
