@@ -15,14 +15,30 @@ from typing import TypeVar
 import msgspec
 
 from protocol import java_json
-from protocol.binary_header import decode_binary_header, encode_binary_header
-from protocol.fields import BadFields, Header, coerce_fields, fields_of
+from protocol.binary_header import BinaryHeader, decode_binary_header, encode_binary_header
+from protocol.fields import Header, Int, coerce_fields, fields_of
 from protocol.framing import JSON, ROCKETMQ, BadFrame, Frame, encode_frame
+from protocol.java_convert import DoesNotFit, convert, plain_name
+from protocol.languages import NODE_JS_KNOWN, Language, NewLanguage
+from protocol.versions import R_4_9_7, Release
+
+__all__ = [
+    "NO_EXT",
+    "ONE_WAY",
+    "RESPONSE",
+    "Header",
+    "RemotingCommand",
+    "decode_command",
+    "encode_command",
+    "encode_json_header",
+    "ext_of",
+]
 
 RESPONSE = 1  # flag bit 0
 ONE_WAY = 2  # flag bit 1
 
 NO_EXT = msgspec.Raw(b"")
+STRICT_UTF8 = Release(5, 0, 0)  # 4.9 puts U+FFFD where a JSON header is no UTF-8
 _LAX = (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError)
 
 
@@ -32,11 +48,11 @@ class RemotingCommand(msgspec.Struct):
     Upstream: RemotingCommand.
     """
 
-    code: int = 0
-    flag: int = 0
-    opaque: int | None = None
-    language: str | int | None = "JAVA"
-    version: int = 0
+    code: Int = 0
+    flag: Int = 0
+    opaque: Int | None = None  # None: the peer gave none, upstream invents one
+    language: NewLanguage | None = "JAVA"
+    version: Int = 0
     remark: str | None = None
     ext: msgspec.Raw = msgspec.field(default=NO_EXT, name="extFields")
     body: bytes = msgspec.field(default=b"", name="(body)")  # no peer names these two
@@ -52,22 +68,20 @@ class RemotingCommand(msgspec.Struct):
 
     def fields(self) -> dict[str, str]:
         """The ext fields as strings, however they came; null ones are absent."""
-        if not self.ext:
-            return {}
-        given = java_json.read(bytes(self.ext))
-        if given is None:
-            return {}
-        if not isinstance(given, Mapping):
-            raise BadFields(f"ext fields are a map, not {type(given).__name__}")
+        given = java_json.read(bytes(self.ext)) if self.ext else {}
         return {str(k): java_json.text_of(v) for k, v in given.items() if v is not None}
 
     def decode(self, kind: type[H]) -> H:
-        """The ext fields as *kind*.  Raises ``BadFields``: the peer is at fault, nothing was done."""
+        """The ext fields as *kind*.
+
+        Raises ``BadFields``: the peer is at fault, nothing was done.
+        """
         if self.ext:
             try:
-                return _decoder(kind).decode(self.ext)
+                found: H = _decoder(kind).decode(self.ext)
             except _LAX:
                 return coerce_fields(self.fields(), kind)
+            return found
         return coerce_fields({}, kind)
 
 
@@ -86,45 +100,95 @@ def ext_of(header: Header | None, extra: Mapping[str, str] | None = None) -> msg
     fields = fields_of(header) if header is not None else {}
     if extra:
         fields.update(extra)
-    return msgspec.Raw(java_json.write(fields))
+    return msgspec.Raw(java_json.write_texts(fields))
 
 
 # Bytes to commands --------------------------------------------------------------------
 
 
+class _LaxHeader(msgspec.Struct, rename="camel"):
+    """A header as fastjson reads it: any member may be odd."""
+
+    code: Int = 0
+    flag: Int = 0
+    opaque: Int | None = None
+    language: NewLanguage | None = None
+    version: Int = 0
+    remark: str | None = None
+    ext_fields: dict[str, str] | None = None
+
+
+class _OldLaxHeader(_LaxHeader):
+    """The same, read by 4.9."""
+
+    language: Language | None = None
+
+
 _decode_json = msgspec.json.Decoder(RemotingCommand).decode
 
 
-def decode_command(frame: Frame) -> RemotingCommand:
-    """Raises ``BadFrame``: a header that cannot be read leaves nobody to answer."""
+def decode_command(frame: Frame, release: Release = R_4_9_7) -> RemotingCommand:
+    """The command as *release* would read it.
+
+    Raises ``BadFrame``: a header that cannot be read leaves nobody to answer.
+    """
     if frame.serialize_type == JSON:
         try:
             command = _decode_json(frame.header)
         except _LAX:
-            command = _decode_lax(frame.header)
-    elif frame.serialize_type == ROCKETMQ:
-        command = _decode_binary(frame.header)
-    else:
-        raise BadFrame(f"serialization type {frame.serialize_type} is unknown")
-    command.body = frame.body
-    return command
+            command = _decode_lax(frame.header, release)
+        else:
+            if command.opaque is None or b'"extFields":{' not in frame.header:
+                command = _second_look(command, frame.header, release)
+        command.body = frame.body
+        return command
+    if frame.serialize_type == ROCKETMQ:
+        return _decode_binary(frame, release)
+    raise BadFrame(f"serialization type {frame.serialize_type} is unknown")
 
 
-def _decode_lax(header: bytes) -> RemotingCommand:
+def _second_look(command: RemotingCommand, header: bytes, release: Release) -> RemotingCommand:
+    """Members that seem to be missing may have come under other names, or be no map."""
+    ext = bytes(command.ext)
+    usual = ext[:1] == b"{" if ext else b"ields" not in header
+    return command if usual and command.opaque is not None else _decode_lax(header, release)
+
+
+def _decode_lax(header: bytes, release: Release) -> RemotingCommand:
+    kind = _LaxHeader if release >= NODE_JS_KNOWN else _OldLaxHeader
     try:
-        given = java_json.read(header)
-        ext = given.pop("extFields", None)
-        command = msgspec.convert(given, RemotingCommand, strict=False)
-    except (*_LAX, AttributeError, TypeError, ValueError) as error:
+        given = java_json.read(header, strict_utf8=release >= STRICT_UTF8)
+        found = convert(given, kind)
+    except (java_json.NotJson, DoesNotFit) as error:
         raise BadFrame(f"the header is no JSON that fastjson would take: {error}") from error
-    if ext is not None:
-        command.ext = msgspec.Raw(msgspec.json.encode(ext))
-    return command
+    says_language = any(plain_name(str(name)) == "language" for name in given)
+    ext = found.ext_fields
+    return RemotingCommand(
+        code=found.code,
+        flag=found.flag,
+        opaque=found.opaque,
+        language=found.language if says_language else "JAVA",
+        version=found.version,
+        remark=found.remark,
+        ext=NO_EXT if ext is None else msgspec.Raw(java_json.write_texts(ext)),
+    )
 
 
-def _decode_binary(header: bytes) -> RemotingCommand:
-    found = decode_binary_header(header)
-    ext = NO_EXT if found.ext is None else msgspec.Raw(msgspec.json.encode(found.ext))
+def _decode_binary(frame: Frame, release: Release) -> RemotingCommand:
+    header, body = frame.header, frame.body
+    limit = len(header)
+    try:
+        found = decode_binary_header(header, limit, release)
+    except BadFrame:
+        found = None
+    if found is None or found.size != limit:
+        # Upstream takes as many body bytes as the frame declares, but from where its
+        # header happened to end.
+        data = header + body
+        found = decode_binary_header(data, limit, release)
+        body = data[found.size : found.size + len(body)]
+        if len(body) < len(frame.body):
+            raise BadFrame("a ROCKETMQ header reaches into the body")
     return RemotingCommand(
         code=found.code,
         flag=found.flag,
@@ -132,7 +196,8 @@ def _decode_binary(header: bytes) -> RemotingCommand:
         language=found.language,
         version=found.version,
         remark=found.remark,
-        ext=ext,
+        ext=NO_EXT if found.ext is None else msgspec.Raw(java_json.write_texts(found.ext)),
+        body=body,
         serialize_type=ROCKETMQ,
     )
 
@@ -143,28 +208,36 @@ def _decode_binary(header: bytes) -> RemotingCommand:
 def encode_command(command: RemotingCommand) -> bytes:
     """The whole frame, its header in the command's own serialization, keys in Java's order."""
     if command.serialize_type == ROCKETMQ:
-        header = encode_binary_header(
-            command.code,
-            command.language,
-            command.version,
-            command.opaque or 0,
-            command.flag,
-            command.remark,
-            command.fields() or None,
-        )
+        header = _encode_binary(command)
     else:
         header = encode_json_header(command)
     return encode_frame(Frame(command.serialize_type, header, command.body))
 
 
 def encode_json_header(command: RemotingCommand) -> bytes:
-    ext, remark = command.ext, command.remark
-    return b'{"code":%d,%b"flag":%d,"language":%b,"opaque":%d,%b"serializeTypeCurrentRPC":"JSON","version":%d}' % (
+    ext, language, remark = command.ext, command.language, command.remark
+    return (
+        b'{"code":%d,%b"flag":%d,%b"opaque":%d,%b"serializeTypeCurrentRPC":"JSON","version":%d}'
+    ) % (
         command.code,
         b'"extFields":%b,' % bytes(ext) if ext else b"",
         command.flag,
-        b'"%b"' % command.language.encode() if isinstance(command.language, str) else b'"JAVA"',
+        b'"language":"%b",' % language.encode() if language is not None else b"",
         command.opaque or 0,
         b'"remark":%b,' % java_json.write(remark) if remark is not None else b"",
         command.version,
+    )
+
+
+def _encode_binary(command: RemotingCommand) -> bytes:
+    return encode_binary_header(
+        BinaryHeader(
+            code=command.code,
+            language=command.language,
+            version=command.version,
+            opaque=command.opaque or 0,
+            flag=command.flag,
+            remark=command.remark,
+            ext=command.fields(),
+        )
     )

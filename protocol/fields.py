@@ -69,17 +69,22 @@ def _plain(hint: Any) -> tuple[type, int]:
 def fields_of(header: Header) -> dict[str, str]:
     """The header as ext fields, nulls left out, booleans as Java writes them."""
     out = {}
-    for attribute, key, kind, _, _ in _fields(type(header)):
+    for attribute, key in _keys(type(header)):
         value = getattr(header, attribute)
         if value is None:
             continue
-        if kind is str:
+        if type(value) is str:
             out[key] = value
-        elif kind is int:
+        elif type(value) is int:
             out[key] = str(value)
         else:
             out[key] = "true" if value else "false"
     return out
+
+
+@functools.cache
+def _keys(kind: type[Header]) -> tuple[tuple[str, str], ...]:
+    return tuple((f.name, f.encode_name) for f in msgspec.structs.fields(kind))
 
 
 def coerce_fields(given: Mapping[str, str], kind: type[H]) -> H:

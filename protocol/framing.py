@@ -10,9 +10,12 @@ stream that breaks these rules cannot be resynchronised, so its connection must 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 FRAME_BYTES_MAX = 16 * 1024 * 1024  # com.rocketmq.remoting.frameMaxLength, length field included
 HEADER_BYTES_MAX = (1 << 24) - 1
@@ -36,7 +39,7 @@ class Frame(msgspec.Struct, frozen=True):
 
 
 def encode_frame(frame: Frame) -> bytes:
-    """The frame's bytes.  Raises ``ValueError`` when header or frame exceed the protocol's limits."""
+    """The frame's bytes.  Raises ``ValueError`` when it exceeds the protocol's limits."""
     header, body = frame.header, frame.body
     length = 4 + len(header) + len(body)
     if len(header) > HEADER_BYTES_MAX or length + 4 > FRAME_BYTES_MAX:
@@ -84,7 +87,8 @@ class FrameDecoder:
             return None
         header_end = start + 8 + header_length
         self._start = end
-        return Frame(word >> 24, bytes(buffer[start + 8 : header_end]), bytes(buffer[header_end:end]))
+        header = bytes(buffer[start + 8 : header_end])
+        return Frame(word >> 24, header, bytes(buffer[header_end:end]))
 
     def __iter__(self) -> Iterator[Frame]:
         while (frame := self.next_frame()) is not None:

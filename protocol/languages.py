@@ -1,26 +1,40 @@
-"""Which language a peer says it is written in: a name in JSON, a byte in ROCKETMQ headers."""
+"""Which language a peer says it is written in: a name in JSON, a byte in ROCKETMQ headers.
+
+Upstream: LanguageCode.
+"""
 
 from __future__ import annotations
 
-LANGUAGE_CODES = {
-    "JAVA": 0,
-    "CPP": 1,
-    "DOTNET": 2,
-    "PYTHON": 3,
-    "DELPHI": 4,
-    "ERLANG": 5,
-    "RUBY": 6,
-    "OTHER": 7,
-    "HTTP": 8,
-    "GO": 9,
-    "PHP": 10,
-    "OMS": 11,
-    "RUST": 12,
-    "NODE_JS": 13,  # 5.x only
-}
-_NAMES = {code: name for name, code in LANGUAGE_CODES.items()}
+import typing
+from typing import Literal, TypeAlias
+
+from protocol.versions import Release
+
+Language: TypeAlias = Literal[
+    "JAVA",
+    "CPP",
+    "DOTNET",
+    "PYTHON",
+    "DELPHI",
+    "ERLANG",
+    "RUBY",
+    "OTHER",
+    "HTTP",
+    "GO",
+    "PHP",
+    "OMS",
+    "RUST",
+]
+NewLanguage: TypeAlias = Language | Literal["NODE_JS"]  # what 5.x knows
+
+LANGUAGES: tuple[Language, ...] = typing.get_args(Language)
+NODE_JS_KNOWN = Release(5, 0, 0)
+
+LANGUAGE_CODES: dict[str, int] = {name: code for code, name in enumerate((*LANGUAGES, "NODE_JS"))}
 
 
-def language_name(code: int) -> str | None:
-    """The name, or None for a byte nobody has claimed."""
-    return _NAMES.get(code)
+def language_name(code: int, release: Release) -> NewLanguage | None:
+    """The name, or None for a byte that *release* has not heard of."""
+    if 0 <= code < len(LANGUAGES):
+        return LANGUAGES[code]
+    return "NODE_JS" if code == len(LANGUAGES) and release >= NODE_JS_KNOWN else None
