@@ -1,7 +1,8 @@
 """A machine as the network sees it: its address, what listens there, its open streams.
 
 A host is awake, stopped (its kernel answers, its process sees nothing) or without power
-(nobody answers).  It implements the ``Network`` port for whatever runs on it.
+(nobody answers).  The kernel of a stopped process takes whatever comes: there is no window
+that closes.  It implements the ``Network`` port for whatever runs on it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Machines: what runs on them, and how they can be hurt.
 
-A machine is a host, a disk, a clock and at most one process.  Killing the process keeps
-the disk and resets its streams; cutting the power also forgets what was not flushed and
+A machine is a host, a drive, a clock and at most one process.  Killing the process keeps
+the drive and resets its streams; cutting the power also forgets what was not flushed and
 tells nobody.  All of it happens at once: ``kill`` and the others never wait.
 """
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import trio
 
 from emulator.clock import WallClock
-from emulator.sim.disk import VirtualDisk
+from emulator.sim.disk import VirtualDrive
 from emulator.sim.scheduler import Parking
 
 if TYPE_CHECKING:
@@ -35,12 +35,17 @@ class Process:
 
 
 class Machine:
-    """What a program gets: ``network``, ``disk``, ``clock`` (shift its ``skew_ms``), ``rng``."""
+    """What a program gets: ``network``, ``disk``, ``clock`` and ``rng``.
 
-    def __init__(self, host: Host, disk: VirtualDisk, clock: WallClock, chance: Chance) -> None:
+    ``drive`` is what the disk is part of, and stays when the process goes.  To set a
+    machine's clock wrong, change ``clock.skew_ms``.
+    """
+
+    def __init__(self, host: Host, drive: VirtualDrive, clock: WallClock, chance: Chance) -> None:
         self.name = host.name
         self.network = host
-        self.disk = disk
+        self.drive = drive
+        self.disk = drive.plug()  # one for each process: a program takes it once, when it starts
         self.clock = clock
         self.program: Program | None = None
         self.process: Process | None = None
@@ -95,7 +100,7 @@ class Machines:
         if name not in self._machines:
             host = self._network.host(name)
             clock = WallClock(self._epoch_ms, 0.0)
-            self._machines[name] = Machine(host, VirtualDisk(), clock, self._chance)
+            self._machines[name] = Machine(host, VirtualDrive(), clock, self._chance)
         return self._machines[name]
 
     def names(self) -> list[str]:
@@ -109,11 +114,12 @@ class Machines:
             machine.network.power_on()
         machine.program = program
         machine.process = Process()
-        self._nursery.start_soon(self._live, machine, machine.process, name=name)
+        machine.disk = machine.drive.plug()
+        self._nursery.start_soon(self._live, machine, machine.process, program, name=name)
         return machine
 
     def kill(self, name: str) -> None:
-        """The process dies at once; its peers hear a reset, its disk keeps what was written."""
+        """The process dies at once; its peers hear a reset, its drive keeps what was written."""
         machine = self.machine(name)
         machine.network.lose_process("reset")
         self._end_process(machine)
@@ -122,8 +128,8 @@ class Machines:
         """Everything stops; nobody is told; what was not flushed is forgotten."""
         machine = self.machine(name)
         machine.network.power_off()
-        machine.disk.lose_power()
         self._end_process(machine)
+        machine.drive.lose_power()
 
     def power_on(self, name: str) -> None:
         """The machine answers again (old streams with a reset), but nothing runs on it."""
@@ -162,22 +168,21 @@ class Machines:
         process, machine.process = machine.process, None
         if process is None:
             return
+        machine.disk.unplug()
         process.scope.cancel()
         process.ready.set()
         process.ended.set()
         if machine.is_paused:
             self._unpark(machine, process)
 
-    async def _live(self, machine: Machine, process: Process) -> None:
-        assert machine.program is not None, "start sets it"
+    async def _live(self, machine: Machine, process: Process, program: Program) -> None:
         process.root = trio.lowlevel.current_task()
         if machine.is_paused and machine.process is process:
             self._parking.park(process.root)
         with process.scope:
-            await (
-                trio.lowlevel.checkpoint()
-            )  # a machine paused before its first step stands still here
-            await machine.program(machine)
+            # A machine that was paused before its first step stands still here.
+            await trio.lowlevel.checkpoint()
+            await program(machine)
         if machine.process is process:
             machine.network.lose_process("eof")
             self._end_process(machine)

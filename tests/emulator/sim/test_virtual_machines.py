@@ -105,21 +105,28 @@ def test_a_program_that_raises_ends_the_world_with_its_error() -> None:
         run_virtual(main, seed=1)
 
 
-def test_a_disk_outlives_the_process() -> None:
+def test_a_drive_outlives_the_process_and_ignores_its_dying_words() -> None:
     seen: list[bytes | None] = []
 
     async def program(machine) -> None:
-        seen.append(machine.disk.read("count"))
-        machine.disk.replace("count", b"%d" % len(seen))
+        disk = machine.disk
+        seen.append(disk.read("life"))
+        disk.replace("life", b"%d" % len(seen))
         machine.ready()
-        await trio.sleep_forever()
+        try:
+            await trio.sleep_forever()
+        finally:
+            disk.replace("life", b"saved while dying")
 
     async def main(world) -> None:
         await world.machines.start("b", program).wait_ready()
-        await world.machines.restart("b").wait_ready()
+        for hurt in (world.machines.kill, world.machines.power_off):
+            hurt("b")
+            await trio.sleep(1)
+            await world.machines.restart("b").wait_ready()
 
     run_virtual(main, seed=1)
-    assert seen == [None, b"1"]
+    assert seen == [None, b"1", b"2"]
 
 
 def test_power_loss_forgets_what_was_not_flushed_and_a_kill_does_not() -> None:
@@ -132,8 +139,8 @@ def test_power_loss_forgets_what_was_not_flushed_and_a_kill_does_not() -> None:
         kept = []
         for hurt in (world.machines.kill, world.machines.power_off):
             hurt("b")
-            kept.append(bytes(machine.disk.open_segment(0, 4096).view[:6]))
             await world.machines.restart("b").wait_ready()
+            kept.append(bytes(machine.disk.open_segment(0, 4096).view[:6]))
         return kept
 
     assert run_virtual(main, seed=1) == [b"abcdef", b"abc\0\0\0"]
