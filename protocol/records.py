@@ -125,32 +125,12 @@ def encode_record(
         magic, topic_word = MAGIC_V2, topic_length.to_bytes(2, "big")
     body_length = len(body)
     size = head.size + body_length + len(topic_word) + topic_length + 2 + properties_length
-    return b"".join(
-        (
-            head.pack(
-                size,
-                magic,
-                crc32(body) & 0x7FFFFFFF,
-                queue_id,
-                flag,
-                queue_offset,
-                position,
-                sys_flag & ~_HOST_FLAGS | host_flags,
-                born_ms,
-                born_host,
-                store_ms,
-                store_host,
-                reconsume_times,
-                prepared_offset,
-                body_length,
-            ),
-            body,
-            topic_word,
-            topic,
-            properties_length.to_bytes(2, "big"),
-            properties,
-        )
-    )
+    crc, flags = crc32(body) & 0x7FFFFFFF, sys_flag & ~_HOST_FLAGS | host_flags
+    words = (size, magic, crc, queue_id, flag, queue_offset, position, flags)
+    times = (born_ms, born_host, store_ms, store_host, reconsume_times, prepared_offset)
+    fixed = head.pack(*words, *times, body_length)
+    properties_word = properties_length.to_bytes(2, "big")
+    return b"".join((fixed, body, topic_word, topic, properties_word, properties))
 
 
 def record_size(

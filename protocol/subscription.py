@@ -28,32 +28,23 @@ class BadSubscription(ValueError):
 class SubscriptionData(msgspec.Struct, frozen=True, rename="camel"):
     """One subscription as heartbeats carry it.
 
-    Clients differ in what they leave out or send as ``null`` or as text: decode it with
-    ``strict=False``.  Tags and codes are sets upstream: here sorted, so that equal ones
-    are equal and every run writes the same bytes.  Two subscriptions to one topic are
-    told apart by ``sub_version``, the ms at which the client built it.
+    Tags and codes are sets upstream: here sorted, so that equal ones are equal and every
+    run writes the same bytes.  Two subscriptions to one topic are told apart by
+    ``sub_version``, the ms at which the client built it.
     """
 
     topic: str = ""
-    sub_string: str | None = SUB_ALL
-    tags_set: tuple[str, ...] | None = ()
-    code_set: tuple[int, ...] | None = ()
+    sub_string: str = SUB_ALL
+    tags_set: tuple[str, ...] = ()
+    code_set: tuple[int, ...] = ()
     sub_version: int = 0
-    expression_type: str | None = TAG
+    expression_type: str = TAG
     class_filter_mode: bool = False
 
     def __post_init__(self) -> None:
         force = msgspec.structs.force_setattr
-        force(self, "tags_set", tuple(sorted({*(self.tags_set or ())})))
-        force(self, "code_set", tuple(sorted({*(self.code_set or ())})))
-
-    @property
-    def tags(self) -> tuple[str, ...]:
-        return self.tags_set or ()
-
-    @property
-    def codes(self) -> tuple[int, ...]:
-        return self.code_set or ()
+        force(self, "tags_set", tuple(sorted(set(self.tags_set))))
+        force(self, "code_set", tuple(sorted(set(self.code_set))))
 
 
 def is_tag_type(expression_type: str | None) -> bool:
@@ -105,7 +96,7 @@ def code_filter(subscription: SubscriptionData) -> Callable[[int | None], bool]:
     )
     if takes_all:
         return _anything
-    codes = frozenset(subscription.codes)
+    codes = frozenset(subscription.code_set)
     return lambda code: code is None or to_int32(code) in codes
 
 
@@ -114,9 +105,9 @@ def wants_tag(subscription: SubscriptionData, tag: str | None) -> bool:
 
     Upstream: PullAPIWrapper.processPullResult.
     """
-    if not subscription.tags or subscription.class_filter_mode:
+    if not subscription.tags_set or subscription.class_filter_mode:
         return True
-    return tag in subscription.tags
+    return tag in subscription.tags_set
 
 
 def _anything(_code: int | None) -> bool:
