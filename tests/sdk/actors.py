@@ -1,0 +1,138 @@
+"""An official client as an actor in a story: told what to do, heard when something happens.
+
+The actor is a process of another language; every line is one JSON object.  A question
+waits for its answer, and for what happens unasked a story waits with a condition and a
+deadline, never with a pause.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+ANSWER_S_MAX = 40.0
+EVENT_S_MAX = 40.0
+STOP_S_MAX = 10.0
+
+Event = dict[str, Any]
+
+
+class ActorError(Exception):
+    """The client raised; the text is its own."""
+
+
+class Actor:
+    """One process that plays producers and consumers, each known by a name."""
+
+    def __init__(
+        self, language: str, command: Sequence[str], environment: Mapping[str, str]
+    ) -> None:
+        self.language = language
+        self._process = subprocess.Popen(
+            command,
+            env=dict(environment),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+        )
+        self._ids = itertools.count(1)
+        self._answers: dict[int, Event] = {}
+        self._events: list[Event] = []
+        self._changed = threading.Condition()
+        self._ended = False
+        self._reader = threading.Thread(target=self._listen, daemon=True)
+        self._reader.start()
+
+    def begin(self, do: str, **arguments: object) -> int:
+        """Ask without waiting; ``answer`` waits later."""
+        number = next(self._ids)
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps({"id": number, "do": do, **arguments}) + "\n")
+        self._process.stdin.flush()
+        return number
+
+    def answer(self, number: int, seconds: float = ANSWER_S_MAX) -> Any:
+        line = self._wait(lambda: self._answers.pop(number, None), seconds, f"answer {number}")
+        if "error" in line:
+            raise ActorError(line["error"])
+        return line["result"]
+
+    def ask(self, do: str, **arguments: object) -> Any:
+        """What the deed *do* gives.  Raises ``ActorError`` with the client's own words."""
+        return self.answer(self.begin(do, **arguments))
+
+    def events(self, event: str, **wanted: object) -> list[Event]:
+        """What has happened so far, in order, and bears all of *wanted*."""
+        with self._changed:
+            return self._select(event, wanted)
+
+    def wait_events(
+        self, event: str, count: int, seconds: float = EVENT_S_MAX, **wanted: object
+    ) -> list[Event]:
+        """The same once there are at least *count*; fails with what came if they do not come."""
+
+        def enough() -> list[Event] | None:
+            found = self._select(event, wanted)
+            return found if len(found) >= count else None
+
+        return self._wait(enough, seconds, f"{count} × {event} {wanted}")
+
+    def wait_until(self, holds: Callable[[], bool], seconds: float, what: str) -> None:
+        """Asks *holds* over and over: for what the client knows but does not tell."""
+        deadline = time.monotonic() + seconds
+        while not holds():
+            assert time.monotonic() < deadline, f"{self.language}: not within {seconds} s: {what}"
+            with self._changed:
+                self._changed.wait(0.02)
+
+    def stop(self) -> None:
+        """Ends the process; what it still plays vanishes with it."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(STOP_S_MAX)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._reader.join(STOP_S_MAX)
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as lines:
+            for text in lines:
+                line = json.loads(text)
+                with self._changed:
+                    if "id" in line:
+                        self._answers[line["id"]] = line
+                    else:
+                        self._events.append(line)
+                    self._changed.notify_all()
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+
+    def _select(self, event: str, wanted: Mapping[str, object]) -> list[Event]:
+        return [
+            line
+            for line in self._events
+            if line["event"] == event and all(line.get(k) == v for k, v in wanted.items())
+        ]
+
+    def _wait(self, found: Callable[[], Any], seconds: float, what: str) -> Any:
+        deadline = time.monotonic() + seconds
+        with self._changed:
+            while (result := found()) is None:
+                left = deadline - time.monotonic()
+                assert not self._ended, f"the {self.language} actor ended before {what}"
+                assert left > 0, f"{self.language}: not within {seconds} s: {what}; {self._tail()}"
+                self._changed.wait(left)
+        return result
+
+    def _tail(self) -> str:
+        return f"{len(self._events)} events, the last are {self._events[-3:]}"

@@ -1,0 +1,109 @@
+"""What a story needs beside an SDK: topics on every broker, and what was committed.
+
+Plain frames over one short connection each: these are asked of a real RocketMQ as well,
+so nothing of our servers or of our client stands behind them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import time
+from typing import Any
+
+import msgspec
+from sdk.clusters import Cluster
+
+from protocol.command import RemotingCommand, decode_command, encode_command
+from protocol.framing import FrameDecoder
+
+UPDATE_AND_CREATE_TOPIC = 17
+QUERY_CONSUMER_OFFSET = 14
+GET_ROUTEINFO_BY_TOPIC = 105
+GET_BROKER_CLUSTER_INFO = 106
+SUCCESS = 0
+QUERY_NOT_FOUND = 22
+ANSWER_S_MAX = 5.0
+ROUTE_S_MAX = 10.0
+
+
+def create_topic(cluster: Cluster, topic: str, queues: int = 4, brokers: int = 2) -> None:
+    """*topic* on the first *brokers* brokers, and in the route when this returns."""
+    chosen = dict(list(cluster.brokers.items())[:brokers])
+    fields = {
+        "topic": topic,
+        "defaultTopic": "TBW102",
+        "readQueueNums": str(queues),
+        "writeQueueNums": str(queues),
+        "perm": "6",
+        "topicFilterType": "SINGLE_TAG",
+        "topicSysFlag": "0",
+        "order": "false",
+    }
+    for address in chosen.values():
+        answer = ask(address, UPDATE_AND_CREATE_TOPIC, fields)
+        assert answer.code == SUCCESS, f"{topic} was refused: {answer.code} {answer.remark}"
+    _wait_until_routed(cluster, topic, set(chosen))
+
+
+def create_group(cluster: Cluster, group: str) -> None:
+    """The retry topic of *group*, so that its first consumer finds it in the route."""
+    create_topic(cluster, f"%RETRY%{group}", queues=1)
+
+
+def committed(cluster: Cluster, group: str, topic: str, queues: int) -> dict[tuple[str, int], int]:
+    """What *group* has committed, by broker and queue; a queue without a commit is absent."""
+    found = {}
+    for broker, address in cluster.brokers.items():
+        for queue in range(queues):
+            fields = {"consumerGroup": group, "topic": topic, "queueId": str(queue)}
+            answer = ask(address, QUERY_CONSUMER_OFFSET, fields)
+            assert answer.code in (SUCCESS, QUERY_NOT_FOUND), answer.remark
+            if answer.code == SUCCESS:
+                found[broker, queue] = int(answer.fields()["offset"])
+    return found
+
+
+def cluster_at(namesrv: str) -> Cluster:
+    """The cluster whose brokers are registered at *namesrv*."""
+    known: Any = _body(ask(namesrv, GET_BROKER_CLUSTER_INFO, {}))
+    brokers = {
+        str(name): str(next(iter(broker["brokerAddrs"].values())))
+        for name, broker in sorted(known["brokerAddrTable"].items())
+    }
+    return Cluster(namesrv, brokers)
+
+
+def routed_brokers(cluster: Cluster, topic: str) -> set[str]:
+    answer = ask(cluster.namesrv, GET_ROUTEINFO_BY_TOPIC, {"topic": topic})
+    if answer.code != SUCCESS:
+        return set()
+    route: Any = _body(answer)
+    return {str(queue["brokerName"]) for queue in route["queueDatas"]}
+
+
+def ask(address: str, code: int, fields: dict[str, str]) -> RemotingCommand:
+    """One request, one answer."""
+    host, port = address.rsplit(":", 1)
+    ext = msgspec.Raw(msgspec.json.encode(fields))
+    with socket.create_connection((host, int(port)), ANSWER_S_MAX) as stream:
+        stream.sendall(encode_command(RemotingCommand(code=code, opaque=1, ext=ext)))
+        decoder = FrameDecoder()
+        while (frame := decoder.next_frame()) is None:
+            data = stream.recv(1 << 16)
+            assert data, f"{address} closed on code {code}"
+            decoder.feed(data)
+    return decode_command(frame)
+
+
+def _body(answer: RemotingCommand) -> Any:
+    """Its JSON; fastjson writes integer keys without quotes."""
+    return json.loads(re.sub(rb"([{,])(\d+):", rb'\1"\2":', answer.body))
+
+
+def _wait_until_routed(cluster: Cluster, topic: str, brokers: set[str]) -> None:
+    deadline = time.monotonic() + ROUTE_S_MAX
+    while not brokers <= (found := routed_brokers(cluster, topic)):
+        assert time.monotonic() < deadline, f"{topic} is routed to {found}, not {brokers}"
+        time.sleep(0.02)

@@ -1,0 +1,65 @@
+import com.alibaba.fastjson.JSON;
+import com.alibaba.fastjson.JSONObject;
+import java.io.BufferedReader;
+import java.io.FileDescriptor;
+import java.io.FileOutputStream;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+
+/**
+ * The official client as an actor: it does what its standard input says and tells what came of it.
+ *
+ * <p>One JSON object a line, both ways. {@code {"id":7,"do":"send",…}} is answered by {@code {"id":7,"result":…}} or
+ * {@code {"id":7,"error":"…"}}; what happens unasked is told as {@code {"event":"consumed",…}}. One process plays all the
+ * producers and consumers of a test run, because a JVM costs a second to start. It judges nothing: the tests do.
+ */
+public final class Actor {
+    /** One thing that can be asked for. */
+    interface Deed {
+        Object act(JSONObject asked) throws Exception;
+    }
+
+    private static final PrintStream OUT = new PrintStream(new FileOutputStream(FileDescriptor.out), true, StandardCharsets.UTF_8);
+
+    private Actor() {}
+
+    public static void main(String[] arguments) throws Exception {
+        System.setOut(System.err); // the client's own chatter must not get between our lines
+        String namesrv = arguments[0];
+        Map<String, Deed> deeds = new TreeMap<>();
+        new Producers(namesrv).enrol(deeds);
+        new Consumers(namesrv).enrol(deeds);
+        new Pullers(namesrv).enrol(deeds);
+        ExecutorService hands = Executors.newCachedThreadPool();
+        BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        for (String line = in.readLine(); line != null; line = in.readLine()) {
+            JSONObject asked = JSON.parseObject(line);
+            hands.execute(() -> answer(deeds, asked));
+        }
+        System.exit(0); // whoever asked has gone
+    }
+
+    /** Tells one line; safe from any thread. */
+    static synchronized void tell(JSONObject line) {
+        OUT.println(line.toJSONString());
+    }
+
+    private static void answer(Map<String, Deed> deeds, JSONObject asked) {
+        JSONObject line = new JSONObject(true).fluentPut("id", asked.get("id"));
+        try {
+            Deed deed = deeds.get(asked.getString("do"));
+            if (deed == null) {
+                throw new IllegalArgumentException("one of " + deeds.keySet() + ", not " + asked.getString("do"));
+            }
+            line.put("result", deed.act(asked));
+        } catch (Throwable problem) {
+            line.put("error", problem.toString());
+        }
+        tell(line);
+    }
+}

@@ -1,0 +1,124 @@
+"""The official clients, fetched from their registries once and kept under ``.cache``.
+
+They are optional on a developer's machine and required in CI: a missing tool, or a
+registry that cannot be reached, skips the stories and says why, unless REQUIRE_PARTS=1.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from sdk.clusters import ROOT
+
+HERE = Path(__file__).resolve().parent
+CACHE = ROOT / ".cache" / "sdk"
+FETCH_S_MAX = 600
+
+
+class PartMissing(Exception):
+    """What a story needs is not on this machine and could not be fetched."""
+
+
+def java_command(namesrv: str, scratch: Path) -> list[str]:
+    """How to start the Java actor; its logs and local offsets stay in *scratch*."""
+    _need("java", "javac", "mvn")
+    jars = _fetched("java-client", [HERE / "java" / "pom.xml"], _copy_jars)
+    classes = _fetched(
+        "java-actor",
+        sorted((HERE / "java").glob("*.java")),
+        lambda folder: _compile(jars, folder),
+    )
+    return [
+        "java",
+        "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",
+        "-Xmx256m",
+        f"-Drocketmq.client.localOffsetStoreDir={scratch}",
+        f"-Drocketmq.client.logRoot={scratch}",
+        "-Drocketmq.client.rebalance.lockInterval=1000",  # 20 s: how long an heir may wait
+        "-cp",
+        f"{classes}:{jars}/*",
+        "Actor",
+        namesrv,
+    ]
+
+
+def node_command(namesrv: str) -> list[str]:
+    """How to start the Node actor; it finds the client through ``node_environment``."""
+    _need("node", "npm")
+    return ["node", str(HERE / "node" / "actor.js"), namesrv]
+
+
+def node_environment() -> dict[str, str]:
+    folder = _fetched("node-client", [HERE / "node" / "package.json"], _install)
+    return {**os.environ, "NODE_PATH": str(folder / "node_modules")}
+
+
+def _need(*tools: str) -> None:
+    missing = [tool for tool in tools if shutil.which(tool) is None]
+    if missing:
+        raise PartMissing(f"no {' and no '.join(missing)} on this machine")
+
+
+def _fetched(name: str, sources: Sequence[Path], fill: Callable[[Path], None]) -> Path:
+    """The folder that *fill* made of *sources*; made anew when they have changed."""
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:12]
+    folder = CACHE / f"{name}-{digest}"
+    with _alone(name):
+        if not folder.exists():
+            growing = CACHE / f"{name}-growing"
+            shutil.rmtree(growing, ignore_errors=True)
+            growing.mkdir(parents=True)
+            fill(growing)
+            growing.rename(folder)
+    return folder
+
+
+@contextlib.contextmanager
+def _alone(name: str) -> Iterator[None]:
+    """One of several test processes fetches, the others wait."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _copy_jars(folder: Path) -> None:
+    goal = ["dependency:copy-dependencies", f"-DoutputDirectory={folder}"]
+    _run(["mvn", "-q", "-B", "-f", str(HERE / "java" / "pom.xml"), *goal])
+
+
+def _compile(jars: Path, folder: Path) -> None:
+    sources = [str(path) for path in sorted((HERE / "java").glob("*.java"))]
+    _run(
+        ["javac", "-nowarn", "-encoding", "UTF-8", "-cp", f"{jars}/*", "-d", str(folder), *sources]
+    )
+
+
+def _install(folder: Path) -> None:
+    shutil.copy(HERE / "node" / "package.json", folder)
+    flags = ["--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts"]
+    _run(["npm", "install", *flags, "--prefix", str(folder)])
+
+
+def _run(command: Sequence[str]) -> None:
+    try:
+        subprocess.run(
+            command,
+            check=True,
+            timeout=FETCH_S_MAX,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+    except subprocess.CalledProcessError as failed:
+        text = failed.stdout.decode(errors="replace")[-500:]
+        raise PartMissing(f"{command[0]} could not fetch or build: {text}") from failed
+    except subprocess.TimeoutExpired as late:
+        raise PartMissing(f"{command[0]} took more than {FETCH_S_MAX} s") from late
