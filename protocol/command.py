@@ -161,13 +161,15 @@ def _decode_lax(header: bytes, release: Release) -> RemotingCommand:
         found = convert(given, kind)
     except (java_json.NotJson, DoesNotFit) as error:
         raise BadFrame(f"the header is no JSON that fastjson would take: {error}") from error
-    says_language = any(plain_name(str(name)) == "language" for name in given)
+    members = {plain_name(str(name)): member for name, member in given.items()}
+    if any(isinstance(key, int) for key in members.get("extfields") or ()):
+        raise BadFrame("ext fields have names, not numbers")
     ext = found.ext_fields
     return RemotingCommand(
         code=found.code,
         flag=found.flag,
         opaque=found.opaque,
-        language=found.language if says_language else "JAVA",
+        language=found.language if "language" in members else "JAVA",
         version=found.version,
         remark=found.remark,
         ext=NO_EXT if ext is None else msgspec.Raw(java_json.write_texts(ext)),

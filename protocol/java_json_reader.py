@@ -119,10 +119,8 @@ class _Reader:
     def _scalar(self) -> Any:
         if number := _NUMBER.match(self.text, self.at):
             self.at = number.end()
-            text = number.group()
-            # Kept apart from 0 because fastjson keeps a number's text.
-            exact = number.group(1) or number.group(2) or text == "-0"
-            return Decimal(text) if exact else int(text)
+            kind = Decimal if number.group(1) or number.group(2) else int
+            return kind(number.group())
         word = _WORD.match(self.text, self.at)
         if word is None or word.group() not in _WORDS:
             raise NotJson(f"no value at {self.at}")

@@ -2,7 +2,7 @@
 
 Members of objects are sorted by name and left out when null; maps keep their order.
 Keys that are numbers stand without quotes, keys that are objects stand as they are: not
-JSON, but what every peer of the time expects.  The standard form quotes number keys
+JSON, but what every peer of the time expects.  The standard form sorts and quotes all keys
 and escapes whatever is not ASCII.  The pretty form, of configuration files, breaks
 lines before members, but not before keys that are no strings.
 """
@@ -15,6 +15,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 import msgspec
@@ -105,7 +106,8 @@ class _Writer:
         self._members([(name, member) for name, member in named if member is not None])
 
     def _map(self, value: Mapping[Any, Any]) -> None:
-        self._members([(key, member) for key, member in value.items() if member is not None])
+        members = [(key, member) for key, member in value.items() if member is not None]
+        self._members(sorted(members, key=itemgetter(0)) if self._style.standard else members)
 
     def _members(self, members: list[tuple[Any, Any]]) -> None:
         self.parts.append("{")

@@ -25,7 +25,7 @@ Language: TypeAlias = Literal[
     "OMS",
     "RUST",
 ]
-NewLanguage: TypeAlias = Language | Literal["NODE_JS"]  # what 5.x knows
+NewLanguage: TypeAlias = Literal[Language, "NODE_JS"]  # what 5.x knows
 
 LANGUAGES: tuple[Language, ...] = typing.get_args(Language)
 NODE_JS_KNOWN = Release(5, 0, 0)
