@@ -7,6 +7,8 @@ in one place.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from protocol.versions import R_4_9_7, R_5_3_3, Release
 
 __all__ = ["R_4_9_7", "R_5_3_3", "Release"]
@@ -14,6 +16,12 @@ __all__ = ["R_4_9_7", "R_5_3_3", "Release"]
 # What changed when (reference: server-behaviour §12, wire-protocol §10, client-behaviour §0.1).
 FIVE = Release(5, 0, 0)  # the many small things that came with 5.0.0
 INVALID_PARAMETER_CODE = Release(5, 3, 2)  # 29 instead of 1 for bad topics and queue ids
+TOPIC_SYS_FLAG_SPELLED = Release(4, 9, 0)  # routes said "topicSynFlag" before
+STANDARD_JSON_ROUTES = Release(4, 9, 4)  # routes as real JSON for peers from 4.9.4 on, or on wish
+UNREGISTERED_BY_ADDRESS = Release(5, 1, 0)  # UNREGISTER_BROKER goes by address instead of id
+DLQ_IS_READABLE = Release(4, 9, 4)  # a %DLQ% topic is made with perm 6 instead of 2
+GROUP_NAMES_CHECKED = Release(5, 1, 4)  # a group with an illegal name is not made
+OVERFLOW_GOES_TO_MAX = Release(4, 9, 4)  # a pull far beyond the end: not back to 0
 EMPTY_QUEUE_HAS_NO_OFFSET = Release(5, 1, 0)  # QUERY_CONSUMER_OFFSET: 22 instead of 0
 SEARCH_BY_TIME_EXACT = Release(5, 1, 4)  # first message at or after t, instead of the nearest
 REGISTER_TOPIC_SYNCHRONOUSLY = Release(
@@ -36,4 +44,24 @@ DEFAULT_TOPIC_IS_FIXED = Release(5, 1, 1)  # client: always TBW102, which is no 
 ONE_NAMESRV_A_CALL = Release(5, 3, 0)  # client: a failing route call tries one server, not each
 HEARTBEAT_ON_CONNECT = Release(5, 2, 0)  # client: an opened connection is used to register at once
 GO_AWAY_IS_RETRYABLE = Release(5, 3, 1)  # client: so is GO_AWAY
-ASYNC_RETRY_NEEDS_TIME = Release(5, 3, 2)  # client: no async retry once the timeout has passed
+START_NEEDS_HEARTBEAT = Release(5, 2, 0)  # consumer: no first pass before a heartbeat
+ORDERLY_RELEASE_FORCED = Release(5, 2, 0)  # consumer: a busy queue goes after 20 s
+OFFSET_REPAIRED_AT_ONCE = Release(5, 2, 0)  # consumer: not ten seconds after OFFSET_ILLEGAL
+SEND_BACK_IS_CHECKED = Release(5, 1, 0)  # consumer: what has left the queue is not sent back again
+GIVING_UP_COUNTS = Release(5, 1, 1)  # orderly consumer: the copy counts the last failure as well
+BROADCAST_IS_NOT_LOCKED = Release(5, 3, 2)  # orderly and broadcasting: no locks are asked for
+
+
+class Backported(NamedTuple):
+    """A change that came to both lines, each at its own release."""
+
+    in_four: Release
+    in_five: Release
+
+    def reached(self, release: Release) -> bool:
+        return release >= (self.in_five if release >= FIVE else self.in_four)
+
+
+NEW_QUEUE_IS_LOCKED = Backported(Release(4, 9, 5), FIVE)  # consumer: at its birth, not next round
+BUSY_PULL_IS_SHORT = Backported(Release(4, 9, 5), Release(5, 1, 0))  # consumer: 20 ms
+LOCAL_OFFSETS_MERGE = Backported(Release(4, 9, 8), Release(5, 2, 0))  # consumer: by queue

@@ -1,0 +1,158 @@
+"""All messages of a broker, one after another, in the layout a consumer will receive.
+
+An append-only stream of bytes cut into segments.  A record's *position* is absolute and
+never reused; no record spans two segments, a filler ends each but the last.  Reading
+gives slices of the very bytes that were stored: nothing is encoded twice.
+
+Upstream: CommitLog, MappedFileQueue.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from protocol.records import BLANK_BYTES_MIN, encode_blank
+
+if TYPE_CHECKING:
+    from emulator.disk.port import Disk, Segment
+
+_ZEROS = bytes(1 << 20)
+
+
+def _nobody(_coming_bytes: int) -> None:
+    """Without retention nothing makes room."""
+
+
+class RecordTooLarge(Exception):
+    """No segment could hold the record; nothing was stored."""
+
+
+class LogHasHole(Exception):
+    """A segment between two others is missing: this is not a log we can continue."""
+
+
+class CommitLog:
+    """The stream on *disk*; new segments get *segment_bytes*, those that exist keep their size.
+
+    *make_room* is told how many bytes a new segment is about to take.  A fresh value ends
+    where its last segment ends: ``cut`` moves the end to the last good record, which is
+    what recovery is for.
+    """
+
+    def __init__(
+        self, disk: Disk, segment_bytes: int, make_room: Callable[[int], None] = _nobody
+    ) -> None:
+        self._disk = disk
+        self._make_room = make_room
+        self._segment_bytes = segment_bytes
+        self._segments = [disk.open_segment(base, segment_bytes) for base in disk.segments()]
+        self._bases = [segment.base for segment in self._segments]
+        self._refuse_holes()
+        self.end_position = 0
+        self._view = memoryview(b"")  # the last segment, at hand because every append needs it
+        self._capacity = self._filled = 0
+        if self._segments:
+            self._fill_from(self._segments[-1].size)
+
+    @property
+    def min_position(self) -> int:
+        return self._bases[0] if self._bases else self.end_position
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """Oldest first.  Only the last one is still being filled."""
+        return tuple(self._segments)
+
+    def append(self, build: Callable[[int], bytes]) -> tuple[int, int]:
+        """Store what *build* makes for its position; position and size of it.
+
+        Raises DiskFull or RecordTooLarge, and then nothing was stored.  A crash finds
+        all of it or nothing: the first four bytes, a record's size, are written last, and
+        a size of zero ends the log.
+        """
+        position = self.end_position
+        record = build(position)
+        start = self._filled
+        if start + len(record) + BLANK_BYTES_MIN > self._capacity:
+            self._roll(len(record))
+            position = self.end_position
+            record = build(position)  # anew, because it carries its position
+            start = 0
+        end = start + len(record)
+        view = self._view
+        view[start + 4 : end] = record[4:]
+        view[start : start + 4] = record[:4]
+        self._filled = end
+        self.end_position = position + len(record)
+        return position, len(record)
+
+    def read(self, position: int, size: int) -> memoryview:
+        """The stored bytes themselves, not a copy; they stay valid when the segment goes."""
+        if self._bases and position >= self._bases[-1]:
+            segment = self._segments[-1]
+        else:
+            segment = self._segments[bisect.bisect_right(self._bases, position) - 1]
+        start = position - segment.base
+        return segment.view[start : start + size]
+
+    def drop_oldest(self) -> int:
+        """Remove the oldest segment, never the last one; how many bytes that gave back."""
+        assert len(self._segments) > 1, "the segment being filled stays"
+        segment = self._segments.pop(0)
+        self._bases.pop(0)
+        self._disk.remove_segment(segment.base)
+        return segment.size
+
+    def cut(self, position: int) -> None:
+        """End the log at *position*; what lies beyond can never come back."""
+        while self._bases and self._bases[-1] > position:
+            self._bases.pop()
+            self._disk.remove_segment(self._segments.pop().base)
+        if self._segments:
+            last = self._segments[-1]
+            self._fill_from(position - last.base)
+            _erase(last.view, self._filled)
+
+    def close(self) -> None:
+        for segment in self._segments:
+            segment.close()
+
+    def _fill_from(self, start: int) -> None:
+        last = self._segments[-1]
+        self._view = last.view
+        self._capacity = last.size
+        self._filled = start
+        self.end_position = last.base + start
+
+    def _roll(self, record_bytes: int) -> None:
+        if record_bytes + BLANK_BYTES_MIN > self._segment_bytes:
+            limit = self._segment_bytes - BLANK_BYTES_MIN
+            raise RecordTooLarge(f"{record_bytes} bytes, a segment holds {limit}")
+        self._make_room(self._segment_bytes)
+        left = self._capacity - self._filled
+        # The new segment first: if the disk is full nothing has changed.
+        segment = self._disk.open_segment(self.end_position + left, self._segment_bytes)
+        if left:
+            filler = encode_blank(left)
+            self._view[self._filled : self._filled + len(filler)] = filler
+        self._segments.append(segment)
+        self._bases.append(segment.base)
+        self._fill_from(0)
+
+    def _refuse_holes(self) -> None:
+        for before, after in zip(self._segments, self._segments[1:], strict=False):
+            if before.base + before.size != after.base:
+                raise LogHasHole(
+                    f"the log ends at {before.base + before.size} and goes on at {after.base}"
+                )
+
+
+def _erase(view: memoryview, start: int) -> None:
+    """Zero the rest, touching only the pages that hold something."""
+    for at in range(start, len(view), len(_ZEROS)):
+        part = view[at : at + len(_ZEROS)]
+        blank = _ZEROS[: len(part)]
+        if part != blank:
+            part[:] = blank

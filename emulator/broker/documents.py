@@ -1,0 +1,59 @@
+"""Small tables that outlive their broker, in upstream's own files.
+
+The text is upstream's to the byte, so a directory can change hands between the two.
+The text before is kept as ``.bak`` and read where the main file is empty or damaged.
+
+Upstream: ConfigManager.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from emulator.disk.port import DiskFull
+from emulator.facts import StoreRefused
+from protocol.bodies.body import Body, decode_body, encode_config_file
+from protocol.fields import BadFields
+
+if TYPE_CHECKING:
+    from emulator.disk.port import Disk
+    from emulator.facts import Note
+    from emulator.releases import Release
+
+B = TypeVar("B", bound=Body)
+
+
+class Document(Generic[B]):
+    """The table *name* on *disk*, a *kind* of body, in the shape of *release*."""
+
+    def __init__(self, disk: Disk, name: str, kind: type[B], release: Release, note: Note) -> None:
+        self._disk = disk
+        self._name = name
+        self._kind = kind
+        self._release = release
+        self._note = note
+
+    def load(self) -> B | None:
+        """What was saved last, or before that; None if neither can be read."""
+        for name in (self._name, f"{self._name}.bak"):
+            try:
+                if data := self._disk.read(name):
+                    return decode_body(data, self._kind)
+            except BadFields:
+                continue
+        return None
+
+    def save(self, body: B) -> bool:
+        """False if the disk is full: then the table lives on in memory, and the old text stays."""
+        text = encode_config_file(body, self._release)
+        before = self._disk.read(self._name)
+        if text == before:
+            return True
+        try:
+            if before:
+                self._disk.replace(f"{self._name}.bak", before)
+            self._disk.replace(self._name, text)
+        except DiskFull as error:
+            self._note(StoreRefused(f"{self._name}: {error}"))
+            return False
+        return True

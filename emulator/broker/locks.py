@@ -1,0 +1,78 @@
+"""Which client may consume a queue in order: a lock that lapses unless it is renewed.
+
+No disconnect frees a lock, only its owner or time does: an owner that died and one that
+is slow look the same from here.
+
+Upstream: RebalanceLockManager.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from protocol.queues import MessageQueue
+
+
+class _Lock(NamedTuple):
+    client: str
+    renewed_ms: int
+
+
+class RebalanceLocks:
+    """Group to queue to owner; a lock lives for *lock_ms_max* after its last renewal."""
+
+    def __init__(self, lock_ms_max: int) -> None:
+        self._lock_ms_max = lock_ms_max
+        self._locks: dict[str, dict[MessageQueue, _Lock]] = {}
+        self._sweep_ms = 0
+
+    def lock(
+        self, group: str, queues: Iterable[MessageQueue], client: str, now_ms: int
+    ) -> list[MessageQueue]:
+        """Take or renew what is free, lapsed or *client*'s own; which those are."""
+        self._sweep(now_ms)
+        held = self._locks.setdefault(group, {})
+        granted = []
+        for queue in queues:
+            lock = held.get(queue)
+            if lock is None or lock.client == client or self._has_lapsed(lock, now_ms):
+                held[queue] = _Lock(client, now_ms)
+                granted.append(queue)
+        return granted
+
+    def unlock(self, group: str, queues: Iterable[MessageQueue], client: str) -> None:
+        """Give back those that are *client*'s; others stay as they are."""
+        held = self._locks.get(group, {})
+        for queue in queues:
+            lock = held.get(queue)
+            if lock is not None and lock.client == client:
+                del held[queue]
+
+    def owner(self, group: str, queue: MessageQueue, now_ms: int) -> str | None:
+        lock = self._locks.get(group, {}).get(queue)
+        return None if lock is None or self._has_lapsed(lock, now_ms) else lock.client
+
+    def holds_any(self, group: str, now_ms: int) -> bool:
+        """Does anybody of *group* consume in order just now?
+
+        Upstream: RebalanceLockManager.isLockAllExpired (5.1.1).
+        """
+        held = self._locks.get(group, {})
+        return any(not self._has_lapsed(lock, now_ms) for lock in held.values())
+
+    def _has_lapsed(self, lock: _Lock, now_ms: int) -> bool:
+        return now_ms - lock.renewed_ms > self._lock_ms_max
+
+    def _sweep(self, now_ms: int) -> None:
+        """Once a lifetime: what has lapsed counts for nothing, so it need not be kept."""
+        if now_ms < self._sweep_ms:
+            return
+        self._sweep_ms = now_ms + self._lock_ms_max
+        for group, held in list(self._locks.items()):
+            alive = {q: lock for q, lock in held.items() if not self._has_lapsed(lock, now_ms)}
+            if alive:
+                self._locks[group] = alive
+            else:
+                del self._locks[group]

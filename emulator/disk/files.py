@@ -1,0 +1,151 @@
+"""A directory as a disk: what was written outlives the process that wrote it.
+
+Segments are mapped files, so bytes are in the kernel's hands the moment they are copied:
+``kill -9`` loses nothing, and only the machine's own death could.  A mapping beyond the
+end of a full disk kills the process (SIGBUS), so a segment's space is reserved before it
+is mapped and a full disk is an ordinary ``DiskFull``.  Names are upstream's:
+``commitlog/<20 digits>``, ``config/<document>``, ``lock``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import mmap
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from emulator.disk.port import DiskFull
+
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+class StoreInUse(Exception):
+    """Another process holds the directory; nothing was touched."""
+
+
+class StoreUnwritable(Exception):
+    """The directory cannot be made or written; nothing was touched."""
+
+
+class FileSegment:
+    """One mapped file of the commit log."""
+
+    def __init__(self, path: Path, base: int) -> None:
+        self.base = base
+        with path.open("r+b") as file:
+            self._map = mmap.mmap(file.fileno(), 0)
+        self.size = len(self._map)
+        self.view = memoryview(self._map)
+
+    def close(self) -> None:
+        # A slice on its way to a consumer keeps the map alive; it goes with the last slice.
+        with contextlib.suppress(BufferError):
+            self.view.release()
+            self._map.close()
+
+
+class FileDisk:
+    """Segments and documents under one directory that no second process may open.
+
+    Raises StoreInUse or StoreUnwritable at birth.  ``close`` gives the directory back;
+    so does the death of the process, however it dies.
+    """
+
+    def __init__(self, directory: str | Path) -> None:
+        self.directory = Path(directory)
+        self._log = self.directory / "commitlog"
+        self._config = self.directory / "config"
+        try:
+            self._log.mkdir(parents=True, exist_ok=True)
+            self._config.mkdir(exist_ok=True)
+            self._lock = _lock(self.directory / "lock")
+            self._sweep()
+        except OSError as error:
+            reason = f"cannot write to the store directory {self.directory}: {error.strerror}"
+            raise StoreUnwritable(reason) from error
+        self._open: dict[int, FileSegment] = {}
+
+    def close(self) -> None:
+        for segment in self._open.values():
+            segment.close()
+        self._open.clear()
+        os.close(self._lock)
+
+    def segments(self) -> list[int]:
+        names = (path.name for path in self._log.iterdir())
+        return sorted(int(name) for name in names if len(name) == 20 and name.isdigit())
+
+    def open_segment(self, base: int, size: int) -> FileSegment:
+        """The segment at *base*; one that exists keeps its file's size, whatever *size* says."""
+        if (found := self._open.get(base)) is not None:
+            return found
+        path = self._path(base)
+        if not path.exists():
+            _reserve(path, size)
+        segment = self._open[base] = FileSegment(path, base)
+        return segment
+
+    def remove_segment(self, base: int) -> None:
+        if (segment := self._open.pop(base, None)) is not None:
+            segment.close()
+        self._path(base).unlink()
+
+    def read(self, name: str) -> bytes | None:
+        try:
+            return (self._config / name).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def replace(self, name: str, data: bytes) -> None:
+        temporary = self._config / f"{name}.tmp"
+        with _no_room_left(temporary):
+            temporary.write_bytes(data)
+            temporary.replace(self._config / name)
+
+    def _path(self, base: int) -> Path:
+        return self._log / f"{base:020d}"
+
+    def _sweep(self) -> None:
+        """What a death in the middle of a write left behind."""
+        for folder in (self._log, self._config):
+            for path in folder.glob("*.tmp"):
+                path.unlink()
+
+
+def _reserve(path: Path, size: int) -> None:
+    """A file of *size* zero bytes, all of them paid for, or no file at all."""
+    temporary = path.with_name(f"{path.name}.tmp")
+    with _no_room_left(temporary), temporary.open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, size)
+        temporary.replace(path)
+
+
+@contextlib.contextmanager
+def _no_room_left(temporary: Path) -> Iterator[None]:
+    """Turns the kernel's ways of saying "full" into DiskFull; a half-written file goes away."""
+    try:
+        yield
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        if error.errno in _NO_ROOM:
+            raise DiskFull(f"no room for {temporary.with_suffix('')}") from error
+        raise
+
+
+def _lock(path: Path) -> int:
+    """An open file that only we hold.  The kernel lets go of it when we die."""
+    lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = os.read(lock, 20).decode() or "unknown"
+        os.close(lock)
+        raise StoreInUse(
+            f"the store directory {path.parent} is in use by process {holder}"
+        ) from None
+    os.ftruncate(lock, 0)
+    os.write(lock, str(os.getpid()).encode())
+    return lock

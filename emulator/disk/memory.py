@@ -1,0 +1,71 @@
+"""A disk that forgets with its process: anonymous maps and a dictionary.
+
+Segments are mapped, not allocated, so an empty one costs nothing and a removed one
+gives its memory back at once.  A broker that is started again on the same value
+finds what the last one left, as on a real disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+
+from emulator.disk.port import DiskFull
+
+
+class MemorySegment:
+    """``size`` bytes of anonymous memory, zero until written."""
+
+    def __init__(self, base: int, size: int) -> None:
+        self.base = base
+        self.size = size
+        # Private pages are half as dear to touch for the first time as shared ones.
+        self._map = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        self.view = memoryview(self._map)
+
+    def close(self) -> None:
+        """The bytes stay for whoever opens the segment next."""
+
+    def free(self) -> None:
+        # A slice on its way to a consumer still needs the bytes: then they go with the last slice.
+        with contextlib.suppress(BufferError):
+            self.view.release()
+            self._map.close()
+
+
+class MemoryDisk:
+    """Room for *bytes_max* of segments and documents, or for as much as there is."""
+
+    def __init__(self, bytes_max: int | None = None) -> None:
+        self.bytes_max = bytes_max
+        self._segments: dict[int, MemorySegment] = {}
+        self._documents: dict[str, bytes] = {}
+
+    @property
+    def bytes_used(self) -> int:
+        segments = sum(segment.size for segment in self._segments.values())
+        return segments + sum(len(data) for data in self._documents.values())
+
+    def segments(self) -> list[int]:
+        return sorted(self._segments)
+
+    def open_segment(self, base: int, size: int) -> MemorySegment:
+        if (found := self._segments.get(base)) is not None:
+            return found
+        self._take_room(size)
+        segment = self._segments[base] = MemorySegment(base, size)
+        return segment
+
+    def remove_segment(self, base: int) -> None:
+        self._segments.pop(base).free()
+
+    def read(self, name: str) -> bytes | None:
+        return self._documents.get(name)
+
+    def replace(self, name: str, data: bytes) -> None:
+        self._take_room(len(data) - len(self._documents.get(name, b"")))
+        self._documents[name] = data
+
+    def _take_room(self, size: int) -> None:
+        if self.bytes_max is not None and self.bytes_used + size > self.bytes_max:
+            raise DiskFull(f"{size} bytes do not fit beside {self.bytes_used} of {self.bytes_max}")
