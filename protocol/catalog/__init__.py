@@ -1,0 +1,30 @@
+"""Every call that clients, tools, brokers and NameServers make of each other, by name.
+
+A table in several pages: who is asked, with what, what is answered.  ``by_code`` finds
+the call that a number means to somebody.
+"""
+
+from __future__ import annotations
+
+from protocol.catalog import consuming, pop, producing, registering, routing, tools
+from protocol.catalog.consuming import *  # noqa: F403 - the pages of one table
+from protocol.catalog.pop import *  # noqa: F403 - the same
+from protocol.catalog.producing import *  # noqa: F403 - the same
+from protocol.catalog.registering import *  # noqa: F403 - the same
+from protocol.catalog.routing import *  # noqa: F403 - the same
+from protocol.catalog.tools import *  # noqa: F403 - the same
+from protocol.rpc import Role, Rpc
+
+_PAGES = (routing, registering, producing, consuming, tools, pop)
+
+CALLS: tuple[Rpc, ...] = tuple(
+    value for page in _PAGES for value in vars(page).values() if isinstance(value, Rpc)
+)
+_BY_CODE: dict[tuple[int, Role], Rpc] = {
+    (rpc.code, role): rpc for rpc in CALLS for role in rpc.asked_of
+}
+
+
+def by_code(code: int, role: Role) -> Rpc | None:
+    """The call that *code* is to a *role*; None if nobody sends it one."""
+    return _BY_CODE.get((code, role))

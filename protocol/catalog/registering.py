@@ -1,0 +1,50 @@
+"""What brokers say to the NameServer, the NameServer to brokers, and brokers to each other."""
+
+from __future__ import annotations
+
+from protocol.bodies.registration import RegisterBrokerBody
+from protocol.bodies.routes import KVTable
+from protocol.bodies.topics import DataVersion
+from protocol.catalog.page import FIVE, broker, nameserver
+from protocol.requests.registration import (
+    AddBrokerRequest,
+    BrokerHeartbeatRequest,
+    ExchangeHAInfo,
+    NotifyMinBrokerIdChangeRequest,
+    QueryDataVersionReply,
+    QueryDataVersionRequest,
+    RegisterBrokerReply,
+    RegisterBrokerRequest,
+    RegisterFilterServer,
+    RemoveBrokerRequest,
+    UnregisterBrokerRequest,
+)
+
+REGISTER_BROKER = nameserver(
+    "REGISTER_BROKER",
+    RegisterBrokerRequest,
+    RegisterBrokerReply,
+    request_body=RegisterBrokerBody,
+    reply_body=KVTable,
+)
+UNREGISTER_BROKER = nameserver("UNREGISTER_BROKER", UnregisterBrokerRequest)
+QUERY_DATA_VERSION = nameserver(
+    "QUERY_DATA_VERSION",
+    QueryDataVersionRequest,
+    QueryDataVersionReply,
+    request_body=DataVersion,
+    reply_body=DataVersion,
+)
+BROKER_HEARTBEAT = nameserver("BROKER_HEARTBEAT", BrokerHeartbeatRequest, one_way=True, since=FIVE)
+
+NOTIFY_MIN_BROKER_ID_CHANGE = broker(
+    "NOTIFY_MIN_BROKER_ID_CHANGE", NotifyMinBrokerIdChangeRequest, one_way=True, since=FIVE
+)
+EXCHANGE_BROKER_HA_INFO = broker(
+    "EXCHANGE_BROKER_HA_INFO", ExchangeHAInfo, ExchangeHAInfo, since=FIVE
+)
+ADD_BROKER = broker("ADD_BROKER", AddBrokerRequest, since=FIVE)  # to a container of brokers
+REMOVE_BROKER = broker("REMOVE_BROKER", RemoveBrokerRequest, since=FIVE)
+REGISTER_FILTER_SERVER = broker(
+    "REGISTER_FILTER_SERVER", RegisterFilterServer, RegisterFilterServer, until=FIVE
+)

@@ -1,0 +1,170 @@
+"""What mqadmin, the dashboard and slaves ask a broker."""
+
+from __future__ import annotations
+
+from protocol.bodies.connections import ProducerConnection, ProducerTableInfo
+from protocol.bodies.groups import (
+    GroupForbidden,
+    GroupList,
+    QuerySubscriptionReply,
+    SubscriptionGroupConfig,
+    SubscriptionGroupList,
+    SubscriptionGroupWrapper,
+)
+from protocol.bodies.offsets import (
+    ConsumerOffsetSerializeWrapper,
+    DelayOffsetSerializeWrapper,
+    GetConsumerStatusBody,
+    QueryCorrectionOffsetBody,
+    ResetOffsetBody,
+)
+from protocol.bodies.routes import KVTable, TopicList
+from protocol.bodies.running import SetMessageRequestModeBody
+from protocol.bodies.stats import (
+    BrokerStatsData,
+    ConsumeStats,
+    ConsumeStatsList,
+    QueryConsumeQueueReply,
+    QueryConsumeTimeSpanBody,
+    TopicStatsTable,
+)
+from protocol.bodies.topics import (
+    CreateTopicListRequestBody,
+    TopicConfigAndMapping,
+    TopicConfigAndMappingSerializeWrapper,
+)
+from protocol.catalog.page import FIVE, broker
+from protocol.requests import admin, groups, offsets
+from protocol.requests.callbacks import GetConsumerStatusRequest
+
+# Topics -------------------------------------------------------------------------------
+
+UPDATE_AND_CREATE_TOPIC = broker("UPDATE_AND_CREATE_TOPIC", admin.CreateTopicRequest)
+UPDATE_AND_CREATE_TOPIC_LIST = broker(
+    "UPDATE_AND_CREATE_TOPIC_LIST", request_body=CreateTopicListRequestBody, since=FIVE
+)
+DELETE_TOPIC_IN_BROKER = broker("DELETE_TOPIC_IN_BROKER", admin.DeleteTopicRequest)
+GET_ALL_TOPIC_CONFIG = broker(
+    "GET_ALL_TOPIC_CONFIG",
+    admin.GetAllTopicConfigRequest,
+    reply_body=TopicConfigAndMappingSerializeWrapper,
+)
+GET_TOPIC_CONFIG = broker(
+    "GET_TOPIC_CONFIG",
+    admin.GetTopicConfigRequest,
+    reply_body=TopicConfigAndMapping,
+    since=FIVE,
+)
+GET_TOPIC_STATS_INFO = broker(
+    "GET_TOPIC_STATS_INFO", admin.GetTopicStatsInfoRequest, reply_body=TopicStatsTable
+)
+GET_SYSTEM_TOPIC_LIST_FROM_BROKER = broker(
+    "GET_SYSTEM_TOPIC_LIST_FROM_BROKER", reply_body=TopicList
+)
+
+# Groups -------------------------------------------------------------------------------
+
+UPDATE_AND_CREATE_SUBSCRIPTIONGROUP = broker(
+    "UPDATE_AND_CREATE_SUBSCRIPTIONGROUP", request_body=SubscriptionGroupConfig
+)
+UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST = broker(
+    "UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST", request_body=SubscriptionGroupList, since=FIVE
+)
+DELETE_SUBSCRIPTIONGROUP = broker(
+    "DELETE_SUBSCRIPTIONGROUP", groups.DeleteSubscriptionGroupRequest
+)
+GET_ALL_SUBSCRIPTIONGROUP_CONFIG = broker(
+    "GET_ALL_SUBSCRIPTIONGROUP_CONFIG",
+    groups.GetAllSubscriptionGroupRequest,
+    reply_body=SubscriptionGroupWrapper,
+)
+GET_SUBSCRIPTIONGROUP_CONFIG = broker(
+    "GET_SUBSCRIPTIONGROUP_CONFIG",
+    groups.GetSubscriptionGroupConfigRequest,
+    reply_body=SubscriptionGroupConfig,
+    since=FIVE,
+)
+UPDATE_AND_GET_GROUP_FORBIDDEN = broker(
+    "UPDATE_AND_GET_GROUP_FORBIDDEN",
+    groups.UpdateGroupForbiddenRequest,
+    reply_body=GroupForbidden,
+    since=FIVE,
+)
+GET_PRODUCER_CONNECTION_LIST = broker(
+    "GET_PRODUCER_CONNECTION_LIST",
+    groups.GetProducerConnectionListRequest,
+    reply_body=ProducerConnection,
+)
+GET_ALL_PRODUCER_INFO = broker("GET_ALL_PRODUCER_INFO", reply_body=ProducerTableInfo)
+QUERY_TOPIC_CONSUME_BY_WHO = broker(
+    "QUERY_TOPIC_CONSUME_BY_WHO", groups.QueryTopicConsumeByWhoRequest, reply_body=GroupList
+)
+QUERY_TOPICS_BY_CONSUMER = broker(
+    "QUERY_TOPICS_BY_CONSUMER",
+    groups.QueryTopicsByConsumerRequest,
+    reply_body=TopicList,
+    since=FIVE,
+)
+QUERY_SUBSCRIPTION_BY_CONSUMER = broker(
+    "QUERY_SUBSCRIPTION_BY_CONSUMER",
+    groups.QuerySubscriptionByConsumerRequest,
+    reply_body=QuerySubscriptionReply,
+    since=FIVE,
+)
+SET_MESSAGE_REQUEST_MODE = broker(
+    "SET_MESSAGE_REQUEST_MODE", request_body=SetMessageRequestModeBody, since=FIVE
+)
+
+# Offsets ------------------------------------------------------------------------------
+
+INVOKE_BROKER_TO_RESET_OFFSET = broker(
+    "INVOKE_BROKER_TO_RESET_OFFSET", offsets.ResetOffsetRequest, reply_body=ResetOffsetBody
+)
+INVOKE_BROKER_TO_GET_CONSUMER_STATUS = broker(
+    "INVOKE_BROKER_TO_GET_CONSUMER_STATUS",
+    GetConsumerStatusRequest,
+    reply_body=GetConsumerStatusBody,
+)
+CLONE_GROUP_OFFSET = broker("CLONE_GROUP_OFFSET", offsets.CloneGroupOffsetRequest)
+QUERY_CORRECTION_OFFSET = broker(
+    "QUERY_CORRECTION_OFFSET",
+    offsets.QueryCorrectionOffsetRequest,
+    reply_body=QueryCorrectionOffsetBody,
+)
+GET_ALL_CONSUMER_OFFSET = broker(
+    "GET_ALL_CONSUMER_OFFSET", reply_body=ConsumerOffsetSerializeWrapper
+)
+GET_ALL_DELAY_OFFSET = broker("GET_ALL_DELAY_OFFSET", reply_body=DelayOffsetSerializeWrapper)
+
+# Statistics and a look inside ---------------------------------------------------------
+
+GET_CONSUME_STATS = broker(
+    "GET_CONSUME_STATS", groups.GetConsumeStatsRequest, reply_body=ConsumeStats
+)
+GET_BROKER_CONSUME_STATS = broker(
+    "GET_BROKER_CONSUME_STATS", groups.GetConsumeStatsInBrokerRequest, reply_body=ConsumeStatsList
+)
+QUERY_CONSUME_TIME_SPAN = broker(
+    "QUERY_CONSUME_TIME_SPAN",
+    groups.QueryConsumeTimeSpanRequest,
+    reply_body=QueryConsumeTimeSpanBody,
+)
+VIEW_BROKER_STATS_DATA = broker(
+    "VIEW_BROKER_STATS_DATA", admin.ViewBrokerStatsDataRequest, reply_body=BrokerStatsData
+)
+QUERY_CONSUME_QUEUE = broker(
+    "QUERY_CONSUME_QUEUE", admin.QueryConsumeQueueRequest, reply_body=QueryConsumeQueueReply
+)
+GET_BROKER_RUNTIME_INFO = broker("GET_BROKER_RUNTIME_INFO", reply_body=KVTable)
+
+# Configuration and housekeeping -------------------------------------------------------
+
+UPDATE_BROKER_CONFIG = broker("UPDATE_BROKER_CONFIG", request_body=bytes)
+GET_BROKER_CONFIG = broker("GET_BROKER_CONFIG", reply=admin.GetBrokerConfigReply, reply_body=bytes)
+RESUME_CHECK_HALF_MESSAGE = broker(
+    "RESUME_CHECK_HALF_MESSAGE", admin.ResumeCheckHalfMessageRequest
+)
+CLEAN_EXPIRED_CONSUMEQUEUE = broker("CLEAN_EXPIRED_CONSUMEQUEUE")
+CLEAN_UNUSED_TOPIC = broker("CLEAN_UNUSED_TOPIC")
+DELETE_EXPIRED_COMMITLOG = broker("DELETE_EXPIRED_COMMITLOG")
+TRIGGER_DELETE_FILES = broker("TRIGGER_DELETE_FILES")
