@@ -28,18 +28,31 @@ class NameServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     listen_address: str = "127.0.0.1:9876"  # NettyServerConfig.listenPort; loopback is ours
     broker_silence_ms_max: int = 120_000  # RouteInfoManager.BROKER_CHANNEL_EXPIRED_TIME
     scan_first_ms: int = 5_000  # NamesrvController.initialize
+    scan_interval_ms: int = 0  # NamesrvConfig.scanNotActiveBrokerInterval; 0: the release's own
     order_message_enable: bool = False  # NamesrvConfig.orderMessageEnable
     return_order_topic_config_to_broker: bool = True  # NamesrvConfig (5.x)
     delete_topic_with_broker_registration: bool = False  # NamesrvConfig (5.1.4)
     enable_all_topic_list: bool = True  # NamesrvConfig (5.x)
     enable_topic_list: bool = True  # NamesrvConfig (5.x)
     support_acting_master: bool = False  # NamesrvConfig (5.x)
+    notify_min_broker_id_changed: bool = False  # NamesrvConfig (5.x)
+    need_wait_for_service: bool = False  # NamesrvConfig (5.1)
+    wait_for_service_ms: int = 45_000  # NamesrvConfig.waitSecondsForService (5.1)
     config_black_list: str = ""  # NamesrvConfig.configBlackList
     store: str = ""  # ours: folder of kvConfig.json; empty: in memory
+    brokers_max: int = 10_000  # ours, as are the next two
+    topics_max: int = 500_000
+    kv_entries_max: int = 100_000
     net: NetConfig = NetConfig()
 
     def __post_init__(self) -> None:
         Release.parse(self.release)
+        if not 0 < self.scan_first_ms <= self.broker_silence_ms_max:
+            raise ValueError("scan_first_ms must be above 0 and at most broker_silence_ms_max")
+        if self.scan_interval_ms < 0:
+            raise ValueError("scan_interval_ms is a time, or 0 for the release's own")
+        if min(self.brokers_max, self.topics_max) < 1:
+            raise ValueError("a NameServer needs room for at least one broker and one topic")
 
     @property
     def profile(self) -> Release:

@@ -29,7 +29,7 @@ async def serve_name_server(
 ) -> None:
     """Run until *stop* is set; started once it listens, with the address it is bound to."""
     async with trio.open_nursery() as nursery:
-        name_server = NameServer(config, disk=disk, note=note)
+        name_server = NameServer(config, disk=disk, note=note, started_ms=clock.now_ms())
         server = RemotingServer(
             clock,
             config.net,

@@ -1,0 +1,58 @@
+"""Java's properties text: ``key=value`` lines, as configuration files and 25/318 carry it.
+
+Upstream: java.util.Properties.load, MixAll.string2Properties, MixAll.properties2String.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.)|$)", re.DOTALL)
+_BAD_UNICODE = re.compile(r"(?<!\\)(?:\\\\)*\\u(?![0-9a-fA-F]{4})")
+_SEPARATOR = re.compile(r"((?:\\.|[^\\=:\s])*)\s*[=:]?\s*(.*)", re.DOTALL)
+_CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
+def parse(text: str) -> dict[str, str]:
+    """Keys and values, in order.  Raises ``ValueError`` for a broken unicode escape."""
+    found = {}
+    for line in _logical_lines(text):
+        if _BAD_UNICODE.search(line):
+            raise ValueError(f"malformed unicode escape in {line!r}")
+        match = _SEPARATOR.fullmatch(line)
+        assert match is not None  # a bug of ours: the pattern takes any text
+        found[_unescape(match[1])] = _unescape(match[2])
+    return found
+
+
+def render(properties: Mapping[str, str]) -> str:
+    """One ``key=value`` a line, sorted, nothing escaped: what upstream answers to 26 and 319."""
+    return "".join(f"{key}={value}\n" for key, value in sorted(properties.items()))
+
+
+def _logical_lines(text: str) -> list[str]:
+    """Comments and blanks dropped, lines that end in a lone backslash joined to the next."""
+    lines: list[str] = []
+    open_line = ""
+    for raw in re.split(r"\r\n|\r|\n", text):
+        line = raw.lstrip(" \t\f")
+        if not open_line and (not line or line[0] in "#!"):
+            continue
+        ending = len(line) - len(line.rstrip("\\"))
+        if ending % 2:
+            open_line += line[:-1]
+            continue
+        lines.append(open_line + line)
+        open_line = ""
+    return lines + ([open_line] if open_line else [])
+
+
+def _unescape(text: str) -> str:
+    def plain(match: re.Match[str]) -> str:
+        code, other = match[1], match[2]
+        if code is not None:
+            return chr(int(code, 16))
+        return _CONTROLS.get(other, other or "")
+
+    return _ESCAPE.sub(plain, text)

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import golden_data
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocol.java_properties import parse, render
+
+
+@pytest.mark.parametrize(
+    "case",
+    golden_data.cases("ids.jsonl", "string_to_properties_file"),
+    ids=lambda case: case["id"],
+)
+def test_properties_are_read_as_java_reads_them(case) -> None:
+    if case["out"] is None:
+        with pytest.raises(ValueError, match="malformed"):
+            parse(case["in"]["text"])
+    else:
+        assert parse(case["in"]["text"]) == case["out"]
+
+
+def test_escapes_continuations_and_comments_are_understood() -> None:
+    text = "# c\n! c\r\n a\\=b = \\u4e3b\\t\\q\nlong=one\\\n   two\n\nonly\n"
+    assert parse(text) == {"a=b": "主\tq", "long": "onetwo", "only": ""}
+
+
+def test_a_broken_unicode_escape_is_refused() -> None:
+    with pytest.raises(ValueError, match="malformed"):
+        parse("a=\\u12")
+
+
+def test_what_is_written_is_sorted_and_reads_back() -> None:
+    text = render({"b": "2", "a": "x y"})
+    assert text == "a=x y\nb=2\n"
+    assert parse(text) == {"a": "x y", "b": "2"}
+
+
+@given(st.text(max_size=60).filter(lambda text: "\\u" not in text))
+def test_any_text_is_some_properties(text: str) -> None:
+    assert all(isinstance(value, str) for value in parse(text).values())
