@@ -16,7 +16,7 @@ from protocol.bodies.groups import GroupList, SubscriptionGroupConfig, Subscript
 from protocol.bodies.stats import ConsumeStats, OffsetWrapper, TopicOffset, TopicStatsTable
 from protocol.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
 from protocol.codes import RequestCode, ResponseCode
-from protocol.names import is_system_topic
+from protocol.names import SYSTEM_TOPICS, SYSTEM_TOPICS_5, is_system_topic
 from protocol.queues import MessageQueue
 from protocol.validation import broker_refuses_topic
 
@@ -88,7 +88,7 @@ class Admin:
     def all_topics(self, _call: Call) -> Result:
         topics = self._broker.topics
         wrapper = TopicConfigSerializeWrapper(
-            topic_config_table={t.topic_name: t for t in topics.all()},
+            topic_config_table={t.topic_name or "": t for t in topics.all()},
             data_version=topics.data_version,
         )
         return Reply(body=encode_body(wrapper, self._broker.release))
@@ -102,11 +102,15 @@ class Admin:
             MessageQueue(name, broker.config.name, queue_id): TopicOffset(
                 min_offset=broker.store.min_offset(name, queue_id),
                 max_offset=broker.store.max_offset(name, queue_id),
-                last_update_timestamp=broker.last_store_ms(name, queue_id),
+                last_update_timestamp=self._last_store_ms(name, queue_id),
             )
             for queue_id in range(max(topic.read_queue_nums, topic.write_queue_nums))
         }
         return Reply(body=encode_body(TopicStatsTable(offset_table=table), broker.release))
+
+    def _last_store_ms(self, topic: str, queue_id: int) -> int:
+        last = self._broker.store.max_offset(topic, queue_id) - 1
+        return max(0, self._broker.store.store_ms(topic, queue_id, last))
 
     def view_message(self, call: Call) -> Result:
         data = self._broker.store.record_at(call.request.offset)
@@ -127,7 +131,7 @@ class Admin:
     def all_groups(self, _call: Call) -> Result:
         groups = self._broker.groups
         wrapper = SubscriptionGroupWrapper(
-            subscription_group_table={g.group_name: g for g in groups.all()},
+            subscription_group_table={g.group_name or "": g for g in groups.all()},
             data_version=groups.data_version,
         )
         return Reply(body=encode_body(wrapper, self._broker.release))
@@ -190,9 +194,8 @@ class Admin:
         )
 
     def _is_system(self, topic: str) -> bool:
-        config = self._broker.config
-        is_own_name = topic in (config.cluster, config.name)
-        return is_own_name or is_system_topic(topic, five=self._broker.release >= FIVE)
+        known = SYSTEM_TOPICS_5 if self._broker.release >= FIVE else SYSTEM_TOPICS
+        return self._broker.topics.is_system(topic) or is_system_topic(topic, known)
 
 
 def _connection(channel: ClientChannel) -> Connection:

@@ -20,6 +20,7 @@ from emulator.broker.clients import Clients
 from emulator.broker.consumers import Consumers
 from emulator.broker.delays import Delays
 from emulator.broker.locks import RebalanceLocks
+from emulator.broker.messages import Messages
 from emulator.broker.offsets import ConsumerOffsets
 from emulator.broker.producers import Producers
 from emulator.broker.pulling import Pulling
@@ -66,8 +67,8 @@ class Broker:
         self._registering: dict[str, Hashable] = {}
         self.address = config.advertised_address or config.listen_address
         self.topics = Topics(disk, config, note=self.note, now_ms=now_ms)
-        self.groups = SubscriptionGroups(disk, config, note=self.note)
-        self.offsets = ConsumerOffsets(disk, config)
+        self.groups = SubscriptionGroups(disk, config, note=self.note, now_ms=now_ms)
+        self.offsets = ConsumerOffsets(disk, config, note=self.note)
         self.locks = RebalanceLocks(config.lock_ms_max)
         self.consumers = Consumers()
         self.producers = Producers(keep_empty_groups=self.release < FIVE)
@@ -79,7 +80,8 @@ class Broker:
             wants=self.wants,
             ring=self.ring,
         )
-        self.delays = Delays(self.store, disk, config, note=self.note)
+        self.delays = Delays(self.store, disk, config, note=self.note, began_ms=now_ms)
+        self.messages = Messages(self.store, self.delays, config)
         self._clients = Clients(self)
         self.handlers: Table = {
             **Sending(self, rng).handlers(),
@@ -108,12 +110,9 @@ class Broker:
     def expire_clients(self, now_ms: int) -> list[Peer]:
         return self._clients.expire(now_ms)
 
-    def persist(self) -> None:
+    def close(self) -> None:
         self.offsets.persist()
         self.delays.persist()
-
-    def close(self) -> None:
-        self.persist()
         self.store.close()
 
     # For handlers ---------------------------------------------------------------------
@@ -153,20 +152,18 @@ class Broker:
         self, name: str, template: str, queues_max: int, now_ms: int
     ) -> TopicConfig | None:
         made = self.topics.create_on_send(name, template, queues_max, now_ms)
-        return self._announced(made)
+        return None if made is None else self._announced(made)
 
     def ensure_topic(self, name: str, queues: int, now_ms: int, *, by: str) -> TopicConfig:
         known = self.topics.get(name)
         if known is not None:
             return known
-        made = self.topics.create_internal(name, queues, now_ms, by=by)
-        self._announced(made)
-        return made
+        return self._announced(self.topics.create_internal(name, queues, now_ms, by=by))
 
     def update_topic(self, topic: TopicConfig, now_ms: int) -> Hashable | None:
         self.topics.update(topic, now_ms)
         self._announced(topic)
-        return self._registering.get(topic.topic_name)
+        return self._registering.get(topic.topic_name or "")
 
     def delete_topic(self, name: str, now_ms: int) -> None:
         """The NameServers keep their route until they are asked to delete it too."""
@@ -183,12 +180,13 @@ class Broker:
         self._registering.pop(topic, None)
         self._ring(bell, None)
 
-    def _announced(self, topic: TopicConfig | None) -> TopicConfig | None:
-        if topic is None or not self.config.namesrv:
+    def _announced(self, topic: TopicConfig) -> TopicConfig:
+        if not self.config.namesrv:
             return topic
         bell: Hashable | None = None
-        if self.release >= REGISTER_TOPIC_SYNCHRONOUSLY:
-            bell = self._registering[topic.topic_name] = ("registered", topic.topic_name)
+        if self.release >= REGISTER_TOPIC_SYNCHRONOUSLY and self._announce is not _unannounced:
+            name = topic.topic_name or ""
+            bell = self._registering[name] = ("registered", name)
         self._announce(topic, bell)
         return topic
 

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 import msgspec
 
 from emulator.net.results import Peer
+from protocol.bodies.groups import ConsumeFromWhere, ConsumeType, MessageModel
 from protocol.subscription import SubscriptionData
 
 BROADCASTING = "BROADCASTING"
@@ -34,9 +35,9 @@ class ConsumerGroup(msgspec.Struct):
     """Everything known of one group while somebody of it is connected."""
 
     name: str
-    consume_type: str = "CONSUME_PASSIVELY"
-    message_model: str = "CLUSTERING"
-    consume_from_where: str = "CONSUME_FROM_LAST_OFFSET"
+    consume_type: ConsumeType = "CONSUME_PASSIVELY"
+    message_model: MessageModel = "CLUSTERING"
+    consume_from_where: ConsumeFromWhere = "CONSUME_FROM_LAST_OFFSET"
     channel_info_table: dict[Peer, ClientChannel] = {}
     subscription_table: dict[str, SubscriptionData] = {}
 
@@ -71,9 +72,9 @@ class Consumers:
         name: str,
         channel: ClientChannel,
         *,
-        consume_type: str,
-        message_model: str,
-        consume_from_where: str,
+        consume_type: ConsumeType,
+        message_model: MessageModel,
+        consume_from_where: ConsumeFromWhere,
         subscriptions: Iterable[SubscriptionData],
     ) -> Registered:
         """Upstream: ConsumerManager.registerConsumer."""
@@ -104,7 +105,7 @@ class Consumers:
         return [(n, left) for n in names if (left := self.unregister(n, peer)) is not None]
 
     def expire(self, now_ms: int, silence_ms_max: int) -> list[tuple[str, ClientChannel]]:
-        """Connections silent for too long leave.  Upstream: ConsumerManager.scanNotActiveChannel."""
+        """Silent connections leave.  Upstream: ConsumerManager.scanNotActiveChannel."""
         silent = [
             (name, channel)
             for name, group in self.consumer_table.items()

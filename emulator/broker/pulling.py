@@ -21,7 +21,12 @@ from protocol import catalog, perm
 from protocol.codes import RequestCode, ResponseCode
 from protocol.pull_flags import COMMIT_OFFSET, SUBSCRIPTION, SUSPEND
 from protocol.requests.pulling import PullMessageReply, PullMessageRequest
-from protocol.subscription import SubscriptionData, build_subscription
+from protocol.subscription import (
+    BadSubscription,
+    SubscriptionData,
+    build_subscription,
+    code_filter,
+)
 
 if TYPE_CHECKING:
     from emulator.broker.broker import Broker
@@ -139,7 +144,7 @@ class Pulling:
                     request.queue_id,
                     request.queue_offset,
                     code,
-                    found.messages,
+                    found.count,
                     found.next_begin_offset,
                 )
             )
@@ -173,7 +178,7 @@ class Pulling:
                 ResponseCode.NO_PERMISSION, f"subscription group no permission, {group_name}"
             )
         self._check_queue(broker.topics.get(request.topic), request)
-        return _matcher(self._subscription(request, broadcast=group.consume_broadcast_enable))
+        return code_filter(self._subscription(request, broadcast=group.consume_broadcast_enable))
 
     def _check_queue(self, topic: TopicConfig | None, request: PullMessageRequest) -> None:
         if topic is None:
@@ -222,7 +227,7 @@ class Pulling:
         self._check_type(request.expression_type)
         try:
             return build_subscription(request.topic, request.subscription or "")
-        except ValueError as error:
+        except BadSubscription as error:
             raise Refusal(
                 ResponseCode.SUBSCRIPTION_PARSE_FAILED, "parse the consumer's subscription failed"
             ) from error
@@ -233,14 +238,3 @@ class Pulling:
                 ResponseCode.SYSTEM_ERROR,
                 f"The broker does not support consumer to filter message by {kind}",
             )
-
-
-def _everything(_tags_code: int) -> bool:
-    return True
-
-
-def _matcher(data: SubscriptionData) -> Matches:
-    """Upstream: ExpressionMessageFilter.isMatchedByConsumeQueue."""
-    if data.sub_string == "*":
-        return _everything
-    return frozenset(data.code_set).__contains__

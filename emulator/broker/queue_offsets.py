@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from emulator.broker.offsets import first_offset
 from emulator.facts import OffsetCommitted
 from emulator.net.results import Call, Refusal, Reply, Result
 from emulator.releases import FIVE
 from protocol import catalog
 from protocol.codes import RequestCode, ResponseCode
-from protocol.requests.offsets import OffsetReply
+from protocol.requests.offsets import GetEarliestMsgStoretimeReply, OffsetReply
 
 if TYPE_CHECKING:
     from emulator.broker.broker import Broker
@@ -43,12 +44,14 @@ class QueueOffsets:
 
     def query(self, call: Call) -> Result:
         request, broker = call.request, self._broker
-        found = broker.committed_offset(
-            request.consumer_group,
-            request.topic,
-            request.queue_id,
-            zero_if_young=request.set_zero_if_not_found is not False,
-        )
+        topic, queue_id = request.topic, request.queue_id
+        found = broker.offsets.query(request.consumer_group, topic, queue_id)
+        if found is None and request.set_zero_if_not_found is not False:
+            lowest, end = (
+                broker.store.min_offset(topic, queue_id),
+                broker.store.max_offset(topic, queue_id),
+            )
+            found = first_offset(lowest, end, broker.release)
         if found is None:
             raise Refusal(
                 ResponseCode.QUERY_NOT_FOUND,
@@ -60,7 +63,7 @@ class QueueOffsets:
         request, broker = call.request, self._broker
         if broker.release >= FIVE:
             self._check_known(request.consumer_group, request.topic, call.now_ms)
-        broker.commit_offset(
+        broker.offsets.commit(
             request.consumer_group, request.topic, request.queue_id, request.commit_offset
         )
         if broker.wants(OffsetCommitted):
@@ -91,7 +94,7 @@ class QueueOffsets:
     def earliest(self, call: Call) -> Result:
         request = call.request
         at_ms = self._broker.store.earliest_ms(request.topic, request.queue_id)
-        return Reply(catalog.GET_EARLIEST_MSG_STORETIME.reply(timestamp=at_ms))
+        return Reply(GetEarliestMsgStoretimeReply(timestamp=at_ms))
 
     def _check_known(self, group: str, topic: str, now_ms: int) -> None:
         broker = self._broker

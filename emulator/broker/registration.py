@@ -82,7 +82,7 @@ class Registration:
 
         async def announce_and_ring() -> None:
             await self.register([topic])
-            self._broker.registered(topic.topic_name, bell)
+            self._broker.registered(topic.topic_name or "", bell)
 
         self._nursery.start_soon(announce_and_ring)
 
@@ -116,7 +116,7 @@ class Registration:
         config = broker.config
         chosen = broker.topics.all() if topics is None else topics
         wrapper = TopicConfigAndMappingSerializeWrapper(
-            topic_config_table={t.topic_name: broker.advertised(t) for t in chosen},
+            topic_config_table={t.topic_name or "": broker.advertised(t) for t in chosen},
             data_version=broker.topics.data_version,
         )
         table = RegisterBrokerBody(topic_config_serialize_wrapper=wrapper, filter_server_list=[])

@@ -14,7 +14,7 @@ from emulator.net.results import Call, Refusal, Reply, Result
 from emulator.releases import FIVE
 from protocol import catalog, perm
 from protocol.codes import RequestCode, ResponseCode
-from protocol.message_ids import offset_message_id
+from protocol.message_ids import offset_msg_id
 from protocol.names import dlq_topic, retry_topic
 from protocol.properties import (
     DELAY,
@@ -75,7 +75,7 @@ class SendBack:
                 request.group, original.topic, topic, original.reconsume_times + 1, level
             )
         )
-        broker.put_delayable(topic, queue_id, draft, call.now_ms)
+        broker.messages.put_delayable(topic, queue_id, draft, call.now_ms)
         return Reply()
 
     def _group(self, name: str, now_ms: int) -> SubscriptionGroupConfig:
@@ -108,13 +108,13 @@ class SendBack:
         broker = self._broker
         properties = decode_properties(original.properties)
         properties.setdefault(RETRY_TOPIC, original.topic)
-        origin = offset_message_id(original.store_host, original.position)
+        origin = offset_msg_id(original.store_host, original.position)
         properties.setdefault(ORIGIN_MESSAGE_ID, origin)
         properties[WAIT] = "false"
         properties[DELAY] = str(level)
         return Draft(
             body=original.body,
-            properties=properties_text(properties, trailing=broker.trailing_properties),
+            properties=properties_text(properties, trailing=broker.messages.trailing),
             flag=original.flag,
             sys_flag=original.sys_flag,
             born_ms=original.born_ms,

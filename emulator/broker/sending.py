@@ -20,7 +20,7 @@ from protocol import catalog, perm
 from protocol.batch import BadBatch, decode_batch
 from protocol.codes import RequestCode, ResponseCode
 from protocol.hosts import host_bytes
-from protocol.message_ids import offset_message_id
+from protocol.message_ids import offset_msg_id
 from protocol.names import (
     RETRY_GROUP_TOPIC_PREFIX,
     TOPICS_NOT_SENDABLE,
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from emulator.net.remoting import Table
     from protocol.bodies.topics import TopicConfig
 
+BATCH_MESSAGES_MAX = 100_000  # ours: upstream's only limit is the body's size
 CLIENT_MAX_RECONSUME_SINCE = 121  # V3_4_9: older clients cannot say how often they retry
 _SPECIAL = (DELAY + NAME_END, TRAN_MSG + NAME_END)
 
@@ -95,14 +96,15 @@ class Sending:
         if request.batch:
             return self._store_batch(call, request, queue_id)
         properties = request.properties or ""
-        draft = self._draft(call, request, properties)
+        stored = self._broker.messages.stored_properties(properties)
+        draft = self._draft(call, request, stored, call.body)
         if any(name in properties for name in _SPECIAL):
             self._check_transaction(properties)
-            put = self._broker.put_delayable(request.topic, queue_id, draft, call.now_ms)
+            put = self._broker.messages.put_delayable(request.topic, queue_id, draft, call.now_ms)
         else:
-            put = self._broker.put(request.topic, queue_id, draft, call.now_ms)
+            put = self._broker.messages.put(request.topic, queue_id, draft, call.now_ms)
         header = SendMessageReply(
-            msg_id=offset_message_id(self._broker.store_host, put.position),
+            msg_id=offset_msg_id(self._broker.store_host, put.position),
             queue_id=queue_id,
             queue_offset=put.queue_offset,
             transaction_id=property_of(properties, UNIQ_KEY) if self._is_five else None,
@@ -156,11 +158,11 @@ class Sending:
     # Storing --------------------------------------------------------------------------
 
     def _draft(
-        self, call: Call, request: SendMessageRequest, properties: str, body: bytes | None = None
+        self, call: Call, request: SendMessageRequest, properties: str, body: bytes
     ) -> Draft:
         return Draft(
-            body=call.command.body if body is None else body,
-            properties=self._broker.stored_properties(properties),
+            body=body,
+            properties=properties,
             flag=request.flag,
             sys_flag=request.sys_flag,
             born_ms=request.born_timestamp,
@@ -172,21 +174,23 @@ class Sending:
         """Members become records of their own, in one row of queue offsets."""
         broker = self._broker
         try:
-            members = decode_batch(call.body)
+            members = decode_batch(call.body, BATCH_MESSAGES_MAX)
         except BadBatch as error:
             raise Refusal(
                 ResponseCode.MESSAGE_ILLEGAL, f"the batch is illegal: {error}"
             ) from error
         drafts = []
         for member in members:
-            draft = self._draft(call, request, str(member.properties, "utf-8"), member.body)
+            own = str(member.properties, "utf-8", "replace")
+            text = broker.messages.member_properties(own)
+            draft = self._draft(call, request, text, member.body)
             draft.flag = member.flag
             drafts.append(draft)
         if not drafts:
             raise Refusal(ResponseCode.MESSAGE_ILLEGAL, "the batch is empty")
-        puts = broker.put_all(request.topic, queue_id, drafts, call.now_ms)
+        puts = broker.messages.put_all(request.topic, queue_id, drafts, call.now_ms)
         header = SendMessageReply(
-            msg_id=",".join(offset_message_id(broker.store_host, put.position) for put in puts),
+            msg_id=",".join(offset_msg_id(broker.store_host, put.position) for put in puts),
             queue_id=queue_id,
             queue_offset=puts[0].queue_offset,
         )
@@ -218,10 +222,12 @@ class Sending:
             broker.ensure_topic(name, 1, call.now_ms, by="send")
             if self._is_five:
                 properties = without_property(properties, DELAY)
-        draft = self._draft(call, request, properties)
-        put = broker.put_delayable(name, queue_id, draft, call.now_ms)
+        draft = self._draft(
+            call, request, broker.messages.stored_properties(properties), call.body
+        )
+        put = broker.messages.put_delayable(name, queue_id, draft, call.now_ms)
         header = SendMessageReply(
-            msg_id=offset_message_id(broker.store_host, put.position),
+            msg_id=offset_msg_id(broker.store_host, put.position),
             queue_id=queue_id,
             queue_offset=put.queue_offset,
             transaction_id=property_of(properties, UNIQ_KEY) if self._is_five else None,

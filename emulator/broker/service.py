@@ -93,13 +93,13 @@ class Clockwork:
         # (what, how often, the first time after), all in milliseconds
         services = (
             (self._scan_clients, config.client_scan_interval_ms, config.client_scan_interval_ms),
-            (self._broker.persist_offsets, config.persist_offsets_interval_ms, 10_000),
-            (self._broker.persist_delays, config.persist_delays_interval_ms, 10_000),
+            (self._persist_offsets, config.persist_offsets_interval_ms, 10_000),
+            (self._broker.delays.persist, config.persist_delays_interval_ms, 10_000),
             (self._retain, RETENTION_INTERVAL_MS, 60_000),
         )
         for action, interval_ms, first_ms in services:
             nursery.start_soon(_service, action, interval_ms, first_ms)
-        self._broker.on_delayed = self._plan_delivery
+        self._broker.messages.on_delayed = self._plan_delivery
         self._plan_delivery()
 
     def _scan_clients(self) -> None:
@@ -108,11 +108,14 @@ class Clockwork:
                 self._server.close(peer)
 
     def _retain(self) -> None:
-        self._broker.retain(self._clock.now_ms())
+        self._broker.store.drop_expired(self._clock.now_ms())
+
+    def _persist_offsets(self) -> None:
+        self._broker.offsets.persist(self._clock.now_ms())
 
     def _plan_delivery(self) -> None:
         """Sleep until the next delayed message falls due, however far that is."""
-        due_ms = self._broker.next_delivery_ms(self._clock.now_ms())
+        due_ms = self._broker.delays.next_due_ms(self._clock.now_ms())
         if due_ms is None:
             return
         due_s = self._clock.trio_time(due_ms)
@@ -124,7 +127,7 @@ class Clockwork:
 
     def _deliver(self) -> None:
         with self._server.batch():
-            self._broker.deliver_delayed(self._clock.now_ms())
+            self._broker.delays.deliver_due(self._clock.now_ms())
         self._plan_delivery()
 
 
