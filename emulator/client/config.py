@@ -1,0 +1,75 @@
+"""Every setting of the clients, with upstream's name and default beside it."""
+
+from __future__ import annotations
+
+import functools
+
+import msgspec
+
+from emulator.config import NetConfig
+from emulator.releases import Release
+
+NO_INSTANCE_NAME = "DEFAULT"
+
+_rules = functools.cache(Release.parse)
+
+
+class ClientConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What producers and consumers share.  Upstream: ClientConfig."""
+
+    release: str = "4.9.8"  # whose rules are followed
+    namesrv: str = "127.0.0.1:9876"  # namesrvAddr, several split by ";"
+    client_ip: str = ""  # clientIP; empty: the address of the machine
+    instance_name: str = NO_INSTANCE_NAME  # instanceName, property rocketmq.client.name
+    unit_name: str = ""  # unitName
+    unit_mode: bool = False  # unitMode
+    route_poll_interval_ms: int = 30_000  # pollNameServerInterval
+    route_poll_first_ms: int = 10  # MQClientInstance.startScheduledTask
+    route_lock_wait_ms_max: int = 3_000  # MQClientInstance.LOCK_TIMEOUT_MILLIS
+    heartbeat_interval_ms: int = 30_000  # heartbeatBrokerInterval
+    heartbeat_first_ms: int = 1_000  # MQClientInstance.startScheduledTask
+    offset_persist_interval_ms: int = 5_000  # persistConsumerOffsetInterval
+    offset_persist_first_ms: int = 10_000  # MQClientInstance.startScheduledTask
+    api_timeout_ms: int = 3_000  # mqClientApiTimeout
+    vip_channel_enabled: bool = False  # vipChannelEnabled
+    net: NetConfig = NetConfig()
+
+    def __post_init__(self) -> None:
+        _ = self.rules
+        if not self.namesrv_addresses:
+            raise ValueError("namesrv names no address")
+
+    @property
+    def rules(self) -> Release:
+        return _rules(self.release)
+
+    @property
+    def namesrv_addresses(self) -> tuple[str, ...]:
+        return tuple(part.strip() for part in self.namesrv.split(";") if part.strip())
+
+
+class ProducerConfig(ClientConfig, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One producer's settings.  Upstream: DefaultMQProducer."""
+
+    group: str
+    create_topic_key: str = "TBW102"  # createTopicKey
+    default_topic_queues: int = 4  # defaultTopicQueueNums
+    send_timeout_ms: int = 3_000  # sendMsgTimeout, for the whole call
+    send_timeout_ms_per_attempt: int = -1  # sendMsgMaxTimeoutPerRequest (5.3.3); -1: no such limit
+    sync_retries: int = 2  # retryTimesWhenSendFailed
+    async_retries: int = 2  # retryTimesWhenSendAsyncFailed
+    retry_another_broker_when_not_store_ok: bool = False  # retryAnotherBrokerWhenNotStoreOK
+    compress_bytes_min: int = 4_096  # compressMsgBodyOverHowmuch
+    compress_level: int = 5  # property rocketmq.message.compressLevel
+    message_bytes_max: int = 4 * 1024 * 1024  # maxMessageSize
+    send_latency_fault_enable: bool = False  # sendLatencyFaultEnable
+    start_detector_enable: bool = False  # startDetectorEnable (5.1.4)
+    detect_timeout_ms: int = 200  # detectTimeout (5.1.4)
+    detect_interval_ms: int = 2_000  # detectInterval (5.1.4)
+    async_sends_max: int = 50_000  # the async sender pool's queue; more are refused
+
+
+class ConsumerConfig(ClientConfig, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What every kind of consumer has.  Upstream: DefaultMQPushConsumer."""
+
+    group: str

@@ -1,0 +1,104 @@
+"""Failures, said so that a caller knows who is to blame and whether anything happened.
+
+Three families, three places to catch them:
+
+* ``Misuse``       the application is to blame; nothing left this machine;
+* ``NotStored``    the cluster is to blame; surely no copy of the message was stored;
+* ``MaybeStored``  an attempt ended without an answer; sending again may make a second copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class ClientErrorCode:
+    """Numbers an application may know.  Upstream: ClientErrorCode."""
+
+    CONNECT_BROKER = 10001
+    ACCESS_BROKER_TIMEOUT = 10002
+    BROKER_NOT_EXIST = 10003
+    NO_NAME_SERVER = 10004
+    NOT_FOUND_TOPIC = 10005
+
+
+class ClientError(Exception):
+    """What any use of a client may raise.  ``code`` is a ResponseCode or a ClientErrorCode."""
+
+    maybe_stored = False
+
+    def __init__(self, text: str, *, code: int | None = None) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+# The application is to blame --------------------------------------------------------------
+
+
+class Misuse(ClientError):
+    """The call makes no sense as it is; nothing left this machine."""
+
+
+class NotRunning(Misuse):
+    """A producer or consumer is used inside its ``async with`` only."""
+
+
+class GroupTaken(Misuse):
+    """The instance already has a producer or consumer of that group."""
+
+
+class MessageIllegal(Misuse, ValueError):
+    """A topic, group or body that no broker would take."""
+
+
+class BadSelector(Misuse):
+    """The queue selector failed, or chose a queue the topic does not have."""
+
+
+# The cluster is to blame ------------------------------------------------------------------
+
+
+class SendError(ClientError):
+    """A send that ended without a result, after *attempts* at *brokers*."""
+
+    def __init__(
+        self,
+        text: str,
+        *,
+        code: int | None = None,
+        brokers: Sequence[str] = (),
+        took_ms: int = 0,
+    ) -> None:
+        super().__init__(text, code=code)
+        self.brokers = tuple(brokers)
+        self.took_ms = took_ms
+
+    @property
+    def attempts(self) -> int:
+        return len(self.brokers)
+
+
+class NotStored(SendError):
+    """Surely no broker stored it."""
+
+
+class NoNameServer(NotStored):
+    """No NameServer answers, and the topic's route is not known."""
+
+
+class NoRoute(NotStored):
+    """The topic has no queue that can be written."""
+
+
+class BrokerRefused(NotStored):
+    """A broker answered with an error code that no other broker is asked after."""
+
+
+class TooManySends(NotStored):
+    """More sends are under way than the producer's limit allows."""
+
+
+class MaybeStored(SendError):
+    """Some attempt was sent and never answered."""
+
+    maybe_stored = True

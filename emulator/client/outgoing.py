@@ -1,0 +1,194 @@
+"""A message made ready: what every attempt of one send carries alike.
+
+The unique key is given once, so all copies that retries may leave behind share it.
+Only queue and birth time differ between attempts.
+
+Upstream: DefaultMQProducerImpl.sendKernelImpl, MessageBatch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from emulator.client.errors import MessageIllegal
+from protocol import properties, sysflag
+from protocol.batch import BatchMessage, encode_batch
+from protocol.codes import ResponseCode
+from protocol.compression import compress, compressed_flag
+from protocol.names import TOPICS_NOT_SENDABLE, is_retry_topic
+from protocol.properties import encode_properties, properties_text
+from protocol.requests.sending import SendMessageRequestV2
+from protocol.validation import client_refuses_topic
+from protocol.versions import Release
+
+if TYPE_CHECKING:
+    from emulator.client.config import ProducerConfig
+    from protocol.message import Message
+    from protocol.queues import MessageQueue
+
+LAST_PAIR_OPEN = (Release(4, 9, 1), Release(5, 2, 0))  # from, and up to: no \x02 at the end
+COMPRESSION_TYPED = Release(4, 9, 4)  # before, the flag said "compressed" and nothing more
+BATCH_HAS_KEY = Release(5, 0, 0)  # the batch itself carries a unique key too
+
+
+class Outgoing(msgspec.Struct, frozen=True):
+    """``uniq_keys`` has one key for each message: several for a batch."""
+
+    topic: str
+    body: bytes
+    properties: str
+    uniq_keys: tuple[str, ...]
+    flag: int = 0
+    sys_flag: int = 0
+    is_batch: bool = False
+    reconsume_times: int = 0
+    max_reconsume_times: int | None = None
+
+    @property
+    def msg_id(self) -> str:
+        return ",".join(self.uniq_keys)
+
+    def header(
+        self, config: ProducerConfig, queue: MessageQueue, born_ms: int
+    ) -> SendMessageRequestV2:
+        return SendMessageRequestV2(
+            producer_group=config.group,
+            topic=self.topic,
+            default_topic=config.create_topic_key,
+            default_topic_queue_nums=config.default_topic_queues,
+            queue_id=queue.queue_id,
+            sys_flag=self.sys_flag,
+            born_timestamp=born_ms,
+            flag=self.flag,
+            properties=self.properties,
+            reconsume_times=self.reconsume_times,
+            unit_mode=config.unit_mode,
+            max_reconsume_times=self.max_reconsume_times,
+            batch=self.is_batch,
+            bname=queue.broker_name,
+        )
+
+
+def prepare(message: Message, config: ProducerConfig, new_key: Callable[[], str]) -> Outgoing:
+    """Checked, keyed and, if large, compressed.  Raises ``MessageIllegal``.
+
+    A message that is sent again by its application keeps the key of the first time.
+    """
+    check(message, config)
+    key = _key(message, new_key)
+    body, sys_flag = message.body, 0
+    if len(body) >= config.compress_bytes_min:
+        body = compress(body, level=config.compress_level)
+        sys_flag = compressed_flag(
+            sys_flag, sysflag.ZLIB if config.rules >= COMPRESSION_TYPED else None
+        )
+    if message.properties.get(properties.TRAN_MSG, "").lower() == "true":
+        sys_flag |= sysflag.TRANSACTION_PREPARED
+    text = _text(message.properties, config.rules)
+    times, times_max = _lifted(message)
+    return Outgoing(
+        topic=message.topic,
+        body=body,
+        properties=text,
+        uniq_keys=(key,),
+        flag=message.flag,
+        sys_flag=sys_flag,
+        reconsume_times=times or 0,
+        max_reconsume_times=times_max,
+    )
+
+
+def prepare_batch(
+    messages: Sequence[Message], config: ProducerConfig, new_key: Callable[[], str]
+) -> Outgoing:
+    """One send of many: same topic, same wish to wait, never delayed, never compressed.
+
+    Raises ``MessageIllegal``.
+    """
+    _check_batch(messages)
+    trailing = _ends_last_pair(config.rules)
+    parts, keys = [], []
+    for message in messages:
+        check(message, config)
+        keys.append(_key(message, new_key))
+        block = encode_properties(message.properties, trailing=trailing)
+        parts.append(BatchMessage(message.body, block, message.flag))
+    body = encode_batch(parts)
+    _check_size(len(body), config)
+    shared = {properties.WAIT: _wait(messages[0])}
+    if config.rules >= BATCH_HAS_KEY:
+        shared[properties.UNIQ_KEY] = new_key()
+    return Outgoing(
+        topic=messages[0].topic,
+        body=body,
+        properties=_text(shared, config.rules),
+        uniq_keys=tuple(keys),
+        is_batch=True,
+    )
+
+
+def check(message: Message, config: ProducerConfig) -> None:
+    """Upstream: Validators.checkMessage."""
+    if (complaint := client_refuses_topic(message.topic)) is not None:
+        raise MessageIllegal(complaint)
+    if message.topic in TOPICS_NOT_SENDABLE:
+        raise MessageIllegal(f"Sending message to topic[{message.topic}] is forbidden.")
+    if not message.body:
+        raise MessageIllegal("a message has a body", code=ResponseCode.MESSAGE_ILLEGAL)
+    _check_size(len(message.body), config)
+
+
+def _check_size(size: int, config: ProducerConfig) -> None:
+    if size > config.message_bytes_max:
+        raise MessageIllegal(
+            f"a body of {size} bytes is over the limit of {config.message_bytes_max}",
+            code=ResponseCode.MESSAGE_ILLEGAL,
+        )
+
+
+def _check_batch(messages: Sequence[Message]) -> None:
+    if not messages:
+        raise MessageIllegal("a batch has messages")
+    first = messages[0]
+    if is_retry_topic(first.topic):
+        raise MessageIllegal("retry topics take no batches")
+    for message in messages:
+        if int(message.properties.get(properties.DELAY, "0")) > 0:
+            raise MessageIllegal("a message of a batch cannot be delayed")
+        if message.topic != first.topic:
+            raise MessageIllegal("the messages of a batch have one topic")
+        if _wait(message) != _wait(first):
+            raise MessageIllegal("the messages of a batch all wait to be stored, or none does")
+
+
+def _key(message: Message, new_key: Callable[[], str]) -> str:
+    if properties.UNIQ_KEY not in message.properties:
+        message.properties[properties.UNIQ_KEY] = new_key()
+    return message.properties[properties.UNIQ_KEY]
+
+
+def _wait(message: Message) -> str:
+    return message.properties.get(properties.WAIT, "true")
+
+
+def _lifted(message: Message) -> tuple[int | None, int | None]:
+    """What a message to a retry topic says in the header; the message then forgets it."""
+    if not is_retry_topic(message.topic):
+        return None, None
+    times = message.properties.pop(properties.RECONSUME_TIME, None)
+    times_max = message.properties.pop(properties.MAX_RECONSUME_TIMES, None)
+    return (
+        None if times is None else int(times),
+        None if times_max is None else int(times_max),
+    )
+
+
+def _text(pairs: dict[str, str], release: Release) -> str:
+    return properties_text(pairs, trailing=_ends_last_pair(release))
+
+
+def _ends_last_pair(release: Release) -> bool:
+    return not LAST_PAIR_OPEN[0] <= release < LAST_PAIR_OPEN[1]
