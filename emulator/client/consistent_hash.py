@@ -9,9 +9,12 @@ from __future__ import annotations
 import bisect
 import hashlib
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from emulator.client.allocation import Strategy, is_member
-from protocol.queues import MessageQueue
+
+if TYPE_CHECKING:
+    from protocol.queues import MessageQueue
 
 Hash = Callable[[str], int]
 

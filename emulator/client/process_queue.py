@@ -9,10 +9,11 @@ order, with finished offsets skipped when they reach an end.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
     from protocol.message import MessageExt
 
 PULL_IDLE_MS_MAX = 120_000  # ProcessQueue.PULL_MAX_IDLE_TIME
@@ -49,7 +50,7 @@ class ProcessQueue:
         return len(self._messages) + len(self._taken)
 
     @property
-    def taken(self) -> Iterable[MessageExt]:
+    def taken(self) -> Collection[MessageExt]:
         return self._taken.values()
 
     def __contains__(self, offset: int) -> bool:
