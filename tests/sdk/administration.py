@@ -13,8 +13,8 @@ import time
 from typing import Any
 
 import msgspec
-from sdk.clusters import Cluster
 
+from benchmarks.clusters import Cluster
 from protocol.command import RemotingCommand, decode_command, encode_command
 from protocol.framing import FrameDecoder
 

@@ -15,8 +15,9 @@ import pytest
 from sdk import parts
 from sdk.actors import Actor
 from sdk.administration import cluster_at
-from sdk.clusters import OURS, REAL, Cluster, running
 from sdk.stage import Stage
+
+from benchmarks.clusters import OURS, REAL, Cluster, running
 
 T = TypeVar("T")
 

@@ -15,7 +15,7 @@ import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from sdk.clusters import ROOT
+from benchmarks.clusters import ROOT
 
 HERE = Path(__file__).resolve().parent
 CACHE = ROOT / ".cache" / "sdk"

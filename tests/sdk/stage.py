@@ -14,7 +14,8 @@ from typing import Any, Self
 
 from sdk.actors import Actor, Event
 from sdk.administration import committed, create_group, create_topic
-from sdk.clusters import Cluster
+
+from benchmarks.clusters import Cluster
 
 REBALANCE_S_MAX = 45.0
 COMMIT_S_MAX = 10.0

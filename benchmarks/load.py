@@ -1,0 +1,45 @@
+"""The load: the official Java client of the compared release, one process per measurement.
+
+Class files and jars are made once, under ``.cache``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from benchmarks.clusters import ROOT
+from benchmarks.real_cluster import fetched_jars
+
+RELEASE = "4.9.7"
+SOURCE = Path(__file__).resolve().parent / "java" / "Bench.java"
+BODY_BYTES = 100
+RUN_S_MAX = 300
+
+
+class LoadFailed(Exception):
+    """The client ended without a line of figures."""
+
+
+def bench(namesrv: str, mode: str, *arguments: object) -> dict[str, Any]:
+    """One run of the load program in *mode*: the figures it printed."""
+    command = ["java", "-cp", _classpath(), "Bench", namesrv, mode, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, timeout=RUN_S_MAX, check=False)
+    figures = [line for line in done.stdout.splitlines() if line.startswith(b'{"mode"')]
+    if done.returncode != 0 or not figures:
+        raise LoadFailed(f"{mode} {arguments}: {(done.stdout + done.stderr)[-800:].decode()}")
+    found: dict[str, Any] = json.loads(figures[-1])
+    return found
+
+
+def _classpath() -> str:
+    jars = fetched_jars(RELEASE)
+    digest = hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:12]
+    classes = ROOT / ".cache" / f"bench-{digest}"
+    if not classes.exists():
+        compiler = ["javac", "-encoding", "UTF-8", "-cp", f"{jars}/*", "-d", str(classes)]
+        subprocess.run([*compiler, str(SOURCE)], check=True)
+    return f"{classes}:{jars}/*"

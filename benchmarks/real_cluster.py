@@ -1,0 +1,280 @@
+"""A real RocketMQ, run from the jars of Maven Central as one command, to compare with.
+
+    python benchmarks/real_cluster.py --version 4.9.7 --brokers 2
+
+It keeps the promise of ``rmqemu up``: one JSON line when all brokers are in the route and
+accept, ``{"namesrv": …, "brokers": {name: address}, "pids": […], "ready_s": 5.3}``, then it
+runs until SIGTERM or Ctrl-C and leaves nothing behind.  Everything listens on loopback.
+Needs Java 17 and, the first time for a version, Maven; nothing of this project is imported.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from types import FrameType
+from typing import NamedTuple
+
+HERE = Path(__file__).resolve().parent
+CACHE = HERE.parent / ".cache" / "real-rocketmq"
+HOST = "127.0.0.1"
+READY_S_MAX = 120.0
+STOP_S_MAX = 15.0
+GET_BROKER_CLUSTER_INFO = 106
+
+# What the servers' own start scripts open for the JVM.
+JVM = (
+    "-XX:+UseG1GC",
+    "-XX:-UseLargePages",
+    "--add-opens=java.base/java.lang=ALL-UNNAMED",
+    "--add-opens=java.base/java.nio=ALL-UNNAMED",
+    "--add-opens=java.base/java.util=ALL-UNNAMED",
+    "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
+    "--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED",
+    "--add-exports=java.base/sun.nio.ch=ALL-UNNAMED",
+)
+LOGBACK = """<configuration>
+  <appender name="FILE" class="ch.qos.logback.core.FileAppender">
+    <file>{log}</file>
+    <encoder><pattern>%d %p %t %logger - %m%n</pattern></encoder>
+  </appender>
+  <root level="WARN"><appender-ref ref="FILE"/></root>
+</configuration>
+"""
+
+
+class Server(NamedTuple):
+    """One JVM of the cluster."""
+
+    name: str
+    role: str  # "namesrv" or "broker": how its log file and its main class are called
+    port: int
+    heap: str
+    settings: dict[str, object]
+
+    @property
+    def address(self) -> str:
+        return f"{HOST}:{self.port}"
+
+
+MAIN_CLASS = {
+    "namesrv": "org.apache.rocketmq.namesrv.NamesrvStartup",
+    "broker": "org.apache.rocketmq.broker.BrokerStartup",
+}
+
+
+def main() -> None:
+    options = _options()
+    jars = fetched_jars(options.version)
+    home = options.dir or Path(tempfile.mkdtemp(prefix="real-rocketmq-"))
+    servers = planned(options, home)
+    began_s = time.monotonic()
+    signal.signal(signal.SIGTERM, _leave)
+    processes: list[subprocess.Popen[bytes]] = []
+    try:
+        processes += [launched(server, jars, home) for server in servers]
+        _wait_until_ready(servers, processes, home)
+        print(json.dumps(_ready_line(servers, processes, began_s)), flush=True)
+        signal.pause()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        _stop(processes)
+        if options.dir is None:
+            shutil.rmtree(home, ignore_errors=True)
+
+
+def fetched_jars(version: str) -> Path:
+    """The folder of that version's jars; Maven fills it once."""
+    folder = CACHE / f"lib-{version}"
+    if not (folder / f"rocketmq-broker-{version}.jar").exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        goal = ["dependency:copy-dependencies", f"-Drocketmq.version={version}"]
+        maven = ["mvn", "-q", "-B", "-f", str(HERE / "real" / "pom.xml")]
+        subprocess.run(
+            [*maven, *goal, f"-DoutputDirectory={folder}"], check=True, stdout=sys.stderr
+        )
+    return folder
+
+
+def planned(options: argparse.Namespace, home: Path) -> list[Server]:
+    """The servers, NameServer first, each with its port and its settings."""
+    namesrv_port = options.namesrv_port or free_ports(1)
+    settings: dict[str, object] = {"listenPort": namesrv_port, "bindAddress": HOST}
+    servers = [Server("namesrv", "namesrv", namesrv_port, "256m", settings)]
+    for number in range(options.brokers):
+        name = f"broker-{chr(ord('a') + number)}"
+        port = options.broker_port + 100 * number if options.broker_port else free_ports(4) + 2
+        settings = {
+            "brokerClusterName": "DefaultCluster",
+            "brokerName": name,
+            "brokerId": 0,
+            "listenPort": port,
+            "haListenPort": port + 1,
+            "brokerIP1": HOST,
+            "brokerIP2": HOST,
+            "bindAddress": HOST,
+            "namesrvAddr": servers[0].address,
+            "storePathRootDir": home / name / "store",
+            "storePathCommitLog": home / name / "store" / "commitlog",
+            "autoCreateTopicEnable": "true",
+            "mappedFileSizeCommitLog": 64 << 20,
+            "mappedFileSizeConsumeQueue": 6_000_000,
+            "diskMaxUsedSpaceRatio": 98,
+            **dict(given.split("=", 1) for given in options.set),
+        }
+        servers.append(Server(name, "broker", port, options.heap, settings))
+    return servers
+
+
+def free_ports(count: int) -> int:
+    """The first of *count* free neighbours: a broker uses two below its own and one above."""
+    while True:
+        with socket.socket() as probe:
+            probe.bind((HOST, 0))
+            first: int = probe.getsockname()[1]
+        if first + count < 1 << 16 and all(_is_free(port) for port in range(first, first + count)):
+            return first
+
+
+def launched(server: Server, jars: Path, home: Path) -> subprocess.Popen[bytes]:
+    folder = home / server.name
+    (folder / "conf").mkdir(parents=True, exist_ok=True)
+    log = folder / f"{server.role}.log"
+    (folder / "conf" / f"logback_{server.role}.xml").write_text(LOGBACK.format(log=log))
+    conf = folder / f"{server.role}.conf"
+    conf.write_text("".join(f"{key}={value}\n" for key, value in server.settings.items()))
+    with (folder / "console.out").open("wb") as console:
+        return subprocess.Popen(
+            [
+                "java",
+                f"-Xms{server.heap}",
+                f"-Xmx{server.heap}",
+                *JVM,
+                f"-Duser.home={folder}",
+                f"-Drocketmq.home.dir={folder}",
+                "-cp",
+                f"{jars}/*",
+                MAIN_CLASS[server.role],
+                "-c",
+                str(conf),
+            ],
+            env=dict(os.environ, ROCKETMQ_HOME=str(folder), HOME=str(folder)),
+            stdin=subprocess.DEVNULL,
+            stdout=console,
+            stderr=subprocess.STDOUT,
+        )
+
+
+def registered_brokers(namesrv: str) -> str:
+    """What the NameServer says of its brokers; empty when it cannot be asked yet."""
+    header = json.dumps(
+        {"code": GET_BROKER_CLUSTER_INFO, "language": "JAVA", "version": 0, "opaque": 1, "flag": 0}
+    ).encode()
+    frame = (4 + len(header)).to_bytes(4, "big") + len(header).to_bytes(4, "big") + header
+    host, port = namesrv.split(":")
+    try:
+        with (
+            socket.create_connection((host, int(port)), 1) as stream,
+            stream.makefile("rb") as answers,
+        ):
+            stream.sendall(frame)
+            return answers.read(int.from_bytes(answers.read(4), "big")).decode()
+    except OSError:
+        return ""
+
+
+def _wait_until_ready(
+    servers: list[Server], processes: list[subprocess.Popen[bytes]], home: Path
+) -> None:
+    namesrv, *brokers = servers
+    deadline_s = time.monotonic() + READY_S_MAX
+    while True:
+        known = registered_brokers(namesrv.address)
+        if all(f'"{b.name}"' in known and _accepts(b.port) for b in brokers):
+            return
+        dead = [s.name for s, p in zip(servers, processes, strict=True) if p.poll() is not None]
+        if dead or time.monotonic() > deadline_s:
+            shutil.copytree(home, kept := Path(tempfile.mkdtemp()), dirs_exist_ok=True)
+            sys.exit(f"not up, {dead or 'nobody'} ended; their consoles and logs are in {kept}")
+        time.sleep(0.02)
+
+
+def _ready_line(
+    servers: list[Server], processes: list[subprocess.Popen[bytes]], began_s: float
+) -> dict[str, object]:
+    return {
+        "namesrv": servers[0].address,
+        "brokers": {broker.name: broker.address for broker in servers[1:]},
+        "pids": [process.pid for process in processes],
+        "ready_s": round(time.monotonic() - began_s, 3),
+    }
+
+
+def _stop(processes: list[subprocess.Popen[bytes]]) -> None:
+    for process in processes:
+        process.terminate()
+    for process in processes:
+        try:
+            process.wait(STOP_S_MAX)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _leave(_signal: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _accepts(port: int) -> bool:
+    try:
+        with socket.create_connection((HOST, port), 0.2):
+            return True
+    except OSError:
+        return False
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+        return True
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--version", default="4.9.7")
+    parser.add_argument("--brokers", type=int, default=2)
+    parser.add_argument("--namesrv-port", type=int, default=0, help="0: any free one")
+    parser.add_argument(
+        "--broker-port", type=int, default=0, help="of the first; + 100 for the next"
+    )
+    parser.add_argument("--heap", default="512m", help="of each broker")
+    parser.add_argument(
+        "--dir", type=Path, help="keep stores and logs here; a temporary folder if not"
+    )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a broker property, repeatable",
+    )
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

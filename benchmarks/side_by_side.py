@@ -1,0 +1,99 @@
+"""The same measurements of a real RocketMQ and of ours, in turns: both see the same machine.
+
+A round starts a cluster, measures it from its first second to its last, and stops it; the
+figure that counts is the median of the rounds.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
+
+from benchmarks.clusters import OURS, REAL, Cluster, running
+from benchmarks.load import BODY_BYTES, LoadFailed, bench
+from benchmarks.memory import resident_mb
+
+SIDES = {"real": REAL, "ours": OURS}
+CONSUME_S_MAX = 120
+QUIET_S = 1.0  # after the first message, before idle memory is read
+
+Figures = dict[str, float]
+Step = Callable[[Cluster], Figures]
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """How much of it."""
+
+    rounds: int = 3
+    load_s: int = 5
+    backlog_messages: int = 200_000
+
+
+QUICK = Plan(rounds=1, load_s=2, backlog_messages=50_000)
+
+
+def steps(plan: Plan) -> dict[str, Step]:
+    """What one round does, in order; the titles are for the progress bar."""
+    seconds, count = plan.load_s, plan.backlog_messages
+    return {
+        "start": lambda cluster: {"start_s": cluster.started_s},
+        "first message": lambda c: {"first_s": bench(c.namesrv, "first")["ms"] / 1000},
+        "idle memory": _idle_memory,
+        "1 thread": lambda c: {"send_1": _sends(c, "send", 1, seconds)},
+        "32 threads": lambda c: {"send_32": _sends(c, "send", 32, seconds)},
+        "1,000 in flight": lambda c: {"async_1000": _sends(c, "async", 1_000, seconds)},
+        "backlog": lambda c: {"consume": _consumes(c, count)},
+        "memory after": lambda c: _memory(c, "loaded"),
+    }
+
+
+def one_round(side: str, plan: Plan, done: Callable[[str], None]) -> Figures:
+    """All figures of one cluster, from its start to its end; *done* hears of each step."""
+    figures: Figures = {}
+    with running(SIDES[side]) as cluster:
+        for title, step in steps(plan).items():
+            figures |= step(cluster)
+            done(title)
+    return figures
+
+
+def medians(rounds: Sequence[Figures]) -> Figures:
+    return {key: statistics.median(figures[key] for figures in rounds) for key in rounds[0]}
+
+
+def turns(plan: Plan) -> Iterator[str]:
+    """Whose turn it is; the order alternates, in case the second of a pair is favoured."""
+    for number in range(plan.rounds):
+        yield from list(SIDES)[:: 1 if number % 2 == 0 else -1]
+
+
+def _sends(cluster: Cluster, mode: str, parallel: int, seconds: int) -> float:
+    found = bench(cluster.namesrv, mode, parallel, seconds, BODY_BYTES)
+    if found["errors"]:
+        raise LoadFailed(f"{mode} {parallel}: {found['errors']} sends failed")
+    return float(found["sends_per_s"])
+
+
+def _consumes(cluster: Cluster, count: int) -> float:
+    bench(cluster.namesrv, "fill", count, BODY_BYTES, "Backlog")
+    found = bench(cluster.namesrv, "consume", count, CONSUME_S_MAX, "Backlog")
+    if found["messages"] != count:
+        raise LoadFailed(f"{found['messages']} of {count} messages were consumed")
+    return float(found["msgs_per_s"])
+
+
+def _idle_memory(cluster: Cluster) -> Figures:
+    time.sleep(QUIET_S)
+    return _memory(cluster, "idle")
+
+
+def _memory(cluster: Cluster, when: str) -> Figures:
+    """Of the servers, and with the process that watches over them."""
+    everything = {*cluster.pids, cluster.command_pid}
+    return {
+        f"{when}_mb": resident_mb(cluster.pids),
+        f"{when}_all_mb": resident_mb(everything),
+    }

@@ -1,0 +1,84 @@
+"""The figures as people read them: a table in the terminal, the same one in BENCHMARKS.md."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import sys
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+import psutil
+from rich.table import Table
+
+from benchmarks.goals import GOALS, Goal
+from benchmarks.side_by_side import Figures
+
+BEGIN, END = "<!-- results: written by make bench -->", "<!-- end of results -->"
+VERDICT = {True: "yes", False: "NO", None: ""}
+HEADINGS = ("", "real 4.9.7", "ours", "ratio", "must", "reached")
+
+
+def compared(real: Figures, ours: Figures) -> list[tuple[str, ...]]:
+    """One row per goal, in words."""
+    return [_compared(goal, real[goal.key], ours[goal.key]) for goal in GOALS]
+
+
+def _compared(goal: Goal, real: float, ours: float) -> tuple[str, ...]:
+    ratio = ours / real
+    verdict = VERDICT[goal.is_reached(ratio)]
+    sides = (shown(real, goal.unit), shown(ours, goal.unit))
+    return (goal.title, *sides, f"{ratio:.3g}", goal.text, verdict)
+
+
+def shown(value: float, unit: str) -> str:
+    """Three figures are as many as a measurement is good for."""
+    number = f"{float(f'{value:.3g}'):,.10g}"
+    return f"{number}{unit}" if unit.startswith("/") else f"{number} {unit}"
+
+
+def terminal(title: str, headings: tuple[str, ...], rows: list[tuple[str, ...]]) -> Table:
+    table = Table(*headings, title=title, title_justify="left")
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def markdown(headings: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    rule = ("---", *["---:"] * (len(headings) - 1))
+    lines = [headings, rule, *rows]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def machine() -> str:
+    """Where and with what these figures were taken, in one line."""
+    java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True)
+    parts = [
+        f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+        f"{_processor()}, {psutil.cpu_count()} cores, {psutil.virtual_memory().total >> 30} GiB",
+        f"load {psutil.getloadavg()[0]:.1f} at the end",
+        f"Python {platform.python_version()}",
+        f"trio {version('trio')}, msgspec {version('msgspec')}",
+        java.stderr.splitlines()[0],
+        f"{sys.platform} {platform.release()}",
+    ]
+    return "; ".join(parts)
+
+
+def write_results(path: Path, text: str) -> None:
+    """Replaces what stands between the marks of *path*; what people wrote around it stays."""
+    before, _, rest = path.read_text(encoding="utf-8").partition(BEGIN)
+    _, _, after = rest.partition(END)
+    path.write_text(f"{before}{BEGIN}\n\n{text}\n{END}{after}", encoding="utf-8")
+
+
+def _processor() -> str:
+    names = Path("/proc/cpuinfo")
+    if names.exists():
+        for line in names.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.machine()
