@@ -24,6 +24,7 @@ from protocol.bodies.topics import (
     TopicQueueMappingInfo,
 )
 from protocol.codes import ResponseCode
+from protocol.requests.registration import RegisterBrokerReply
 
 if TYPE_CHECKING:
     from emulator.net.results import Call
@@ -72,7 +73,7 @@ def read_registration(call: Call, release: Release) -> Registration:
     """Raises ``Refusal`` for a wrong checksum, ``BadFields`` for a body that is none."""
     header: RegisterBrokerRequest = call.request
     if header.body_crc32 not in (0, crc32(call.body)):
-        raise Refusal(ResponseCode.SYSTEM_ERROR, "crc32 not match")
+        raise Refusal(ResponseCode.SYSTEM_ERROR, "crc32 not match", RegisterBrokerReply())
     body = _body(call)
     wrapper = body.topic_config_serialize_wrapper
     five = release >= FIVE

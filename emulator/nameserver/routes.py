@@ -22,6 +22,7 @@ from protocol.bodies.routes import QueueData
 from protocol.codes import ResponseCode
 from protocol.names import MASTER_ID
 from protocol.perm import READ_WRITE, WRITE
+from protocol.requests.registration import RegisterBrokerReply
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -66,7 +67,8 @@ class Routes:
             return MasterSeen()
         if self._five and said.broker_id not in replicas.addresses and len(said.topics) == 1:
             # It would pass for the whole of a broker whose other topics nobody here knows.
-            raise Refusal(ResponseCode.SYSTEM_ERROR, "register broker failed")
+            remark = "register broker failed"
+            raise Refusal(ResponseCode.SYSTEM_ERROR, remark, RegisterBrokerReply())
         first = not replicas.addresses.get(said.broker_id)
         replicas.addresses[said.broker_id] = said.address
         if said.broker_id == MASTER_ID or self._is_prime_slave(said, replicas):
