@@ -47,11 +47,9 @@ class QueueOffsets:
         topic, queue_id = request.topic, request.queue_id
         found = broker.offsets.query(request.consumer_group, topic, queue_id)
         if found is None and request.set_zero_if_not_found is not False:
-            lowest, end = (
-                broker.store.min_offset(topic, queue_id),
-                broker.store.max_offset(topic, queue_id),
-            )
-            found = first_offset(lowest, end, broker.release)
+            begin = broker.store.min_offset(topic, queue_id)
+            end = broker.store.max_offset(topic, queue_id)
+            found = first_offset(begin, end, broker.release)
         if found is None:
             raise Refusal(
                 ResponseCode.QUERY_NOT_FOUND,
