@@ -1,8 +1,9 @@
 """One role as one operating-system process: ``python -m emulator.node broker '{"name": …}'``.
 
-The second argument is the role's config struct as JSON.  Imports are a budget here: no
-terminal library is loaded, so that three servers are up in a fraction of a second and
-small.  A line of JSON on standard output says when the node is ready; errors of the
+The second argument is the role's config struct as JSON, or ``-``: then it is the first
+line of standard input, and may come when everything is loaded already.  Imports are a
+budget here: no terminal library, so that three servers are up in a fraction of a second
+and small.  A line of JSON on standard output says when the node is ready; errors of the
 world (a port in use, an unwritable store) are one line on standard error.
 
 Options after it: ``--journal FILE`` appends facts as JSON Lines; ``--with-parent``
@@ -23,65 +24,102 @@ import msgspec
 import trio
 
 from emulator.clock import WallClock
-from emulator.config import BrokerConfig, NameServerConfig
-from emulator.disk.files import FileDisk, StoreInUse, StoreUnwritable
+from emulator.cluster.roles import CONFIG_OF_ROLE, RoleConfig, import_role, serve_role
+from emulator.cluster.troubles import plain_text, the_one
+from emulator.config import BrokerConfig
+from emulator.disk.files import FileDisk
 from emulator.disk.memory import MemoryDisk
-from emulator.disk.port import Disk, DiskFull
+from emulator.disk.port import Disk
 from emulator.journal import Journal
-from emulator.net.tcp import TcpNetwork
+from emulator.net.tcp import TcpNetwork, split_address
 
 WORLD_SAYS_NO, BAD_USE = 1, 2
-ROLES = {"nameserver": NameServerConfig, "broker": BrokerConfig}
+LINE_BYTES_MAX = 1024 * 1024
 
 
 def main() -> int:
     role, text, *options = sys.argv[1:]
-    try:
-        config = msgspec.json.decode(text, type=ROLES[role])
-    except (KeyError, msgspec.ValidationError) as error:
-        return _said(role, error, BAD_USE)
+    import_role(role)
     journal = options[options.index("--journal") + 1] if "--journal" in options else ""
+    if text == "-" and not (text := _first_line()):
+        return 0  # whoever wanted this node has gone
     try:
-        trio.run(run_node, role, config, journal, "--with-parent" in options)
-    except BaseExceptionGroup as group:
-        return _said(role, first_cause(group), WORLD_SAYS_NO)
-    except (OSError, DiskFull, StoreInUse, StoreUnwritable) as error:
-        return _said(role, error, WORLD_SAYS_NO)
+        config = msgspec.json.decode(text, type=CONFIG_OF_ROLE[role])
+        split_address(config.listen_address)
+    except (msgspec.MsgspecError, ValueError) as error:
+        print(f"{role}: {error}", file=sys.stderr)  # noqa: T201  # this line is the interface
+        return BAD_USE
+    return run(config, journal, with_parent="--with-parent" in options)
+
+
+def run(config: RoleConfig, journal: str = "", *, with_parent: bool = False) -> int:
+    """Serve in this process until a signal; the exit code."""
+    try:
+        trio.run(_serve_until_stopped, config, journal, with_parent)
+    except Exception as error:  # noqa: BLE001  # told apart at once, bugs keep their traceback
+        return _said(name_of(config), the_one(error))
     return 0
 
 
-def first_cause(error: BaseException) -> BaseException:
-    """The error itself, out of however many groups trio has wrapped it in."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
+def name_of(config: RoleConfig) -> str:
+    return config.name if isinstance(config, BrokerConfig) else "namesrv"
 
 
-def _said(role: str, error: BaseException, code: int) -> int:
-    if not isinstance(error, Exception):
+def _said(name: str, error: BaseException) -> int:
+    text = plain_text(error)
+    if text is None:
         raise error
-    print(f"{role}: {error}", file=sys.stderr)  # noqa: T201  # this line is the interface
-    return code
+    print(f"{name}: {text}", file=sys.stderr)  # noqa: T201  # this line is the interface
+    return WORLD_SAYS_NO
 
 
-async def run_node(
-    role: str, config: NameServerConfig | BrokerConfig, journal_path: str, with_parent: bool
-) -> None:
-    """Serve until a signal, or the end of standard input, says stop."""
+def _first_line() -> str:
+    """Read byte by byte: what follows the line is not ours to take."""
+    line = bytearray()
+    while len(line) < LINE_BYTES_MAX and (byte := os.read(0, 1)):
+        if byte == b"\n":
+            return line.decode()
+        line += byte
+    return ""
+
+
+async def _serve_until_stopped(config: RoleConfig, journal_path: str, with_parent: bool) -> None:
+    """Until a signal, or the end of standard input, says stop."""
     stop = trio.Event()
     async with trio.open_nursery() as watchers:
         watchers.start_soon(_stop_on_signal, stop)
         if with_parent:
             watchers.start_soon(_stop_with_parent, stop)
         clock = WallClock.of_this_machine()
-        name = config.name if isinstance(config, BrokerConfig) else "namesrv"
-        journal = Journal(name, clock.now_ms, _appender(journal_path))
+        journal = Journal(name_of(config), clock.now_ms, _appender(journal_path))
         async with trio.open_nursery() as nursery:
-            address = await _start(config, nursery, clock, journal, stop)
-            line = {"role": role, "name": name, "address": address, "pid": os.getpid()}
+            address = await nursery.start(_serve, config, clock, journal, stop)
+            role = "broker" if isinstance(config, BrokerConfig) else "nameserver"
+            line = {"role": role, "name": name_of(config), "address": address, "pid": os.getpid()}
             print(json.dumps({"ready": True, **line}), flush=True)  # noqa: T201  # the interface
-            await stop.wait()
         watchers.cancel_scope.cancel()
+
+
+async def _serve(
+    config: RoleConfig,
+    clock: WallClock,
+    journal: Journal,
+    stop: trio.Event,
+    task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    disk: Disk = FileDisk(config.store) if config.store else MemoryDisk()
+    async with trio.open_nursery() as nursery:
+        await serve_role(
+            config,
+            network=TcpNetwork(nursery),
+            disk=disk,
+            clock=clock,
+            rng=random.Random(),
+            journal=journal,
+            stop=stop,
+            task_status=task_status,
+        )
+        nursery.cancel_scope.cancel()
 
 
 def _appender(path: str) -> Callable[[bytes], object] | None:
@@ -90,57 +128,6 @@ def _appender(path: str) -> Callable[[bytes], object] | None:
         return None
     file = Path(path).open("ab", buffering=0)  # noqa: SIM115  # open as long as the process lives
     return file.write
-
-
-async def _start(
-    config: NameServerConfig | BrokerConfig,
-    nursery: trio.Nursery,
-    clock: WallClock,
-    journal: Journal,
-    stop: trio.Event,
-) -> str:
-    disk: Disk = FileDisk(config.store) if config.store else MemoryDisk()
-    serving = await nursery.start(_serve, config, disk, clock, journal, stop)
-    return str(serving)
-
-
-async def _serve(
-    config: NameServerConfig | BrokerConfig,
-    disk: Disk,
-    clock: WallClock,
-    journal: Journal,
-    stop: trio.Event,
-    task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED,
-) -> None:
-    # Each role imports only its own half: memory and start-up time are budgets.
-    async with trio.open_nursery() as nursery:
-        network = TcpNetwork(nursery)
-        if isinstance(config, BrokerConfig):
-            from emulator.broker.service import serve_broker  # noqa: PLC0415  # see above
-
-            await serve_broker(
-                config,
-                network=network,
-                disk=disk,
-                clock=clock,
-                rng=random.Random(),
-                journal=journal,
-                stop=stop,
-                task_status=task_status,
-            )
-        else:
-            from emulator.nameserver.service import serve_name_server  # noqa: PLC0415  # see above
-
-            await serve_name_server(
-                config,
-                network=network,
-                disk=disk,
-                clock=clock,
-                note=journal.note,
-                stop=stop,
-                task_status=task_status,
-            )
-        nursery.cancel_scope.cancel()
 
 
 async def _stop_on_signal(stop: trio.Event) -> None:

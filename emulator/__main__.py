@@ -1,0 +1,5 @@
+"""``python -m emulator`` is ``rmqemu``."""
+
+from emulator.cli import main
+
+main()

@@ -1,0 +1,5 @@
+"""``python -m emulator.cli`` is ``rmqemu``."""
+
+from emulator.cli import main
+
+main()

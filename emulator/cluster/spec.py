@@ -1,0 +1,94 @@
+"""A cluster as a value: what is to run, not how.
+
+The same spec starts as operating-system processes, embedded in one thread, or in the
+virtual world.  It answers with each node's own config struct, so that whatever is wrong
+is found before anything is started.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from emulator.config import BrokerConfig, NameServerConfig
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+BROKER_PORT_ABOVE, BROKER_PORT_STEP = 1035, 100  # 9876 -> 10911, 11011 …: upstream's habit
+
+
+class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """NameServers and brokers, their settings by our field names.
+
+    ``port`` is the first NameServer's; the brokers' follow from it; 0 means any free ones.
+    Every node with a store has its own folder below ``store``.
+    """
+
+    name_servers: int = 1
+    brokers: int = 2
+    release: str = "4.9.7"
+    host: str = "127.0.0.1"
+    port: int = 0
+    store: str = ""
+    name_server_settings: dict[str, Any] = {}
+    broker_settings: dict[str, Any] = {}  # for each
+    settings_of: dict[str, dict[str, Any]] = {}  # for one broker, above those for each
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.name_servers <= 9:
+            raise ValueError("a cluster has 1 to 9 NameServers")
+        if not 0 <= self.brokers <= len(LETTERS):
+            raise ValueError(f"a cluster has 0 to {len(LETTERS)} brokers")
+        last = self.port + BROKER_PORT_ABOVE + BROKER_PORT_STEP * self.brokers
+        if self.port < 0 or last > 65_535:
+            raise ValueError(
+                f"port is 0 (any free) or such that the brokers' fit: not {self.port}"
+            )
+        if strangers := sorted(self.settings_of.keys() - set(self.broker_names)):
+            raise ValueError(f"there is no broker named {', '.join(strangers)}")
+
+    @property
+    def name_server_names(self) -> tuple[str, ...]:
+        if self.name_servers == 1:
+            return ("namesrv",)
+        return tuple(f"namesrv-{LETTERS[index]}" for index in range(self.name_servers))
+
+    @property
+    def broker_names(self) -> tuple[str, ...]:
+        return tuple(f"broker-{LETTERS[index]}" for index in range(self.brokers))
+
+    def name_server_config(self, name: str) -> NameServerConfig:
+        """Raises ``msgspec.ValidationError`` for settings it does not have."""
+        port = self.port and self.port + self.name_server_names.index(name)
+        given = {
+            "release": self.release,
+            "listen_address": f"{self.host}:{port}",
+            "store": self._store_of(name),
+        }
+        return msgspec.convert({**given, **self.name_server_settings}, NameServerConfig)
+
+    def broker_config(self, name: str, namesrv: tuple[str, ...] = ()) -> BrokerConfig:
+        """Raises ``msgspec.ValidationError`` for settings it does not have."""
+        own: Mapping[str, Any] = self.settings_of.get(name, {})
+        index = self.broker_names.index(name)
+        port = self.port and self.port + BROKER_PORT_ABOVE + BROKER_PORT_STEP * index
+        given = {
+            "release": self.release,
+            "name": name,
+            "listen_address": f"{self.host}:{port}",
+            "namesrv": namesrv,
+            "store": self._store_of(name),
+        }
+        return msgspec.convert({**given, **self.broker_settings, **own}, BrokerConfig)
+
+    def check(self) -> None:
+        """Every node's config, made once: raises what the first bad one raises."""
+        for name in self.name_server_names:
+            self.name_server_config(name)
+        for name in self.broker_names:
+            self.broker_config(name)
+
+    def _store_of(self, name: str) -> str:
+        return str(Path(self.store) / name) if self.store else ""

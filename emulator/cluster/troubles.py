@@ -1,0 +1,52 @@
+"""What the world can refuse a node, said in one line: what, where, what to do.
+
+Anything else is a bug of ours and keeps its traceback.
+"""
+
+from __future__ import annotations
+
+import errno
+
+import msgspec
+
+from emulator.disk.files import StoreInUse, StoreUnwritable
+from emulator.disk.port import DiskFull
+from emulator.net.transport import AddressInUse
+
+ADVICE: tuple[tuple[type[Exception], str], ...] = (
+    (AddressInUse, "stop what listens there, or choose another port (0: any free one)"),
+    (StoreInUse, "stop that process, or choose another folder"),
+    (StoreUnwritable, "choose a folder that this user may write to"),
+    (DiskFull, "free some room, or choose a folder on another disk"),
+    (msgspec.ValidationError, "see the field names in emulator/config.py"),
+)
+ADVICE_BY_NUMBER = {
+    errno.EADDRNOTAVAIL: "listen on an address of this machine",
+    errno.EACCES: "choose what this user is allowed to use (ports from 1024 on)",
+    errno.EMFILE: "allow more open files (ulimit -n)",
+}
+
+
+def plain_text(error: BaseException) -> str | None:
+    """One line for the user; None if the error is no fault of the world."""
+    for kind, advice in ADVICE:
+        if isinstance(error, kind):
+            return f"{_what(error)}: {advice}"
+    if isinstance(error, OSError):
+        advice = ADVICE_BY_NUMBER.get(error.errno or 0, "")
+        return f"{_what(error)}: {advice}" if advice else _what(error)
+    return None
+
+
+def the_one(error: BaseException) -> BaseException:
+    """The error itself, out of however many groups trio has wrapped it in."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _what(error: BaseException) -> str:
+    if not isinstance(error, OSError):
+        return str(error)
+    where = f"{error.filename}: " if error.filename else ""
+    return f"{where}{error.strerror or error}"
