@@ -99,7 +99,7 @@ class BrokerOffsets:
             self._calls.commit_offset(queue, offset)
 
     def persist_all(self, held: Collection[MessageQueue]) -> None:
-        """Write the held ones, changed or not, and forget the rest; if none is held, do nothing."""
+        """Write the held ones, changed or not, and forget the rest; if none is held: nothing."""
         if not held:
             return
         for queue in self.table:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from emulator.client.config import ConsumerConfig
 from emulator.client.start_offset import LAST_OFFSET
-
-if TYPE_CHECKING:
-    from protocol.bodies.groups import ConsumeFromWhere, MessageModel
+from protocol.bodies.groups import ConsumeFromWhere, MessageModel
 
 MS_A_MINUTE = 60_000
 FOREVER = 2**31 - 1

@@ -1,0 +1,120 @@
+"""A NameServer, brokers, producers and consumers as they are, on the virtual network.
+
+def test_…() -> None:
+    async def story(cluster): …
+    in_cluster(story)
+"""
+
+from __future__ import annotations
+
+import random
+from functools import partial
+
+import trio
+
+from emulator.broker.service import serve_broker
+from emulator.client.process import ClientProcess
+from emulator.client.producer import Producer
+from emulator.client.push_consumer import PushConsumer
+from emulator.clock import WallClock
+from emulator.config import BrokerConfig, NameServerConfig
+from emulator.disk.memory import MemoryDisk
+from emulator.journal import Journal
+from emulator.nameserver.service import serve_name_server
+from emulator.sim.path import Latency
+from emulator.sim.world import EPOCH_MS, run_virtual
+from protocol.message import Message
+
+
+def in_cluster(story, *, seed=1, release="4.9.7", **topics):
+    """Run ``story(cluster)``; *topics* are created with that many queues on one broker."""
+
+    async def main(world):
+        cluster = WholeCluster(world, release)
+        await cluster.start_name_server()
+        await cluster.start_broker("broker-a")
+        for topic, queues in topics.items():
+            await cluster.create_topic(topic, queues)
+        return await story(cluster)
+
+    return run_virtual(main, seed=seed, latency=Latency(us_min=0, us_max=0))
+
+
+class WholeCluster:
+    def __init__(self, world, release) -> None:
+        self.world = world
+        self.release = release
+        self.facts = []
+        self.entries = []
+        self.clock = WallClock(EPOCH_MS, 0.0)
+        self.namesrv = f"{world.network.host('namesrv').ip}:9876"
+        self.stops = {}
+
+    def now_s(self) -> float:
+        return (self.world.now_ms() - EPOCH_MS) / 1000
+
+    def note(self, fact) -> None:
+        self.facts.append(fact)
+        self.entries.append((self.now_s(), fact))
+
+    async def start_name_server(self) -> None:
+        config = NameServerConfig(release=self.release, listen_address=self.namesrv)
+        await self._serve("namesrv", partial(serve_name_server, config), note=self.note)
+
+    async def start_broker(self, name, **settings) -> None:
+        config = BrokerConfig(
+            release=self.release,
+            name=name,
+            namesrv=(self.namesrv,),
+            listen_address=f"{self.world.network.host(name).ip}:10911",
+            **settings,
+        )
+        journal = Journal(name, self.clock.now_ms, listeners=[lambda e: self.note(e.fact)])
+        rng = random.Random(name)
+        await self._serve(name, partial(serve_broker, config), rng=rng, journal=journal)
+
+    async def _serve(self, name, serve, **more) -> None:
+        stop = self.stops[name] = trio.Event()
+        arguments = {
+            "network": self.world.network.host(name),
+            "disk": MemoryDisk(),
+            "clock": self.clock,
+            "stop": stop,
+            **more,
+        }
+        await self.world.nursery.start(partial(serve, **arguments))
+
+    async def create_topic(self, topic, queues=4) -> None:
+        """The first message creates it; then its route is there for everybody."""
+        async with self.process("creator") as process:
+            async with self.a_producer(process, default_topic_queues=queues) as producer:
+                await producer.send(Message(topic, b"first"))
+
+    def process(self, name="app") -> ClientProcess:
+        host = self.world.network.host(name)
+        return ClientProcess(
+            network=host,
+            clock=self.clock,
+            rng=random.Random(name),
+            note=self.note,
+            ip=host.ip,
+            pid=7,
+        )
+
+    def a_producer(self, process, **settings) -> Producer:
+        named = {"group": "pg", "namesrv": self.namesrv, "release": self.release, **settings}
+        return Producer(process=process, **named)
+
+    def a_consumer(self, process, listener, topics, **settings) -> PushConsumer:
+        named = {
+            "group": "cg",
+            "namesrv": self.namesrv,
+            "release": self.release,
+            "listeners_inline": True,
+            "client_ip": process.ip,
+            **settings,
+        }
+        return PushConsumer(listener, topics, process=process, **named)
+
+    def facts_of(self, kind):
+        return [fact for fact in self.facts if isinstance(fact, kind)]
