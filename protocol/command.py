@@ -9,14 +9,16 @@ before the request is refused.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
-from typing import TypeVar
+import re
+from collections.abc import Callable, Mapping
+from operator import attrgetter
+from typing import Any, TypeVar
 
 import msgspec
 
 from protocol import java_json
 from protocol.binary_header import BinaryHeader, decode_binary_header, encode_binary_header
-from protocol.fields import Header, Int, coerce_fields, fields_of
+from protocol.fields import BadFields, Header, Int, coerce_fields, fields_of
 from protocol.framing import JSON, ROCKETMQ, BadFrame, Frame, encode_frame
 from protocol.java_convert import DoesNotFit, convert, plain_name
 from protocol.languages import NODE_JS_KNOWN, Language, NewLanguage
@@ -68,7 +70,11 @@ class RemotingCommand(msgspec.Struct):
 
     def fields(self) -> dict[str, str]:
         """The ext fields as strings, however they came; null ones are absent."""
-        given = java_json.read(bytes(self.ext)) if self.ext else {}
+        given = java_json.read(bytes(self.ext)) if self.ext else None
+        if given is None:
+            return {}
+        if not isinstance(given, Mapping):
+            raise BadFields(f"ext fields are a map, not {given!r:.50}")
         return {str(k): java_json.text_of(v) for k, v in given.items() if v is not None}
 
     def decode(self, kind: type[H]) -> H:
@@ -76,21 +82,34 @@ class RemotingCommand(msgspec.Struct):
 
         Raises ``BadFields``: the peer is at fault, nothing was done.
         """
-        if self.ext:
-            try:
-                found: H = _decoder(kind).decode(self.ext)
-            except _LAX:
-                return coerce_fields(self.fields(), kind)
-            return found
-        return coerce_fields({}, kind)
+        if not self.ext:
+            return coerce_fields({}, kind)
+        decode, truths = _reader(kind)
+        try:
+            found: H = decode(self.ext)
+        except _LAX:
+            return coerce_fields(self.fields(), kind)
+        if truths is not None and True in truths(found) and _ONE.search(self.ext):
+            return coerce_fields(self.fields(), kind)
+        return found
 
 
 H = TypeVar("H", bound=Header)
 
 
+_ONE = re.compile(rb':\s*"?1"?\s*[,}]')  # C++ says 1 for true, which Java reads as false
+
+
 @functools.cache
-def _decoder(kind: type[H]) -> msgspec.json.Decoder[H]:
-    return msgspec.json.Decoder(kind, strict=False)
+def _reader(kind: type[H]) -> tuple[Callable[[msgspec.Raw], H], attrgetter[Any] | None]:
+    """How to decode such a header, and how to look at its booleans, if it has any."""
+    flags = [field.name for field in msgspec.structs.fields(kind) if field.type in _FLAGS]
+    # Asked for one attribute alone, attrgetter would not give a tuple.
+    truths = attrgetter(*flags, flags[0]) if flags else None
+    return msgspec.json.Decoder(kind, strict=False).decode, truths
+
+
+_FLAGS = (bool, bool | None)
 
 
 def ext_of(header: Header | None, extra: Mapping[str, str] | None = None) -> msgspec.Raw:
@@ -138,7 +157,7 @@ def decode_command(frame: Frame, release: Release = R_4_9_7) -> RemotingCommand:
         except _LAX:
             command = _decode_lax(frame.header, release)
         else:
-            if command.opaque is None or b'"extFields":{' not in frame.header:
+            if command.opaque is None or not command.ext:
                 command = _second_look(command, frame.header, release)
         command.body = frame.body
         return command
@@ -148,10 +167,9 @@ def decode_command(frame: Frame, release: Release = R_4_9_7) -> RemotingCommand:
 
 
 def _second_look(command: RemotingCommand, header: bytes, release: Release) -> RemotingCommand:
-    """Members that seem to be missing may have come under other names, or be no map."""
-    ext = bytes(command.ext)
-    usual = ext[:1] == b"{" if ext else b"ields" not in header
-    return command if usual and command.opaque is not None else _decode_lax(header, release)
+    """Members that seem to be missing may have come under names in another case."""
+    missed = command.opaque is None or b"ields" in header
+    return _decode_lax(header, release) if missed else command
 
 
 def _decode_lax(header: bytes, release: Release) -> RemotingCommand:

@@ -65,8 +65,6 @@ class _Reader:
         return self.text[self.at] if self.at < len(self.text) else ""
 
     def value(self, depth: int) -> Any:
-        if depth > DEPTH_MAX:
-            raise NotJson(f"nested deeper than {DEPTH_MAX}")
         first = self.skip()
         if first == "{":
             return self._object(depth + 1)
@@ -77,7 +75,7 @@ class _Reader:
         return self._scalar()
 
     def _object(self, depth: int) -> dict[str | int, Any]:
-        self.at += 1
+        self._open(depth)
         members: dict[str | int, Any] = {}
         while self.skip(_SEPARATORS) != "}":
             key = self._key(depth)
@@ -107,7 +105,7 @@ class _Reader:
         return number
 
     def _array(self, depth: int) -> list[Any]:
-        self.at += 1
+        self._open(depth)
         items: list[Any] = []
         while self.skip(_SEPARATORS) != "]":
             items.append(self.value(depth))
@@ -115,6 +113,11 @@ class _Reader:
                 raise NotJson(f"a comma is missing at {self.at}")
         self.at += 1
         return items
+
+    def _open(self, depth: int) -> None:
+        if depth > DEPTH_MAX:
+            raise NotJson(f"nested deeper than {DEPTH_MAX}")
+        self.at += 1
 
     def _scalar(self) -> Any:
         if number := _NUMBER.match(self.text, self.at):

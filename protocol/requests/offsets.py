@@ -48,8 +48,12 @@ class SearchOffsetRequest(Header):
     topic: str
     queue_id: Int
     timestamp: Long
-    boundary_type: str | None = None  # 5.x: UPPER in any case, everything else is LOWER
+    boundary_type: str | None = None  # 5.x: LOWER or UPPER
     bname: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.boundary_type is not None:  # Upstream: BoundaryType.getType
+            self.boundary_type = "UPPER" if self.boundary_type.upper() == "UPPER" else "LOWER"
 
 
 class GetEarliestMsgStoretimeRequest(Header):

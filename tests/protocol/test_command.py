@@ -38,7 +38,7 @@ def shown(command: RemotingCommand) -> dict[str, Any]:
         "opaque": "invented" if command.opaque is None else command.opaque,
         "flag": command.flag,
         "remark": command.remark,
-        "ext": command.fields() if command.ext else None,
+        "ext": command.fields() if bytes(command.ext) not in (b"", b"null") else None,
         "type": names[command.serialize_type],
         "body": command.body.hex() or None,
     }
@@ -112,6 +112,14 @@ def test_frames_decode_and_encode_as_the_real_command_does(
 OTHERWISE = {f"json_header-{number}" for number in (76, 77, 95, 59, 84)}
 
 
+def understood(command: RemotingCommand) -> None:
+    """Ext fields that are no map show only when somebody wants them, and are refused then."""
+    try:
+        command.fields()
+    except BadFields as error:
+        raise BadFrame(str(error)) from error
+
+
 @pytest.mark.parametrize(("line", "release"), LINES)
 def test_odd_headers_are_read_as_fastjson_reads_them(line: str, release: Release) -> None:
     for case in cases("remoting-malformed.jsonl", "json_header", line):
@@ -121,7 +129,7 @@ def test_odd_headers_are_read_as_fastjson_reads_them(line: str, release: Release
         decoded = case["out"]["decode"]
         if "exception" in decoded:
             with pytest.raises(BadFrame):
-                print(case["id"], decode_command(frame, release))
+                understood(decode_command(frame, release))
             continue
         got, want = shown(decode_command(frame, release)), expected(decoded)
         if want["version"] == "own":
@@ -169,7 +177,9 @@ def test_raw_json_values_are_taken_for_their_texts() -> None:
 @given(
     st.dictionaries(
         st.sampled_from(["name", "number", "maybe", "isTrue", "other"]),
-        st.text(max_size=8) | st.integers().map(str) | st.sampled_from(["true", "null", "١٢", "+3"]),
+        st.text(max_size=8)
+        | st.integers().map(str)
+        | st.sampled_from(["true", "null", "١٢", "+3"]),
     )
 )
 def test_random_ext_fields_are_a_header_or_bad_fields(ext: dict[str, str]) -> None:
