@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import pytest
+
+from emulator.protocol_page import PAGE, PROFILES, _answered, page
+from protocol import catalog
+
+
+def test_the_page_that_is_checked_in_is_the_one_that_would_be_written() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "run `make page`"
+
+
+@pytest.mark.parametrize("release", PROFILES, ids=str)
+def test_nobody_answers_what_their_release_never_heard_of(release) -> None:
+    for role, codes in _answered(release).items():
+        for code in codes:
+            rpc = catalog.by_code(code, role)
+            assert rpc is not None, f"{role} answers {code}, which nobody sends it"
+            assert rpc.known_to(release), f"{role} of {release} answers {rpc.name}"
+
+
+@pytest.mark.parametrize("release", PROFILES, ids=str)
+def test_a_name_server_answers_everything_it_is_asked(release) -> None:
+    asked = {
+        rpc.code for rpc in catalog.CALLS if "nameserver" in rpc.asked_of and rpc.known_to(release)
+    }
+    assert _answered(release)["nameserver"] == asked
+
+
+def test_every_call_has_a_row_and_its_fields() -> None:
+    text = page()
+    for rpc in catalog.CALLS:
+        assert f"| {rpc.code} | {rpc.name} |" in text
+        assert f"### {rpc.code} {rpc.name}\n" in text
+    assert "- asked with `topic` string, `acceptStandardJsonOnly` boolean?\n" in text
+    assert "- answered with a body: `TopicRouteData`\n" in text
+    assert "| 209 | POLLING_FULL | UPDATE_AND_CREATE_ACL_CONFIG_FAILED |" in text
