@@ -51,7 +51,7 @@ class Producer:
         **settings: Any,
     ) -> None:
         if config is None:
-            self.config = msgspec.convert(settings, ProducerConfig)
+            self.config = ProducerConfig(**settings)
         else:
             self.config = msgspec.structs.replace(config, **settings)
         _check_group(self.config.group)
@@ -91,7 +91,14 @@ class Producer:
 
     @property
     def instance(self) -> ClientInstance:
-        return self._running.instance
+        return self.pipeline.instance
+
+    @property
+    def pipeline(self) -> SendPipeline:
+        """Raises ``NotRunning`` outside of the block."""
+        if self._pipeline is None:
+            raise NotRunning("a producer is used inside its ``async with`` only")
+        return self._pipeline
 
     # Sending --------------------------------------------------------------------------
 
@@ -110,8 +117,8 @@ class Producer:
         Raises ``Misuse``, ``NotStored``, ``MaybeStored``.
         """
         if queue is not None:
-            return await self._running.send_to(message, queue, timeout_ms)
-        return await self._running.send(message, timeout_ms, worker)
+            return await self.pipeline.send_to(message, queue, timeout_ms)
+        return await self.pipeline.send(message, timeout_ms, worker)
 
     async def send_to_selected(
         self,
@@ -122,19 +129,19 @@ class Producer:
         timeout_ms: int | None = None,
     ) -> SendResult:
         """One attempt, at the queue that ``selector(queues, message, argument)`` picks."""
-        return await self._running.send_to_selected(message, selector, argument, timeout_ms)
+        return await self.pipeline.send_to_selected(message, selector, argument, timeout_ms)
 
     async def send_batch(
         self, messages: Sequence[Message], *, timeout_ms: int | None = None, worker: int = 0
     ) -> SendResult:
         """Several messages of one topic, all into one queue, in one request."""
-        return await self._running.send_batch(messages, timeout_ms, worker)
+        return await self.pipeline.send_batch(messages, timeout_ms, worker)
 
     async def send_one_way(
         self, message: Message, *, queue: MessageQueue | None = None, worker: int = 0
     ) -> None:
         """One attempt without an answer: it may get lost."""
-        await self._running.send_one_way(message, queue, worker)
+        await self.pipeline.send_one_way(message, queue, worker)
 
     def start_send(
         self,
@@ -149,21 +156,15 @@ class Producer:
 
         *callback* gets the result or the ``SendError``; it must neither wait nor raise.
         """
-        return self._running.start_send(
+        return self.pipeline.start_send(
             message, callback, queue=queue, timeout_ms=timeout_ms, worker=worker
         )
 
     async def publish_queues(self, topic: str) -> list[MessageQueue]:
         """Where messages of *topic* may go now.  Upstream: fetchPublishMessageQueues."""
-        return list((await self._running.table.find(topic)).queues)
+        return list((await self.pipeline.table.find(topic)).queues)
 
     # Inside ---------------------------------------------------------------------------
-
-    @property
-    def _running(self) -> SendPipeline:
-        if self._pipeline is None:
-            raise NotRunning("a producer is used inside its ``async with`` only")
-        return self._pipeline
 
     @property
     def _detects(self) -> bool:

@@ -58,10 +58,10 @@ class Connection:
         self._remoting.note(ConnectionClosed(self.peer.address, reason))
         pending, self._pending = self._pending, {}
         with self._remoting.batch():
+            self._remoting.lost(self)  # first: who hears of it may ask again, on another one
             for on_done, timer in pending.values():
                 timer.cancel()
                 on_done(NoAnswer(self.peer.address, f"the connection ended ({reason})"))
-            self._remoting.lost(self)
 
     # What we say ----------------------------------------------------------------------
 

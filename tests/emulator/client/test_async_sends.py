@@ -1,0 +1,115 @@
+"""Sends nobody waits for."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+from client_cluster import SILENT, a_message, producing, sends_of
+
+from emulator.client.errors import BrokerRefused, MaybeStored, NoRoute, NotStored
+from emulator.facts import MessageSent
+from protocol.queues import MessageQueue
+
+
+def test_a_started_send_can_be_waited_for_or_called_back() -> None:
+    async def story(cluster, producer):
+        heard = []
+        first = producer.start_send(a_message(), heard.append)
+        assert (await first.wait_sent()).is_ok
+        second = producer.start_send(a_message(), heard.append)  # the route is known now
+        third = producer.start_send(a_message(), heard.append, queue=MessageQueue("t", "b", 3))
+        await second.wait_sent()
+        assert (await third.wait_sent()).queue == MessageQueue("t", "b", 3)
+        assert heard == [first.result, second.result, third.result]
+        assert len(cluster.facts_of(MessageSent)) == 3
+
+    producing(story)
+
+
+def test_client_invariant_16_a_refusal_of_an_async_send_is_final() -> None:
+    async def story(cluster, producer):
+        for broker in cluster.brokers.values():
+            broker.always = 14  # which a synchronous send would retry
+        sending = producer.start_send(a_message())
+        with pytest.raises(BrokerRefused) as caught:
+            await sending.wait_sent()
+        assert caught.value.attempts == 1
+        assert sum(sends_of(cluster).values()) == 1
+
+    producing(story)
+
+
+def test_client_invariant_16_an_async_send_is_retried_twice_with_the_same_queue_number() -> None:
+    async def story(cluster, producer):
+        for n, broker in enumerate(cluster.brokers.values()):
+            await producer.send(a_message(), queue=MessageQueue("t", broker.name, n))
+        cluster.brokers["a"].stop()
+        cluster.brokers["b"].stop()
+        await trio.sleep(1)
+        results = [await producer.start_send(a_message()).wait_sent() for _ in range(1)]
+        assert results[0].queue.broker_name == "c"
+
+    producing(story, "a", "b", "c")
+
+
+def test_client_invariant_16_an_async_send_gives_up_after_three_attempts() -> None:
+    async def story(cluster, producer):
+        await producer.publish_queues("t")
+        for broker in cluster.brokers.values():
+            broker.stop()
+        with pytest.raises(NotStored) as caught:
+            await producer.start_send(a_message()).wait_sent()
+        first, second, third = caught.value.brokers
+        assert first != second != third
+
+    producing(story)
+
+
+def test_an_async_send_to_a_given_queue_stays_with_its_broker() -> None:
+    async def story(cluster, producer):
+        await producer.publish_queues("t")
+        cluster.brokers["a"].stop()
+        with pytest.raises(NotStored) as caught:
+            await producer.start_send(a_message(), queue=MessageQueue("t", "a", 0)).wait_sent()
+        assert caught.value.brokers == ("a", "a", "a")
+
+    producing(story)
+
+
+def test_an_async_send_that_times_out_is_not_retried() -> None:
+    async def story(cluster, producer):
+        for broker in cluster.brokers.values():
+            broker.always = SILENT
+        with pytest.raises(MaybeStored) as caught:
+            await producer.start_send(a_message()).wait_sent()
+        assert caught.value.attempts == 1
+        assert cluster.now_s() == pytest.approx(3.0)
+
+    producing(story)
+
+
+def test_client_invariant_60_a_timeout_fails_every_other_call_on_its_connection() -> None:
+    async def story(cluster, producer):
+        await producer.publish_queues("t")
+        cluster.brokers["a"].always = SILENT
+        patient = producer.start_send(
+            a_message(), queue=MessageQueue("t", "a", 0), timeout_ms=60_000
+        )
+        with pytest.raises(MaybeStored):
+            await producer.send(a_message(), timeout_ms=1_000)
+        await trio.sleep(0.001)
+        assert len(cluster.brokers["a"].sends) == 3  # the patient one went out again
+        assert patient.result is None
+
+    producing(story, "a")
+
+
+def test_an_async_send_without_a_route_fails_through_its_callback() -> None:
+    async def story(cluster, producer):
+        heard = []
+        sending = producer.start_send(a_message(topic="unknown"), heard.append)
+        with pytest.raises(NoRoute):
+            await sending.wait_sent()
+        assert heard == [sending.result]
+
+    producing(story)

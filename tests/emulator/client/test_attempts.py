@@ -1,0 +1,101 @@
+"""How many attempts a send makes, and what it ends with."""
+
+from __future__ import annotations
+
+import pytest
+
+from emulator.client.attempts import Attempts, is_retryable
+from emulator.client.config import ProducerConfig
+from emulator.client.errors import BrokerRefused, MaybeStored, NotStored
+from emulator.client.send_result import NoMaster, Refused, SendResult, SendStatus
+from emulator.net.errors import NeverSent, NoAnswer, TimedOut
+from emulator.releases import Release
+from protocol.queues import MessageQueue
+
+REFUSED_CONNECTION = NeverSent("b:1", "refused")
+TIMED_OUT = TimedOut("b:1", "no answer in time")
+
+
+def some_attempts(count_max=3, **settings) -> Attempts:
+    config = ProducerConfig(**{"group": "pg", **settings})
+    return Attempts(config, "t", began_ms=1_000, timeout_ms=3_000, count_max=count_max)
+
+
+def a_result(status=SendStatus.SEND_OK) -> SendResult:
+    return SendResult(status, "KEY", "ID", MessageQueue("t", "b", 0), 5)
+
+
+@pytest.mark.parametrize("release", ["4.9.8", "5.2.0", "5.3.0", "5.3.1"])
+def test_which_codes_another_broker_is_asked_after(release) -> None:
+    now = Release.parse(release)
+    codes = {code for code in range(2000) if is_retryable(code, now)}
+    expected = {1, 14, 16, 17, 204, 205}
+    expected |= {2} if now >= Release(5, 3, 0) else set()
+    expected |= {1500} if now >= Release(5, 3, 1) else set()
+    assert codes == expected
+
+
+def test_three_attempts_are_made_and_no_more() -> None:
+    attempts = some_attempts()
+    for broker in ("a", "b", "a"):
+        assert not attempts.is_over
+        attempts.heard(broker, REFUSED_CONNECTION)
+    assert attempts.is_over
+    with pytest.raises(NotStored) as caught:
+        attempts.result(1_007)
+    assert caught.value.brokers == ("a", "b", "a")
+    assert (caught.value.code, caught.value.took_ms) == (10001, 7)
+
+
+def test_one_unanswered_attempt_makes_the_whole_send_uncertain() -> None:
+    attempts = some_attempts()
+    for outcome in (NoAnswer("b:1", "reset"), REFUSED_CONNECTION, NoMaster("b")):
+        attempts.heard("b", outcome)
+    with pytest.raises(MaybeStored) as caught:
+        attempts.result(1_000)
+    assert caught.value.code == 10003
+
+
+def test_a_refusal_that_is_not_retryable_ends_the_send() -> None:
+    attempts = some_attempts()
+    attempts.heard("a", Refused(13, "illegal"))
+    assert attempts.is_over
+    with pytest.raises(BrokerRefused, match="MESSAGE_ILLEGAL: illegal") as caught:
+        attempts.result(1_000)
+    assert caught.value.code == 13
+
+
+def test_the_timeout_is_the_budget_of_the_whole_call() -> None:
+    attempts = some_attempts()
+    assert attempts.time_left_ms(1_000) == 3_000
+    attempts.heard("a", TIMED_OUT)
+    assert attempts.time_left_ms(4_000) == 0
+    assert attempts.is_over
+    with pytest.raises(MaybeStored, match="out of time") as caught:
+        attempts.result(4_000)
+    assert (caught.value.code, caught.value.attempts) == (10002, 1)
+
+
+def test_a_cap_for_each_attempt_leaves_time_for_the_next() -> None:
+    attempts = some_attempts(send_timeout_ms_per_attempt=500)
+    assert attempts.time_left_ms(1_000) == 500
+    attempts.heard("a", TIMED_OUT)
+    assert attempts.time_left_ms(1_500) == 500
+    attempts.heard("b", TIMED_OUT)
+    assert attempts.time_left_ms(2_000) == 2_000
+
+
+def test_a_status_that_is_not_ok_is_returned_all_the_same() -> None:
+    attempts = some_attempts()
+    attempts.heard("a", a_result(SendStatus.FLUSH_DISK_TIMEOUT))
+    assert attempts.is_over
+    assert attempts.result(1_000).status is SendStatus.FLUSH_DISK_TIMEOUT
+
+
+def test_a_status_that_is_not_ok_may_be_retried_and_is_remembered() -> None:
+    attempts = some_attempts(retry_another_broker_when_not_store_ok=True)
+    attempts.heard("a", a_result(SendStatus.SLAVE_NOT_AVAILABLE))
+    assert not attempts.is_over
+    attempts.heard("b", Refused(13, "illegal"))
+    assert attempts.is_over
+    assert attempts.result(1_000).status is SendStatus.SLAVE_NOT_AVAILABLE

@@ -1,0 +1,345 @@
+"""What a client instance does by itself: polls, heartbeats, cleaning, shutting down."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+from client_cluster import in_world
+from golden_data import cases
+
+from emulator.client.config import ClientConfig
+from emulator.client.errors import GroupTaken, NoNameServer, NotRunning
+from emulator.client.process import client_id_of
+from emulator.facts import RouteChanged
+from protocol import catalog
+from protocol.bodies.groups import ConsumerData
+from protocol.requests.callbacks import NotifyConsumerIdsChangedRequest
+from protocol.requests.groups import UnregisterClientRequest
+
+
+class FakeConsumer:
+    """A consumer of one topic that writes down what its instance tells it."""
+
+    def __init__(self, group="cg", topic="t", now_s=lambda: 0.0) -> None:
+        self.group = group
+        self.topic = topic
+        self.queues = None
+        self.persisted = []
+        self.passes = []
+        self.calls = []
+        self._now_s = now_s
+
+    def topics(self):
+        return [self.topic]
+
+    def needs_route(self, topic):
+        return topic == self.topic and self.queues is None
+
+    def take_route(self, topic, queues):
+        self.queues = queues
+
+    def heartbeat_data(self):
+        return ConsumerData(group_name=self.group)
+
+    async def rebalance(self):
+        self.passes.append(round(self._now_s(), 3))
+        return True
+
+    async def pull(self, request):
+        raise AssertionError("nothing was assigned")
+
+    async def persist_offsets(self):
+        self.persisted.append(round(self._now_s(), 3))
+
+    def answer(self, call):
+        self.calls.append(call.request)
+
+
+def an_unregistering() -> UnregisterClientRequest:
+    return UnregisterClientRequest(client_id="somebody")
+
+
+def a_config(cluster, **settings) -> ClientConfig:
+    return ClientConfig(**{"namesrv": cluster.namesrv.address, **settings})
+
+
+def test_client_ids_are_built_as_upstream_builds_them() -> None:
+    for case in cases("ids.jsonl", "client_id"):
+        given = case["in"]
+        built = client_id_of(
+            given["client_ip"],
+            given["instance_name"],
+            given["unit_name"] or "",
+            stream=given["stream_request"],
+        )
+        assert built == case["out"], case["id"]
+
+
+def test_client_invariant_01_polls_heartbeats_and_writes_come_at_their_times() -> None:
+    async def story(cluster):
+        await cluster.start("a", topics={"t": 4})
+        consumer = FakeConsumer(now_s=cluster.now_s)
+        async with cluster.process() as process:
+            instance = await process.instance(a_config(cluster))
+            instance.register_consumer(consumer)
+            await trio.sleep(64)
+        assert cluster.namesrv.times_asked("t") == [0.01, 30.01, 60.01]
+        assert cluster.brokers["a"].heartbeat_times() == [1.0, 31.0, 61.0]
+        assert consumer.persisted == [float(at) for at in range(10, 65, 5)]
+
+    in_world(story)
+
+
+def test_client_invariant_02_slow_heartbeats_make_the_route_poll_late() -> None:
+    async def story(cluster):
+        await cluster.start("a", "b", "c", topics={"t": 4})
+        for broker in cluster.brokers.values():
+            broker.heartbeats_answered = False
+        async with cluster.process() as process:
+            instance = await process.instance(a_config(cluster, heartbeat_first_ms=29_000))
+            instance.register_consumer(FakeConsumer())
+            await trio.sleep(70)
+        # Three heartbeats of three seconds, from 29 s on; the poll due at 30.01 s waits for them.
+        assert cluster.namesrv.times_asked("t") == [0.01, 38.0, 68.0]
+
+    in_world(story)
+
+
+def test_client_invariant_03_slaves_hear_of_consumers_only() -> None:
+    async def story(cluster):
+        await cluster.start("a")
+        slave = await cluster.add_broker("a", broker_id=1)
+        cluster.namesrv.routes["t"] = cluster.route()
+        async with cluster.process() as process:
+            instance = await process.instance(a_config(cluster))
+            await instance.routes.refresh("t")
+            assert await instance.heartbeats.send_round()
+            assert slave.heartbeats == []
+            instance.register_consumer(FakeConsumer())
+            assert await instance.heartbeats.send_round()
+            assert len(slave.heartbeats) == 1
+        assert len(cluster.brokers["a"].heartbeats) == 2
+
+    in_world(story)
+
+
+def test_client_invariant_04_a_broker_in_no_route_is_not_heard_from_again() -> None:
+    async def story(cluster):
+        await cluster.start("a", "b", topics={"t": 4})
+        async with cluster.process() as process:
+            instance = await process.instance(a_config(cluster))
+            instance.register_consumer(FakeConsumer())
+            await trio.sleep(5)
+            cluster.namesrv.routes["t"] = cluster.route(only=["a"])
+            await trio.sleep(60)
+            assert instance.brokers.names() == ["a"]
+        assert cluster.brokers["a"].heartbeat_times() == [1.0, 31.0, 61.0]
+        assert cluster.brokers["b"].heartbeat_times() == [1.0]
+
+    in_world(story)
+
+
+def test_client_invariant_05_default_names_are_made_unlike() -> None:
+    async def story(cluster):
+        await cluster.start()
+        async with cluster.process() as process:
+            first = await process.instance(a_config(cluster))
+            second = await process.instance(a_config(cluster))
+            assert first is not second
+            assert first.client_id.startswith(f"{process.ip}@7#")
+            shared = await process.instance(a_config(cluster), may_share_default=True)
+            assert shared.client_id == f"{process.ip}@DEFAULT"
+            again = await process.instance(a_config(cluster), may_share_default=True)
+            assert again is shared
+
+    in_world(story)
+
+
+def test_client_invariant_06_leaving_tells_every_known_address() -> None:
+    async def story(cluster):
+        await cluster.start("a", "b")
+        slave = await cluster.add_broker("a", broker_id=1)
+        cluster.namesrv.routes["t"] = cluster.route()
+        async with cluster.process() as process:
+            instance = await process.instance(a_config(cluster))
+            instance.register_consumer(FakeConsumer("cg"))
+            await instance.routes.refresh("t")
+            await instance.unregister_consumer("cg")
+            process.release(instance)
+            assert process.instances == {}
+        for broker in (*cluster.brokers.values(), slave):
+            assert {request.consumer_group for request in broker.unregistered} == {"cg"}
+
+    in_world(story)
+
+
+def test_client_invariant_07_and_08_what_was_known_stays_known() -> None:
+    async def story(cluster):
+        await cluster.start("a", topics={"t": 4})
+        consumer = FakeConsumer()
+        async with cluster.process() as process:
+            instance = await process.instance(a_config(cluster))
+            instance.register_consumer(consumer)
+            await trio.sleep(1)
+            known = consumer.queues
+            assert len(known) == 4
+            del cluster.namesrv.routes["t"]
+            await trio.sleep(60)
+            assert not await instance.routes.refresh("t")
+            cluster.namesrv.stop()
+            with pytest.raises(NoNameServer):
+                await instance.routes.refresh("t")
+            await trio.sleep(300)
+            assert consumer.queues == known
+            assert "t" in instance.routes.table
+
+    in_world(story)
+
+
+def test_client_invariant_11_a_route_change_alone_wakes_no_rebalance() -> None:
+    async def story(cluster):
+        await cluster.start("a", topics={"t": 4})
+        consumer = FakeConsumer(now_s=cluster.now_s)
+        async with cluster.process() as process:
+            instance = await process.instance(a_config(cluster))
+            instance.register_consumer(consumer)
+            await trio.sleep(22)
+            cluster.namesrv.routes["t"] = cluster.route(8)
+            await trio.sleep(13)
+            assert len(consumer.queues) == 8
+            assert consumer.passes == [20.0]
+
+    in_world(story)
+
+
+def test_an_unchanged_route_is_no_news() -> None:
+    async def story(cluster):
+        await cluster.start("a", topics={"t": 4})
+        async with cluster.process() as process:
+            instance = await process.instance(a_config(cluster))
+            instance.register_consumer(FakeConsumer())
+            assert await instance.routes.refresh("t")
+            assert not await instance.routes.refresh("t")
+        assert cluster.facts_of(RouteChanged) == [RouteChanged("t", ("a",))]
+
+    in_world(story)
+
+
+def test_a_failing_name_server_ends_the_round_of_polls() -> None:
+    async def story(cluster):
+        await cluster.start("a", topics={"t": 4, "u": 4})
+        cluster.namesrv.is_silent = True
+        async with cluster.process() as process:
+            instance = await process.instance(a_config(cluster))
+            instance.register_consumer(FakeConsumer("one", "t"))
+            instance.register_consumer(FakeConsumer("two", "u"))
+            await trio.sleep(10)
+        assert [topic for _, topic in cluster.namesrv.asked] == ["t"]
+
+    in_world(story)
+
+
+def test_the_next_name_server_is_asked_when_one_cannot_be_connected() -> None:
+    async def story(cluster):
+        await cluster.start("a", topics={"t": 4})
+        both = f"10.9.9.9:9876;{cluster.namesrv.address}"
+        async with cluster.process() as process:
+            instance = await process.instance(a_config(cluster, namesrv=both))
+            instance.register_consumer(FakeConsumer())
+            assert await instance.routes.refresh("t")
+
+    in_world(story)
+
+
+def test_who_waits_too_long_for_the_route_lock_gives_up() -> None:
+    async def story(cluster):
+        await cluster.start("a", topics={"t": 4})
+        cluster.namesrv.is_silent = True
+        config = a_config(cluster, api_timeout_ms=10_000, route_poll_first_ms=90_000)
+        async with cluster.process() as process, trio.open_nursery() as nursery:
+            instance = await process.instance(config)
+
+            async def ask_in_vain() -> None:
+                with pytest.raises(NoNameServer):
+                    await instance.routes.refresh("t")
+
+            nursery.start_soon(ask_in_vain)
+            await trio.sleep(1)
+            assert not await instance.routes.refresh("t")
+            assert cluster.now_s() == pytest.approx(4.0)
+
+    in_world(story)
+
+
+def test_a_round_of_heartbeats_is_skipped_while_another_is_under_way() -> None:
+    async def story(cluster):
+        await cluster.start("a", topics={"t": 4})
+        cluster.brokers["a"].heartbeats_answered = False
+        async with cluster.process() as process:
+            instance = await process.instance(a_config(cluster))
+            instance.register_consumer(FakeConsumer())
+            await trio.sleep(2)
+            assert not await instance.heartbeats.send_round()
+            await trio.sleep(10)
+        assert cluster.brokers["a"].heartbeat_times() == [1.0]
+
+    in_world(story)
+
+
+@pytest.mark.parametrize(("release", "introduced"), [("4.9.8", False), ("5.3.3", True)])
+def test_from_5_2_0_a_new_connection_introduces_the_client_and_wakes_its_rebalance(
+    release, introduced
+) -> None:
+    async def story(cluster):
+        await cluster.start("a", topics={"t": 4})
+        broker = cluster.brokers["a"]
+        consumer = FakeConsumer(now_s=cluster.now_s)
+        async with cluster.process() as process:
+            instance = await process.instance(a_config(cluster, release=release))
+            instance.register_consumer(consumer)
+            await trio.sleep(5)
+            instance.remoting.close_all()
+            instance.remoting.tell(broker.address, catalog.UNREGISTER_CLIENT, an_unregistering())
+            await trio.sleep(1)
+            assert broker.heartbeat_times() == ([1.0, 5.0] if introduced else [1.0])
+            assert consumer.passes == ([5.0] if introduced else [])
+
+    in_world(story)
+
+
+def test_a_change_in_any_group_wakes_every_consumer_of_the_instance() -> None:
+    async def story(cluster):
+        await cluster.start("a", topics={"t": 4})
+        consumer = FakeConsumer("cg", now_s=cluster.now_s)
+        async with cluster.process() as process:
+            instance = await process.instance(a_config(cluster))
+            instance.register_consumer(consumer)
+            await trio.sleep(5)
+            broker = cluster.brokers["a"].server
+            (peer,) = broker.connections
+            broker.push(peer, 40, NotifyConsumerIdsChangedRequest(consumer_group="another"))
+            await trio.sleep(1)
+            assert consumer.passes == [5.0]
+
+    in_world(story)
+
+
+def test_a_group_has_one_member_on_an_instance() -> None:
+    async def story(cluster):
+        await cluster.start()
+        async with cluster.process() as process:
+            instance = await process.instance(a_config(cluster))
+            instance.register_consumer(FakeConsumer("cg"))
+            with pytest.raises(GroupTaken):
+                instance.register_consumer(FakeConsumer("cg"))
+
+    in_world(story)
+
+
+def test_a_process_gives_no_instances_outside_of_its_block() -> None:
+    async def story(cluster):
+        process = cluster.process()
+        with pytest.raises(NotRunning):
+            await process.instance(a_config(cluster))
+
+    in_world(story)

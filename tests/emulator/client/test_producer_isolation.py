@@ -1,0 +1,74 @@
+"""Latency awareness as an application sees it: which brokers its sends avoid, and how long."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+from client_cluster import a_message, producing
+
+from emulator.facts import BrokerIsolated
+from emulator.sim.rules import Cut, Rule, between
+from protocol.queues import MessageQueue
+
+
+@pytest.mark.parametrize(("release", "for_ms"), [("4.9.8", 600_000), ("5.3.3", 10_000)])
+def test_client_invariants_18_and_19_an_error_isolates_its_broker(release, for_ms) -> None:
+    async def story(cluster, producer):
+        cluster.brokers["a"].always = 1
+        for _ in range(8):
+            assert (await producer.send(a_message())).queue.broker_name == "b"
+        assert len(cluster.brokers["a"].sends) == 1
+        assert cluster.facts_of(BrokerIsolated) == [BrokerIsolated("a", for_ms)]
+        cluster.brokers["a"].always = None
+        await trio.sleep(for_ms / 1000 - 1)
+        before = len(cluster.brokers["a"].sends)
+        for _ in range(8):
+            await producer.send(a_message())
+        assert len(cluster.brokers["a"].sends) == before
+        await trio.sleep(1)
+        for _ in range(16):
+            await producer.send(a_message())
+        assert len(cluster.brokers["a"].sends) > before
+
+    producing(story, release=release, send_latency_fault_enable=True)
+
+
+def test_client_invariant_18_a_slow_broker_is_avoided_for_thirty_seconds() -> None:
+    async def story(cluster, producer):
+        cluster.brokers["a"].slow_ms = 600
+        for _ in range(16):
+            await producer.send(a_message())
+        assert len(cluster.brokers["a"].sends) == 1
+        await trio.sleep(30)
+        for _ in range(8):
+            await producer.send(a_message())
+        assert len(cluster.brokers["a"].sends) == 2
+
+    producing(story, release="4.9.8", send_latency_fault_enable=True)
+
+
+def test_client_invariant_17_without_latency_awareness_nothing_is_isolated() -> None:
+    async def story(cluster, producer):
+        cluster.brokers["a"].always = 1
+        for _ in range(8):
+            await producer.send(a_message())
+        assert cluster.facts_of(BrokerIsolated) == []
+        assert len(cluster.brokers["a"].sends) == 2  # a send in four begins at its block
+
+    producing(story)
+
+
+def test_the_detector_finds_out_that_a_broker_can_be_reached_again() -> None:
+    async def story(cluster, producer):
+        faults = producer.pipeline.kernel.strategy.faults
+        await producer.send(a_message(), queue=MessageQueue("t", "a", 0))
+        with cluster.world.network.under(Rule(between("app", "a"), Cut())):
+            for _ in range(8):
+                await producer.send(a_message())
+            assert not faults.is_reachable("a")
+            await trio.sleep(10)
+            assert not faults.is_reachable("a")
+        await trio.sleep(4)
+        assert faults.is_reachable("a")
+
+    producing(story, release="5.3.3", send_latency_fault_enable=True, start_detector_enable=True)
