@@ -1,0 +1,217 @@
+"""A broker on the table: its shell, clients that are wires, and a clock one moves by hand."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Hashable
+from typing import Any
+
+import msgspec
+import trio
+
+from emulator.broker.broker import Broker
+from emulator.broker.service import Clockwork
+from emulator.clock import WallClock
+from emulator.config import BrokerConfig
+from emulator.disk.memory import MemoryDisk
+from emulator.disk.port import Disk
+from emulator.facts import Fact, HandlerFailed
+from emulator.journal import Entry, Journal
+from emulator.net.remoting_server import RemotingServer
+from protocol import catalog
+from protocol.bodies.body import encode_body
+from protocol.bodies.groups import ConsumerData, HeartbeatData, ProducerData
+from protocol.bodies.topics import TopicConfig
+from protocol.command import ONE_WAY, RemotingCommand, decode_command, encode_command, ext_of
+from protocol.fields import Header
+from protocol.framing import FrameDecoder
+from protocol.pull_flags import SUSPEND
+from protocol.records import StoredMessage, decode_records
+from protocol.requests.pulling import PullMessageReply, PullMessageRequest
+from protocol.requests.sending import SendMessageReply, SendMessageRequestV2
+from protocol.rpc import Rpc
+from protocol.subscription import build_subscription
+
+EPOCH_MS = 1_700_000_000_000
+
+
+class Client:
+    """One connection: what it asks is answered at once, or later in ``heard``."""
+
+    def __init__(self, bench: Bench, address: str, version: int) -> None:
+        self.local, self.remote = bench.broker.address, address
+        self._version = version
+        self._decoder = FrameDecoder()
+        self._opaque = 0
+        self._answers: dict[int, RemotingCommand] = {}
+        self.heard: list[RemotingCommand] = []
+        self.endpoint = bench.server.accept(self)
+        self.bench = bench
+
+    # The transport's half
+    def send(self, data: bytes) -> None:
+        self._decoder.feed(data)
+        for frame in self._decoder:
+            command = decode_command(frame)
+            if command.is_response:
+                self._answers[command.opaque or 0] = command
+            else:
+                self.heard.append(command)
+
+    def unsent_bytes(self) -> int:
+        return 0
+
+    def close(self) -> None:
+        self.endpoint.closed("closed here")
+
+    # The client's half
+    def ask(
+        self, rpc: Rpc, header: Header | None = None, body: bytes = b"", flag: int = 0
+    ) -> RemotingCommand | None:
+        """The answer if there is one now."""
+        self._opaque += 1
+        command = RemotingCommand(
+            code=rpc.code,
+            opaque=self._opaque,
+            flag=flag,
+            version=self._version,
+            ext=ext_of(header),
+            body=body,
+        )
+        self.endpoint.feed(encode_command(command))
+        return self.answer_to(self._opaque)
+
+    def must(self, rpc: Rpc, header: Header | None = None, body: bytes = b"") -> RemotingCommand:
+        answer = self.ask(rpc, header, body)
+        assert answer is not None, f"{rpc.name} was not answered"
+        return answer
+
+    def answer_to(self, opaque: int) -> RemotingCommand | None:
+        return self._answers.get(opaque)
+
+    @property
+    def last_opaque(self) -> int:
+        return self._opaque
+
+    def send_message(self, topic: str, body: bytes = b"hello", **fields: Any) -> RemotingCommand:
+        given = {
+            "producer_group": "pg",
+            "topic": topic,
+            "default_topic": "TBW102",
+            "default_topic_queue_nums": 4,
+            "queue_id": 0,
+            "sys_flag": 0,
+            "born_timestamp": EPOCH_MS,
+            "flag": 0,
+            **fields,
+        }
+        return self.must(catalog.SEND_MESSAGE_V2, SendMessageRequestV2(**given), body)
+
+    def sent(self, topic: str, body: bytes = b"hello", **fields: Any) -> SendMessageReply:
+        answer = self.send_message(topic, body, **fields)
+        assert answer.code == 0, answer.remark
+        return answer.decode(SendMessageReply)
+
+    def heartbeat(
+        self,
+        client_id: str,
+        group: str = "g",
+        topics: dict[str, str] | None = None,
+        *,
+        version: int = 1,
+        model: str = "CLUSTERING",
+        producer: str | None = None,
+    ) -> RemotingCommand:
+        data = [
+            build_subscription(topic, expression, sub_version=version)
+            for topic, expression in (topics or {}).items()
+        ]
+        consumer: Any = ConsumerData(
+            group_name=group,
+            consume_type="CONSUME_PASSIVELY",
+            message_model=model,  # type: ignore[arg-type]
+            consume_from_where="CONSUME_FROM_LAST_OFFSET",
+            subscription_data_set=data,
+        )
+        beat = HeartbeatData(
+            client_id=client_id,
+            consumer_data_set=[] if topics is None else [consumer],
+            producer_data_set=[] if producer is None else [ProducerData(group_name=producer)],
+        )
+        return self.must(catalog.HEART_BEAT, None, encode_body(beat, self.bench.broker.release))
+
+    def pull(
+        self, topic: str, offset: int = 0, *, flags: int = SUSPEND, **fields: Any
+    ) -> RemotingCommand | None:
+        given = {
+            "consumer_group": "g",
+            "topic": topic,
+            "queue_id": 0,
+            "queue_offset": offset,
+            "max_msg_nums": 32,
+            "sys_flag": flags,
+            "commit_offset": 0,
+            "suspend_timeout_millis": 15_000,
+            "sub_version": 0,
+            **fields,
+        }
+        return self.ask(catalog.PULL_MESSAGE, PullMessageRequest(**given))
+
+    def pulled(self, topic: str, offset: int = 0, **fields: Any) -> list[StoredMessage]:
+        answer = self.pull(topic, offset, flags=0, **fields)
+        assert answer is not None
+        return decode_records(answer.body)
+
+    def notices(self) -> list[str]:
+        """Groups this client was told to look at again."""
+        found = [c.fields()["consumerGroup"] for c in self.heard if c.code == 40]
+        assert all(c.flag == ONE_WAY for c in self.heard)
+        return found
+
+
+class Bench:
+    """The broker, its shell, and the facts they noted."""
+
+    def __init__(self, disk: Disk | None = None, **settings: Any) -> None:
+        self.entries: list[Entry] = []
+        self.announced: list[tuple[TopicConfig, Hashable | None]] = []
+        self.clock = WallClock(EPOCH_MS, trio.current_time())
+        config = BrokerConfig(**settings)
+        journal = Journal("broker-a", self.clock.now_ms, listeners=[self.entries.append])
+        self.disk = disk or MemoryDisk()
+        self.broker = Broker(
+            config, disk=self.disk, rng=random.Random(7), journal=journal, now_ms=self.now_ms()
+        )
+        self.server = RemotingServer(
+            self.clock, config.net, config.profile, journal.note, self.broker.handlers
+        )
+        self.broker.connect(
+            self.server.ring, self.server.push, lambda *news: self.announced.append(news)
+        )
+        self.server.on_lost = self.broker.closed
+        self._ports = 40_000
+
+    def start(self, nursery: trio.Nursery) -> None:
+        nursery.start_soon(self.server.timers.run)
+        Clockwork(self.broker, self.server, self.clock).start(nursery)
+
+    def now_ms(self) -> int:
+        return self.clock.now_ms()
+
+    def client(self, version: int = 409) -> Client:
+        self._ports += 1
+        return Client(self, f"127.0.0.1:{self._ports}", version)
+
+    def facts(self, kind: type[Fact]) -> list[Any]:
+        return [entry.fact for entry in self.entries if isinstance(entry.fact, kind)]
+
+    def no_bugs(self) -> None:
+        assert self.facts(HandlerFailed) == []
+
+
+def next_offset(answer: RemotingCommand) -> int:
+    return answer.decode(PullMessageReply).next_begin_offset
+
+
+def fields_of(value: msgspec.Struct) -> dict[str, Any]:
+    return msgspec.structs.asdict(value)
