@@ -69,8 +69,14 @@ class RemotingCommand(msgspec.Struct):
         return bool(self.flag & ONE_WAY)
 
     def fields(self) -> dict[str, str]:
-        """The ext fields as strings, however they came; null ones are absent."""
-        given = java_json.read(bytes(self.ext)) if self.ext else None
+        """The ext fields as strings, however they came; null ones are absent.
+
+        Raises ``BadFields`` when they are no map: nobody has looked at them before.
+        """
+        try:
+            given = java_json.read(bytes(self.ext)) if self.ext else None
+        except java_json.NotJson as error:
+            raise BadFields(f"the ext fields cannot be read: {error}") from error
         if given is None:
             return {}
         if not isinstance(given, Mapping):
@@ -157,7 +163,7 @@ def decode_command(frame: Frame, release: Release = R_4_9_7) -> RemotingCommand:
         except _LAX:
             command = _decode_lax(frame.header, release)
         else:
-            if command.opaque is None or not command.ext:
+            if command.opaque is None or not command.ext or not frame.header.isascii():
                 command = _second_look(command, frame.header, release)
         command.body = frame.body
         return command
@@ -167,9 +173,19 @@ def decode_command(frame: Frame, release: Release = R_4_9_7) -> RemotingCommand:
 
 
 def _second_look(command: RemotingCommand, header: bytes, release: Release) -> RemotingCommand:
-    """Members that seem to be missing may have come under names in another case."""
-    missed = command.opaque is None or b"ields" in header
-    return _decode_lax(header, release) if missed else command
+    """What the quick reading may have missed: names in another case, text that is no UTF-8."""
+    missed = command.opaque is None or (not command.ext and b"ields" in header)
+    if missed or (release >= STRICT_UTF8 and not _is_utf8(header)):
+        return _decode_lax(header, release)
+    return command
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _decode_lax(header: bytes, release: Release) -> RemotingCommand:

@@ -192,3 +192,17 @@ def test_random_ext_fields_are_a_header_or_bad_fields(ext: dict[str, str]) -> No
     except BadFields:
         return
     assert isinstance(found.number, int)
+
+
+def test_ext_fields_that_are_no_utf_8_close_the_channel_only_since_5() -> None:
+    header = b'{"code":34,"opaque":1,"extFields":{"name":"\xc3","number":"1"}}'
+    with pytest.raises(BadFrame):
+        decode_command(Frame(JSON, header, b""), R_5_3_3)
+    command = decode_command(Frame(JSON, header, b""), R_4_9_7)
+    assert command.decode(Odd) == Odd(name="\ufffd", number=1)
+
+
+@pytest.mark.parametrize("ext", [b"[]", b'"x"', b"5", b'{"name":"\\q"}'])
+def test_ext_fields_that_are_no_map_are_refused_or_close_the_channel(ext: bytes) -> None:
+    with pytest.raises((BadFields, BadFrame)):
+        decode_command(Frame(JSON, b'{"opaque":1,"extFields":%b}' % ext, b"")).decode(Odd)

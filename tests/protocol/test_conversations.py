@@ -16,7 +16,6 @@ from golden_data import GOLDEN
 
 from protocol import catalog
 from protocol.bodies.body import decode_body, encode_body
-from protocol.codes import ResponseCode
 from protocol.command import RemotingCommand, decode_command, encode_command, ext_of
 from protocol.fields import Header, fields_of
 from protocol.framing import Frame, FrameDecoder
@@ -136,7 +135,4 @@ def test_bodies_come_back_byte_for_byte(path: Path) -> None:
             continue
         standard = heard.rpc is catalog.GET_ROUTEINFO_BY_TOPIC and b'{"0":' in heard.command.body
         ours = encode_body(body, heard.sender, standard=standard)
-        assert sorted(ours) == sorted(heard.command.body), (heard.name, ours)
-        assert heard.command.code == ResponseCode.SUCCESS or heard.is_asked
-        if heard.rpc is not catalog.HEART_BEAT:  # sets of several clients' subscriptions
-            assert ours == heard.command.body, heard.name
+        assert ours == heard.command.body, heard.name
