@@ -53,9 +53,22 @@ class Appender:
         self._last_ms = last_ms
         self._is_refusing = False
 
+    def check(self, topic: bytes, draft: Draft) -> bytes:
+        """The property block as bytes, if the log can hold the message; raises PutRefused."""
+        block = draft.properties.encode("utf-8", "replace")
+        body_bytes = len(draft.body)
+        if len(topic) > TOPIC_BYTES_MAX and not self._may_be_long(topic):
+            raise PutRefused(PutStatus.MESSAGE_ILLEGAL, f"a topic of {len(topic)} bytes")
+        if len(block) > PROPERTIES_BYTES_MAX:
+            reason = f"properties of {len(block)} bytes"
+            raise PutRefused(PutStatus.PROPERTIES_SIZE_EXCEEDED, reason)
+        if body_bytes > self._body_bytes_max:
+            raise PutRefused(PutStatus.MESSAGE_ILLEGAL, f"a body of {body_bytes} bytes")
+        return block
+
     def append(self, queue: ConsumeQueue, draft: Draft, now_ms: int) -> Appended:
         """Store one message; raises PutRefused."""
-        block = self._checked_properties(queue, draft)
+        block = self.check(queue.topic_bytes, draft)
         store_ms = self._tick(now_ms)
         offset = queue.max_offset
         position, size = self._write(
@@ -67,7 +80,7 @@ class Appender:
         self, queue: ConsumeQueue, drafts: Sequence[Draft], now_ms: int
     ) -> list[Appended]:
         """Store all, side by side, or none; raises PutRefused."""
-        blocks = [self._checked_properties(queue, draft) for draft in drafts]
+        blocks = [self.check(queue.topic_bytes, draft) for draft in drafts]
         store_ms = self._tick(now_ms)
         places: list[Appended] = []
 
@@ -129,19 +142,6 @@ class Appender:
             reconsume_times=draft.reconsume_times,
             prepared_offset=draft.prepared_offset,
         )
-
-    def _checked_properties(self, queue: ConsumeQueue, draft: Draft) -> bytes:
-        """The property block as bytes, if the log can hold the message."""
-        block = draft.properties.encode("utf-8", "replace")
-        topic, body_bytes = queue.topic_bytes, len(draft.body)
-        if len(topic) > TOPIC_BYTES_MAX and not self._may_be_long(topic):
-            raise PutRefused(PutStatus.MESSAGE_ILLEGAL, f"a topic of {len(topic)} bytes")
-        if len(block) > PROPERTIES_BYTES_MAX:
-            reason = f"properties of {len(block)} bytes"
-            raise PutRefused(PutStatus.PROPERTIES_SIZE_EXCEEDED, reason)
-        if body_bytes > self._body_bytes_max:
-            raise PutRefused(PutStatus.MESSAGE_ILLEGAL, f"a body of {body_bytes} bytes")
-        return block
 
     def _may_be_long(self, topic: bytes) -> bool:
         is_retry = topic.startswith(_RETRY_PREFIX)

@@ -10,14 +10,16 @@ Upstream: CommitLog, MappedFileQueue.
 from __future__ import annotations
 
 import bisect
+import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from protocol.records import BLANK_BYTES_MIN, encode_blank
+from protocol.records import BLANK_BYTES_MIN, BLANK_MAGIC, encode_blank
 
 if TYPE_CHECKING:
     from emulator.disk.port import Disk, Segment
 
+_SIZE_AND_MAGIC = struct.Struct(">II")
 _ZEROS = bytes(1 << 20)
 
 
@@ -96,6 +98,16 @@ class CommitLog:
             segment = self._segments[bisect.bisect_right(self._bases, position) - 1]
         start = position - segment.base
         return segment.view[start : start + size]
+
+    def last_record(self, segment: Segment) -> int:
+        """The position of the last record of a full segment, by walking over all of them."""
+        at = last = 0
+        while True:
+            size, magic = _SIZE_AND_MAGIC.unpack_from(segment.view, at)
+            if magic == BLANK_MAGIC or size == 0:
+                return segment.base + last
+            last = at
+            at += size
 
     def drop_oldest(self) -> int:
         """Remove the oldest segment, never the last one; how many bytes that gave back."""

@@ -70,6 +70,9 @@ class Delays:
 
     def put(self, topic: str, queue_id: int, draft: Draft, now_ms: int) -> PutResult:
         """Store *draft* where it belongs, or where it waits if it asks for a delay."""
+        if DELAY in draft.properties:
+            # What could not be delivered must not wait: now its sender can still be told.
+            self._store.check(topic, draft)
         return self._store.put(*self.redirected(topic, queue_id, draft), now_ms)
 
     def redirected(self, topic: str, queue_id: int, draft: Draft) -> tuple[str, int, Draft]:

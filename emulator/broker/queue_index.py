@@ -84,21 +84,27 @@ class QueueIndex:
             try:
                 found = next(records)
             except LogEnd as end:
-                self._floors.lower_to(end.position)
-                return Rebuilt(messages, end.position, end.reason, store_ms)
+                return self._ended(messages, end.position, end.reason, store_ms)
             topic, queue_id, offset, position, size, sys_flag, store_ms, properties = found
-            messages += 1
             queue = queues.get((topic, queue_id))
             if queue is None:
                 queue = self.of(str(topic, "utf-8", "replace"), queue_id)
                 queues[topic, queue_id] = queue
+            messages += 1
             if not is_indexed(sys_flag) or position < since.get(queue, 0):
                 continue
             if offset != queue.max_offset:
-                # Its topic was deleted and made anew, or its first records are gone.
+                # 0 again: a real broker's topic that was deleted and made anew.
+                if queue.positions and offset != 0:
+                    reason = f"offset {offset} where {queue.max_offset} comes next"
+                    return self._ended(messages - 1, position, reason, store_ms)
                 queue.restart(offset)
             text = str(properties, "utf-8", "replace")
             queue.append(position, size, index_code(queue.topic, text, store_ms, self._levels))
+
+    def _ended(self, messages: int, end_position: int, reason: str, store_ms: int) -> Rebuilt:
+        self._floors.lower_to(end_position)
+        return Rebuilt(messages, end_position, reason, store_ms)
 
     def _restart_from_floors(self) -> dict[ConsumeQueue, int]:
         """Every queue that had one at its floor; from which position on its records count."""

@@ -95,8 +95,8 @@ def _read(view: memoryview, base: int, at: int, end: int) -> Found:
         head = _HEADS[fields[5] & _HOSTS_V6]
         fields = head.unpack_from(view, at)
     magic, crc, queue_id, queue_offset, position, sys_flag, store_ms, body_size = fields
-    if position != base + at:
-        raise _Bad(f"a record for {position}")
+    if position != base + at or queue_id < 0 or queue_offset < 0:
+        raise _Bad(f"a record for {position}, queue {queue_id}, offset {queue_offset}")
     body_at = at + head.size
     body_end = body_at + body_size
     tail = bytes(view[body_end:end])

@@ -1,7 +1,7 @@
 """Which of the oldest segments are to go: for their age, or to make room.
 
-A plan, not a deed.  The last segment always stays; a segment's age is that of its newest
-message, and no message is newer than the first of the next segment.
+A plan, not a deed.  The last segment always stays; another's age is that of its newest
+message.
 
 Upstream: DefaultMessageStore.CleanCommitLogService (which also waits for an hour of the
 day or a filling disk; here age alone decides).
@@ -17,16 +17,13 @@ if TYPE_CHECKING:
 
 
 def expired_count(
-    segments: Sequence[Segment], store_ms_at: Callable[[int], int], older_than_ms: int
+    segments: Sequence[Segment], newest_ms: Callable[[Segment], int], older_than_ms: int
 ) -> int:
     """How many of the oldest hold nothing stored at or after *older_than_ms*."""
-    bases = [segment.base for segment in segments[1:]]
-    # The last segment may be empty still: it has no first message to ask, so what is before
-    # it stays until it has.
-    for count, base in enumerate(bases):
-        if store_ms_at(base) >= older_than_ms:
+    for count, segment in enumerate(segments[:-1]):
+        if newest_ms(segment) >= older_than_ms:
             return count
-    return len(bases)
+    return max(0, len(segments) - 1)
 
 
 def surplus_count(segments: Sequence[Segment], bytes_max: int, coming_bytes: int) -> int:

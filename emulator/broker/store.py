@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from emulator.broker.consume_queue import ConsumeQueue
     from emulator.broker.draft import Draft
     from emulator.config import BrokerConfig
-    from emulator.disk.port import Disk
+    from emulator.disk.port import Disk, Segment
     from emulator.facts import Fact, Note
     from emulator.net.results import Ring
 
@@ -82,6 +82,7 @@ class Store:
         self._limits = GetLimits(
             config.transfer_messages_max, config.transfer_bytes_max, config.scan_entries_max
         )
+        self._newest: dict[int, int] = {}
         self._index = QueueIndex(disk, self.levels)
         self.log = CommitLog(disk, config.segment_bytes, self._make_room)
         self._appender = Appender(self.log, config, store_host, note, self._recover())
@@ -112,6 +113,10 @@ class Store:
             self._stored(queue, draft, place) for draft, place in zip(drafts, places, strict=True)
         ]
 
+    def check(self, topic: str, draft: Draft) -> None:
+        """Could *draft* be stored under *topic*?  Raises PutRefused."""
+        self._appender.check(topic.encode(), draft)
+
     def drop_topic(self, topic: str) -> None:
         """The topic was deleted: a successor of that name starts from offset 0."""
         self._index.drop_topic(topic, self.log.end_position)
@@ -119,7 +124,7 @@ class Store:
     def drop_expired(self, now_ms: int) -> None:
         """Drop what has grown too old.  Upstream looks every 10 s."""
         older_than_ms = now_ms - self._config.retained_hours_max * _HOUR_MS
-        self._drop_oldest(expired_count(self.log.segments, self._store_ms_at, older_than_ms))
+        self._drop_oldest(expired_count(self.log.segments, self._newest_ms, older_than_ms))
 
     def close(self) -> None:
         self.log.close()
@@ -219,6 +224,8 @@ class Store:
         kept_from = self.log.segments[count].base
         self._index.keep_floors(kept_from)
         self._index.drop_before(kept_from)
+        for segment in self.log.segments[:count]:
+            self._newest.pop(segment.base, None)
         freed = sum(self.log.drop_oldest() for _ in range(count))
         self._note(OldestDropped(kept_from, freed))
 
@@ -232,6 +239,14 @@ class Store:
             self._note(LogTailCut(found.end_position, found.reason))
         self._note(LogRecovered(found.messages, self.log.min_position, found.end_position))
         return found.store_ms
+
+    def _newest_ms(self, segment: Segment) -> int:
+        """When the last message of a full segment was stored; worth remembering."""
+        newest = self._newest.get(segment.base)
+        if newest is None:
+            newest = self._store_ms_at(self.log.last_record(segment))
+            self._newest[segment.base] = newest
+        return newest
 
     def _store_ms_at(self, position: int) -> int:
         return store_ms_at(self.log, position)

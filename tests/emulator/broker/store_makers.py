@@ -1,0 +1,84 @@
+"""What tests of the store are made of: drafts, small disks, and outlets that are lists."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from emulator.broker.delays import Delays
+from emulator.broker.draft import Draft
+from emulator.broker.store import Store
+from emulator.config import BrokerConfig
+from emulator.disk.memory import MemoryDisk, MemorySegment
+from emulator.facts import Fact
+from protocol.hosts import host_bytes
+from protocol.records import StoredMessage, decode_records
+
+HOST = host_bytes("127.0.0.1:10911")
+NOW = 1_700_000_000_000
+LAST_4, LAST_5 = "4.9.7", "5.3.3"
+
+
+class TinyDisk(MemoryDisk):
+    """Segments of a few records each, whatever size was asked for."""
+
+    def __init__(self, segment_bytes: int = 4096, bytes_max: int | None = None) -> None:
+        super().__init__(bytes_max)
+        self._segment_bytes = segment_bytes
+
+    def open_segment(self, base: int, size: int) -> MemorySegment:
+        return super().open_segment(base, self._segment_bytes)
+
+
+class Rig:
+    """A store and everything it has said."""
+
+    def __init__(self, disk: MemoryDisk | None = None, **config: Any) -> None:
+        self.disk = disk or TinyDisk()
+        self.config = BrokerConfig(**{"retained_bytes_max": 0, **config})
+        self.facts: list[Fact] = []
+        self.rung: list[tuple[Any, Any]] = []
+        self.store = Store(
+            self.disk,
+            self.config,
+            HOST,
+            note=self.facts.append,
+            wants=lambda _kind: True,
+            ring=lambda bell, news: self.rung.append((bell, news)),
+        )
+
+        self.delays = Delays(
+            self.store, self.disk, self.config, note=self.facts.append, began_ms=NOW
+        )
+
+    def put(
+        self, body: bytes = b"hello", queue_id: int = 0, at_ms: int = NOW, **changes: Any
+    ) -> Any:
+        return self.store.put("orders", queue_id, a_draft(body, **changes), at_ms)
+
+    def bodies(self, queue_id: int = 0, topic: str = "orders") -> list[bytes]:
+        return [message.body for message in self.messages(queue_id, topic)]
+
+    def messages(self, queue_id: int = 0, topic: str = "orders") -> list[StoredMessage]:
+        """All there is in a queue, as a consumer pulls it."""
+        found: list[StoredMessage] = []
+        offset = self.store.min_offset(topic, queue_id)
+        while True:
+            result = self.store.get(topic, queue_id, offset, 32)
+            if not result.count:
+                return found
+            found += decode_records(b"".join(result.slices))
+            offset = result.next_begin_offset
+
+    def facts_of(self, kind: type[Fact]) -> list[Fact]:
+        return [fact for fact in self.facts if isinstance(fact, kind)]
+
+    def reopened(self) -> Rig:
+        """The same disk under a new process."""
+        return Rig(self.disk, **msgspec.structs.asdict(self.config))
+
+
+def a_draft(body: bytes = b"hello", properties: str = "", **changes: Any) -> Draft:
+    draft = Draft(body, properties, flag=0, sys_flag=0, born_ms=NOW, born_host=HOST)
+    return msgspec.structs.replace(draft, **changes)
