@@ -50,15 +50,7 @@ async def serve_broker(
             )
             listener = await server.serve(network, config.listen_address, nursery)
             broker.listens_at(listener.address)
-            client = RemotingClient(
-                network,
-                nursery,
-                clock=clock,
-                config=config.net,
-                release=config.profile,
-                note=journal.note,
-                handlers={},
-            )
+            client = _client(config, network, nursery, clock, journal)
             registration = Registration(broker, client, nursery)
             broker.connect(server.ring, server.push, registration.announce)
             server.on_lost = broker.closed
@@ -77,6 +69,25 @@ async def serve_broker(
         finally:
             broker.close()
         nursery.cancel_scope.cancel()
+
+
+def _client(
+    config: BrokerConfig,
+    network: Network,
+    nursery: trio.Nursery,
+    clock: WallClock,
+    journal: Journal,
+) -> RemotingClient:
+    """What this broker asks of others; nobody asks anything of it there."""
+    return RemotingClient(
+        network,
+        nursery,
+        clock=clock,
+        config=config.net,
+        release=config.profile,
+        note=journal.note,
+        handlers={},
+    )
 
 
 class Clockwork:
