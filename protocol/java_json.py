@@ -29,6 +29,7 @@ _decode = msgspec.json.Decoder(float_hook=Decimal).decode
 _encode = msgspec.json.encode
 
 # In msgspec's output: escapes that fastjson writes in capitals, and what it does not write raw.
+_CAPITALS = re.compile(rb"\\u00[01][a-f]")
 _ODD = re.compile(rb"\\u00[01][a-f]|\x7f|\xc2[\x80-\x9f]|\xe2\x80[\xa8\xa9]")
 
 
@@ -58,8 +59,8 @@ def write_texts(value: str | dict[str, str]) -> bytes:
         data = _encode(value)
     except UnicodeEncodeError:  # half a surrogate pair
         return write_value(value)
-    plain = data.isascii() and b"\\u00" not in data and b"\x7f" not in data
-    return data if plain or not _ODD.search(data) else write_value(value)
+    odd = _CAPITALS if data.isascii() and b"\x7f" not in data else _ODD
+    return write_value(value) if odd.search(data) else data
 
 
 def text_of(value: Any) -> str:
