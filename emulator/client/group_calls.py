@@ -30,6 +30,7 @@ from protocol.catalog import (
     UPDATE_CONSUMER_OFFSET,
 )
 from protocol.codes import ResponseCode
+from protocol.fields import BadFields
 from protocol.names import MASTER_ID
 from protocol.requests.groups import GetConsumerListByGroupRequest
 from protocol.requests.offsets import (
@@ -83,7 +84,7 @@ class GroupCalls:
         address = await self._address_to_read(queue)
         reply = await self._call(address, QUERY_CONSUMER_OFFSET, header, OFFSET_TIMEOUT_MS)
         if reply.code == ResponseCode.SUCCESS:
-            return reply.decode(OffsetReply).offset
+            return _offset(address, reply)
         if reply.code == ResponseCode.QUERY_NOT_FOUND or self._instance.release < FIVE:
             return None
         raise _refused(address, reply)
@@ -131,7 +132,10 @@ class GroupCalls:
             return None
         if reply.code != ResponseCode.SUCCESS:
             return None
-        return decode_body(reply.body, GetConsumerListByGroupReply).consumer_id_list
+        try:
+            return decode_body(reply.body, GetConsumerListByGroupReply).consumer_id_list
+        except BadFields:
+            return None
 
     async def check_client(self, subscription: SubscriptionData) -> None:
         """Show an expression that is no list of tags to a broker of its topic.
@@ -161,7 +165,10 @@ class GroupCalls:
         reply = await self._call(address, LOCK_BATCH_MQ, None, LOCK_TIMEOUT_MS, body)
         if reply.code != ResponseCode.SUCCESS:
             raise _refused(address, reply)
-        return frozenset(decode_body(reply.body, LockBatchReply).lock_ok_mq_set)
+        try:
+            return frozenset(decode_body(reply.body, LockBatchReply).lock_ok_mq_set)
+        except BadFields as error:
+            raise Refused(f"{address}: {error}") from error
 
     def unlock_soon(self, queue: MessageQueue) -> None:
         """One-way."""
@@ -218,7 +225,7 @@ class GroupCalls:
         reply = await self._call(address, rpc, header, POSITION_TIMEOUT_MS)
         if reply.code != ResponseCode.SUCCESS:
             raise _refused(address, reply)
-        return reply.decode(OffsetReply).offset
+        return _offset(address, reply)
 
     async def _address_to_read(self, queue: MessageQueue) -> str:
         """The master; if there is none after a fresh look at the route, any replica."""
@@ -250,6 +257,13 @@ class GroupCalls:
 
 def _refused(address: str, reply: RemotingCommand) -> Refused:
     return Refused(f"{address} answered {reply.code}: {reply.remark}", code=reply.code)
+
+
+def _offset(address: str, reply: RemotingCommand) -> int:
+    try:
+        return reply.decode(OffsetReply).offset
+    except BadFields as error:
+        raise Refused(f"{address}: {error}") from error
 
 
 def _nobody(broker: str) -> Refused:

@@ -61,6 +61,8 @@ class PullAnswers:
         reply: RemotingCommand | RemoteError,
     ) -> None:
         """The answer came, or will not come."""
+        if not self._member.is_running:
+            return
         if isinstance(reply, RemoteError):
             self._failed(request, str(reply))
             return

@@ -1,0 +1,217 @@
+"""A broker that can be consumed from, and does what a test tells it.
+
+``replies[code]`` are answers used up one a call, before the normal ones; ``SILENT`` is
+an answer that never comes.  Every request is kept, with its time, in ``asked[code]``.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from client_cluster import SILENT, Cluster, FakeBroker
+
+from emulator.client.push_consumer import PushConsumer
+from emulator.net.results import NO_REPLY, Reply, Wait
+from emulator.releases import R_4_9_7
+from emulator.sim.path import Latency
+from emulator.sim.world import run_virtual
+from protocol import catalog
+from protocol.bodies.body import decode_body, encode_body
+from protocol.bodies.groups import (
+    GetConsumerListByGroupReply,
+    LockBatchReply,
+    LockBatchRequestBody,
+)
+from protocol.codes import RequestCode, ResponseCode
+from protocol.properties import encode_properties
+from protocol.queues import MessageQueue
+from protocol.records import encode_record
+from protocol.requests.offsets import OffsetReply
+from protocol.requests.pulling import PullMessageReply
+
+HOST = bytes((127, 0, 0, 1, 0, 0, 0x2A, 0x9F))
+BATCH_MAX = 32
+PULL, LIST, LOCK, BACK = 11, 38, 41, 36
+RPCS = {
+    RequestCode.PULL_MESSAGE: catalog.PULL_MESSAGE,
+    RequestCode.QUERY_CONSUMER_OFFSET: catalog.QUERY_CONSUMER_OFFSET,
+    RequestCode.UPDATE_CONSUMER_OFFSET: catalog.UPDATE_CONSUMER_OFFSET,
+    RequestCode.GET_MAX_OFFSET: catalog.GET_MAX_OFFSET,
+    RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: catalog.SEARCH_OFFSET_BY_TIMESTAMP,
+    RequestCode.CONSUMER_SEND_MSG_BACK: catalog.CONSUMER_SEND_MSG_BACK,
+    RequestCode.GET_CONSUMER_LIST_BY_GROUP: catalog.GET_CONSUMER_LIST_BY_GROUP,
+    RequestCode.LOCK_BATCH_MQ: catalog.LOCK_BATCH_MQ,
+    RequestCode.UNLOCK_BATCH_MQ: catalog.UNLOCK_BATCH_MQ,
+}
+
+
+def in_group(story, *, queues=1, seed=1):
+    """Run ``story(cluster, broker)`` with one pulled broker and a topic ``T``; links take no time."""
+
+    async def main(world):
+        cluster = GroupCluster(world)
+        await cluster.start("broker-a", topics={"T": queues})
+        return await story(cluster, cluster.brokers["broker-a"])
+
+    return run_virtual(main, seed=seed, latency=Latency(us_min=0, us_max=0))
+
+
+class GroupCluster(Cluster):
+    async def add_broker(self, name, broker_id=0):
+        broker = PulledBroker(self, name, broker_id)
+        self.brokers[name if broker_id == 0 else f"{name}-{broker_id}"] = broker
+        await broker.start()
+        return broker
+
+    def a_consumer(self, process, listener=lambda messages: None, **settings) -> PushConsumer:
+        named = {
+            "group": "cg",
+            "namesrv": self.namesrv.address,
+            "listeners_inline": True,
+            "client_ip": process.ip,
+            "release": "4.9.7",
+            **settings,
+        }
+        topics = named.pop("topics", {"T": "*"})
+        return PushConsumer(listener, topics, process=process, **named)
+
+
+class PulledBroker(FakeBroker):
+    """Queues are lists of records by offset; ``offsets`` is what groups have stored."""
+
+    def __init__(self, cluster, name, broker_id=0) -> None:
+        self.asked = defaultdict(list)  # code -> [(seconds, request or body)]
+        self.replies = defaultdict(list)
+        self.queues = defaultdict(dict)
+        self.offsets = {}
+        self.members = None  # None: whoever has sent a heartbeat
+        self.refused = set()  # queue ids nobody gets a lock for
+        super().__init__(cluster, name, broker_id)
+
+    def _table(self):
+        mine = {code: (rpc, self._scripted) for code, rpc in RPCS.items()}
+        return super()._table() | mine
+
+    # What tests do --------------------------------------------------------------------
+
+    def store(self, count, *, queue_id=0, topic="T", tags=None, body=b"body", times=0) -> None:
+        queue = self.queues[topic, queue_id]
+        properties = encode_properties({"TAGS": tags} if tags else {}, trailing=True)
+        for offset in range(len(queue), len(queue) + count):
+            queue[offset] = encode_record(
+                topic.encode(),
+                body,
+                properties,
+                queue_id=queue_id,
+                queue_offset=offset,
+                position=offset * 1000,
+                born_ms=0,
+                born_host=HOST,
+                store_ms=0,
+                store_host=HOST,
+                reconsume_times=times,
+            )
+        self.server.ring((topic, queue_id))
+
+    def pulls(self, queue_id=0, topic="T"):
+        """(seconds, offset) of every pull of a queue."""
+        return [
+            (round(at, 3), request.queue_offset)
+            for at, request in self.asked[PULL]
+            if (request.topic, request.queue_id) == (topic, queue_id)
+        ]
+
+    def times(self, code):
+        return [round(at, 3) for at, _ in self.asked[code]]
+
+    def requests(self, code):
+        return [request for _, request in self.asked[code]]
+
+    # What it answers ------------------------------------------------------------------
+
+    def _scripted(self, call):
+        code = call.command.code
+        self.asked[code].append((self.now_s(), call.request if not call.body else call.body))
+        if self.replies[code]:
+            reply = self.replies[code].pop(0)
+            return NO_REPLY if reply is SILENT else reply
+        return self._normal[code](self, call)
+
+    def _pull(self, call):
+        request = call.request
+        queue = self.queues[request.topic, request.queue_id]
+        first, end = min(queue, default=0), len(queue) + min(queue, default=0)
+        start = request.queue_offset
+        if not first <= start <= end:
+            return self._pulled(ResponseCode.PULL_OFFSET_MOVED, min(max(start, first), end))
+        found = [queue[at] for at in range(start, min(end, start + BATCH_MAX))]
+        if found:
+            return self._pulled(ResponseCode.SUCCESS, start + len(found), b"".join(found))
+
+        def resume(now_ms, expired):
+            if expired:
+                return self._pulled(ResponseCode.PULL_NOT_FOUND, start)
+            return self._pull(call)
+
+        until_ms = call.now_ms + request.suspend_timeout_millis
+        return Wait((request.topic, request.queue_id), until_ms, resume)
+
+    def _pulled(self, code, next_offset, body=b"", suggest=0):
+        header = PullMessageReply(
+            suggest_which_broker_id=suggest,
+            next_begin_offset=next_offset,
+            min_offset=0,
+            max_offset=0,
+        )
+        return Reply(header, body, code)
+
+    def _query_offset(self, call):
+        offset = self.offsets.get((call.request.topic, call.request.queue_id))
+        if offset is None:
+            return Reply(code=ResponseCode.QUERY_NOT_FOUND, remark="no offset")
+        return Reply(OffsetReply(offset=offset))
+
+    def _update_offset(self, call):
+        self.offsets[call.request.topic, call.request.queue_id] = call.request.commit_offset
+        return Reply()
+
+    def _max_offset(self, call):
+        queue = self.queues[call.request.topic, call.request.queue_id]
+        return Reply(OffsetReply(offset=max(queue, default=-1) + 1))
+
+    def _search_offset(self, call):
+        return Reply(OffsetReply(offset=7))
+
+    def _send_back(self, call):
+        return Reply()
+
+    def _list(self, call):
+        ids = self.members
+        if ids is None:
+            ids = sorted({data.client_id for _, data in self.heartbeats})
+        body = GetConsumerListByGroupReply(consumer_id_list=ids)
+        return Reply(body=encode_body(body, R_4_9_7))
+
+    def _lock(self, call):
+        wanted = decode_body(call.body, LockBatchRequestBody).mq_set
+        granted = [queue for queue in wanted if queue.queue_id not in self.refused]
+        return Reply(body=encode_body(LockBatchReply(lock_ok_mq_set=granted), R_4_9_7))
+
+    def _unlock(self, call):
+        return Reply()
+
+    _normal = {
+        RequestCode.PULL_MESSAGE: _pull,
+        RequestCode.QUERY_CONSUMER_OFFSET: _query_offset,
+        RequestCode.UPDATE_CONSUMER_OFFSET: _update_offset,
+        RequestCode.GET_MAX_OFFSET: _max_offset,
+        RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: _search_offset,
+        RequestCode.CONSUMER_SEND_MSG_BACK: _send_back,
+        RequestCode.GET_CONSUMER_LIST_BY_GROUP: _list,
+        RequestCode.LOCK_BATCH_MQ: _lock,
+        RequestCode.UNLOCK_BATCH_MQ: _unlock,
+    }
+
+
+def a_queue(number=0, topic="T") -> MessageQueue:
+    return MessageQueue(topic, "broker-a", number)
