@@ -1,0 +1,46 @@
+"""Every story here is told twice: to our cluster, and (marked ``real``) to a real 4.9.7."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+from sdk.stage import Stage
+
+from benchmarks.clusters import OURS, REAL, Cluster, running
+from benchmarks.real_cluster import fetched_jars
+
+COMMANDS = {"ours": OURS, "real": REAL}
+
+
+@pytest.fixture(scope="session", params=["ours", pytest.param("real", marks=pytest.mark.real)])
+def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    if request.param == "real" and (missing := _missing_for_real()):
+        if os.environ.get("REQUIRE_PARTS") == "1":
+            pytest.fail(f"REQUIRE_PARTS=1, but {missing}")
+        pytest.skip(missing)
+    with running(COMMANDS[request.param]) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def stage(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Stage]:
+    title = re.sub(r"[^a-z_]", "-", request.node.name.removeprefix("test_"))
+    with Stage(cluster, title) as stage:
+        yield stage
+
+
+def _missing_for_real() -> str:
+    """Why there can be no real RocketMQ here; empty if there can."""
+    missing = [tool for tool in ("java", "mvn") if shutil.which(tool) is None]
+    if missing:
+        return f"no {' and no '.join(missing)} on this machine"
+    try:
+        fetched_jars("4.9.7")
+    except subprocess.CalledProcessError as failed:
+        return f"the jars of RocketMQ 4.9.7 could not be fetched: {failed}"
+    return ""
