@@ -29,7 +29,7 @@ ANY_ADDRESS = ("", "0.0.0.0", "127.0.0.1", "localhost")
 class VirtualListener:
     """The ``Listener`` of the virtual network."""
 
-    def __init__(self, address: str, accept: Accept, close: Callable[[], object]) -> None:
+    def __init__(self, address: str, accept: Accept, close: Callable[[], None]) -> None:
         self.address = address
         self.close = close
         self._accept = accept
