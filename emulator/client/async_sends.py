@@ -15,7 +15,7 @@ import msgspec
 import trio
 
 from emulator.client.attempts import failure
-from emulator.client.errors import SendError
+from emulator.client.errors import MaybeStored, NotStored, SendError
 from emulator.client.fault_events import Ending
 from emulator.client.send_result import NoMaster, Outcome, Refused, SendResult, read_reply
 from emulator.net.errors import RemoteError
@@ -75,16 +75,28 @@ class AsyncSend:
         self._until_ms = self._began_ms + timeout_ms
         self._brokers: list[str] = []
         self._maybe_stored = False
+        self._is_over = False
 
     def launch(self, queue: MessageQueue, address: str | None) -> None:
         """Make the first attempt; without an address it is the last one too."""
+        if self._is_over:
+            return
         self._queue = queue
         self._request = self._kernel.request(self._outgoing, queue)
         self._try(queue.broker_name, address)
 
     def fail(self, error: SendError) -> None:
+        if self._is_over:
+            return
+        self._is_over = True
         self._kernel.note_failed(self._outgoing, error, len(self._brokers))
         self._end(error)
+
+    def abandon(self) -> None:
+        """Its producer closes: what was sent may be stored, and nobody will know."""
+        kind = MaybeStored if self._brokers else NotStored
+        topic = self._outgoing.topic
+        self.fail(kind(f"{topic}: the producer was closed", brokers=self._brokers))
 
     # Inside ---------------------------------------------------------------------------
 
@@ -101,6 +113,8 @@ class AsyncSend:
             self._kernel.attempt_soon(address, self._request, body, left_ms, heard)
 
     def _heard(self, reply: RemotingCommand | RemoteError) -> None:
+        if self._is_over:
+            return
         broker = self._brokers[-1]
         latency_ms = self._kernel.now_ms() - self._tried_ms
         match self._read(broker, reply):
@@ -133,6 +147,7 @@ class AsyncSend:
 
     def _succeed(self, result: SendResult) -> None:
         took_ms = self._kernel.now_ms() - self._began_ms
+        self._is_over = True
         self._kernel.note_sent(self._outgoing, result, len(self._brokers), took_ms)
         self._end(result)
 

@@ -72,6 +72,7 @@ class Producer:
             pipeline = SendPipeline(instance, self.config)
             instance.register_producer(pipeline)
             stack.push_async_callback(instance.unregister_producer, self.config.group)
+            stack.callback(pipeline.close)
             if self._detects:
                 instance.nursery.start_soon(watch_brokers, pipeline, instance)
             await instance.heartbeats.send_round()
@@ -85,7 +86,7 @@ class Producer:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool | None:
-        """Tells the brokers; sends still under way end without a result."""
+        """Sends still under way end without a result; then the brokers are told."""
         self._pipeline = None
         return await self._stack.__aexit__(kind, error, traceback)
 

@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from emulator.client.async_sends import AsyncSend, Callback, Sending
 from emulator.client.attempts import Attempts
-from emulator.client.errors import BadSelector, SendError, TooManySends
+from emulator.client.errors import (
+    BadSelector,
+    ClientErrorCode,
+    NotStored,
+    SendError,
+    TooManySends,
+)
 from emulator.client.fault_events import Ending
 from emulator.client.outgoing import Outgoing, prepare, prepare_batch
 from emulator.client.publish_table import PublishTable
@@ -39,7 +45,7 @@ class SendPipeline:
         self.table = PublishTable(instance, config)
         self.kernel = SendKernel(instance, config, self.table)
         self.instance = instance
-        self.async_sends = 0
+        self._under_way: dict[Sending, AsyncSend] = {}
 
     # As a member of the instance ------------------------------------------------------
 
@@ -97,15 +103,23 @@ class SendPipeline:
     async def send_one_way(
         self, message: Message, queue: MessageQueue | None = None, worker: int = 0
     ) -> None:
-        """One attempt; whether it arrives is nobody's to know."""
+        """One attempt; once it has left, whether it arrives is nobody's to know.
+
+        Raises ``Misuse``, ``NotStored``.
+        """
         outgoing = prepare(message, self.config, self.kernel.new_key)
         if queue is None:
             info = await self.table.find(outgoing.topic)
             queue = self.kernel.strategy.select(info, None, self.kernel.now_ms(), worker=worker)
-        address = await self.kernel.find_address(queue)
-        if address is not None:
-            self.kernel.tell(outgoing, queue, address)
-            self.kernel.learn(queue.broker_name, Ending.HANDED_OVER, 0)
+        broker, kernel = queue.broker_name, self.kernel
+        if (address := await kernel.find_address(queue)) is not None:
+            kernel.tell(outgoing, queue, address)
+            kernel.learn(broker, Ending.HANDED_OVER, 0)
+            return
+        kernel.learn(broker, Ending.NO_MASTER, 0)
+        error = NotStored(f"{broker} has no master", code=ClientErrorCode.BROKER_NOT_EXIST)
+        kernel.note_failed(outgoing, error, 0)
+        raise error
 
     def start_send(
         self,
@@ -118,16 +132,16 @@ class SendPipeline:
     ) -> Sending:
         """Retried after network failures only.  Raises ``Misuse``, ``TooManySends``."""
         outgoing = prepare(message, self.config, self.kernel.new_key)
-        if self.async_sends >= self.config.async_sends_max:
-            raise TooManySends(f"{self.async_sends} sends are under way")
+        if len(self._under_way) >= self.config.async_sends_max:
+            raise TooManySends(f"{len(self._under_way)} sends are under way")
         sending = Sending(callback)
-        self.async_sends += 1
 
         def end(result: SendResult | SendError) -> None:
-            self.async_sends -= 1
+            del self._under_way[sending]
             sending.end(result)
 
         send = AsyncSend(self.kernel, outgoing, self._timeout_ms(timeout_ms), end)
+        self._under_way[sending] = send
         if queue is not None:
             self.instance.nursery.start_soon(self._launch_to, send, queue)
         elif (info := self.table.known(outgoing.topic)) is not None:
@@ -135,6 +149,11 @@ class SendPipeline:
         else:
             self.instance.nursery.start_soon(self._launch_later, send, outgoing.topic, worker)
         return sending
+
+    def close(self) -> None:
+        """End the sends under way; their callbacks hear of it."""
+        for send in list(self._under_way.values()):
+            send.abandon()
 
     # Inside ---------------------------------------------------------------------------
 
@@ -200,8 +219,11 @@ class SendPipeline:
         send.info = info
         kernel = self.kernel
         queue = kernel.strategy.select(info, None, kernel.now_ms(), worker=worker)
-        send.launch(queue, kernel.address(queue.broker_name))
-        kernel.learn(queue.broker_name, Ending.HANDED_OVER, 0)
+        address = kernel.address(queue.broker_name)
+        send.launch(queue, address)
+        kernel.learn(
+            queue.broker_name, Ending.NO_MASTER if address is None else Ending.HANDED_OVER, 0
+        )
 
     async def _launch_later(self, send: AsyncSend, topic: str, worker: int) -> None:
         try:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import trio
-from client_cluster import SILENT, a_message, producing, sends_of
+from client_cluster import SILENT, a_message, in_world, producing, sends_of
 
-from emulator.client.errors import BrokerRefused, MaybeStored, NoRoute, NotStored
+from emulator.client.errors import BrokerRefused, MaybeStored, NoRoute, NotStored, TooManySends
 from emulator.facts import MessageSent
 from protocol.queues import MessageQueue
 
@@ -102,6 +102,38 @@ def test_client_invariant_60_a_timeout_fails_every_other_call_on_its_connection(
         assert patient.result is None
 
     producing(story, "a")
+
+
+def test_sends_under_way_end_with_their_producer() -> None:
+    async def story(cluster):
+        await cluster.start("a", topics={"t": 4})
+        cluster.brokers["a"].always = SILENT
+        heard = []
+        process = cluster.process()
+        async with process, cluster.a_producer(process) as producer:
+            await producer.publish_queues("t")
+            sent = producer.start_send(a_message(), heard.append)
+            cluster.namesrv.is_silent = True
+            unsent = producer.start_send(a_message(topic="new"), heard.append)
+            await trio.sleep(1)
+        assert heard == [sent.result, unsent.result]
+        with pytest.raises(MaybeStored, match="closed"):
+            await sent.wait_sent()
+        with pytest.raises(NotStored, match="closed"):
+            await unsent.wait_sent()
+
+    in_world(story)
+
+
+def test_too_many_sends_under_way_are_refused() -> None:
+    async def story(cluster, producer):
+        cluster.brokers["a"].always = SILENT
+        for _ in range(3):
+            producer.start_send(a_message())
+        with pytest.raises(TooManySends):
+            producer.start_send(a_message())
+
+    producing(story, "a", async_sends_max=3)
 
 
 def test_an_async_send_without_a_route_fails_through_its_callback() -> None:

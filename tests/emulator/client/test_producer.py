@@ -318,6 +318,16 @@ def test_a_batch_is_one_request_and_many_facts() -> None:
     producing(story, "a")
 
 
+def test_a_one_way_send_without_a_master_fails_before_it_leaves() -> None:
+    async def story(cluster, producer):
+        await producer.publish_queues("t")
+        with pytest.raises(NotStored) as caught:
+            await producer.send_one_way(a_message(), queue=MessageQueue("t", "nobody", 0))
+        assert caught.value.code == 10003
+
+    producing(story)
+
+
 # Life -----------------------------------------------------------------------------------
 
 
