@@ -63,7 +63,11 @@ class Delays:
             disk, DOCUMENT, DelayOffsetSerializeWrapper, config.profile, note
         )
         saved = self._document.load() or DelayOffsetSerializeWrapper()
-        self.offset_table = dict(saved.offset_table)
+        # Progress beyond the end is of a log that lost its tail: new messages come there again.
+        self.offset_table = {
+            level: min(offset, store.max_offset(SCHEDULE_TOPIC, queue_of_level(level)))
+            for level, offset in saved.offset_table.items()
+        }
         self._is_dirty = False
 
     # Putting aside --------------------------------------------------------------------
@@ -131,8 +135,7 @@ class Delays:
         queue = self._store.queue(SCHEDULE_TOPIC, queue_of_level(level))
         if queue is None:
             return None
-        # Progress and log may disagree after a crash, or when retention was faster.
-        offset = min(max(self.offset_table.get(level, 0), queue.min_offset), queue.max_offset)
+        offset = max(self.offset_table.get(level, 0), queue.min_offset)
         if offset == queue.max_offset:
             return None
         index = offset - queue.min_offset

@@ -1,0 +1,210 @@
+"""Delayed messages: never early, at most a tenth of a second late, and never lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from store_makers import NOW, Rig, TinyDisk, a_draft
+
+from emulator.broker.delays import DELIVERIES_MAX, DOCUMENT, Delays
+from emulator.broker.put_status import PutRefused, PutStatus
+from emulator.disk.memory import MemoryDisk
+from emulator.facts import DelayedDelivered
+from protocol.delay_levels import DEFAULT_DELAY_LEVELS
+from protocol.names import SCHEDULE_TOPIC, TRANS_HALF_TOPIC
+from protocol.tags import tag_code
+
+LEVEL_1 = "DELAY\x011"
+HOUR_MS = 3_600_000
+
+
+def a_delayed(
+    rig: Rig, level: int = 1, at_ms: int = NOW, body: bytes = b"late", **how: Any
+) -> Any:
+    draft = a_draft(body, f"TAGS\x01A\x02DELAY\x01{level}", **how)
+    return rig.delays.put("orders", 2, draft, at_ms)
+
+
+def run_until(rig: Rig, until_ms: int, now_ms: int = NOW) -> list[int]:
+    """Deliver whenever it is time; the times at which that was."""
+    looks = []
+    while (due_ms := rig.delays.next_due_ms(now_ms)) is not None and due_ms <= until_ms:
+        now_ms = max(now_ms, due_ms)
+        rig.delays.deliver_due(now_ms)
+        looks.append(now_ms)
+    return looks
+
+
+def test_invariant_34_a_message_of_level_1_comes_after_a_second_on_upstreams_next_tick() -> None:
+    rig = Rig()
+    a_delayed(rig, at_ms=NOW + 30)
+    assert rig.bodies(2) == []
+    assert rig.delays.next_due_ms(NOW + 30) == NOW + 1_100
+    rig.delays.deliver_due(NOW + 1_029)
+    assert rig.bodies(2) == []
+    assert run_until(rig, NOW + 60_000, NOW + 30) == [NOW + 1_100]
+    assert rig.bodies(2) == [b"late"]
+    assert rig.facts_of(DelayedDelivered) == [DelayedDelivered("orders", 2, 1, 70)]
+
+
+def test_invariant_34_level_19_waits_as_18_does() -> None:
+    rig = Rig()
+    a_delayed(rig, level=19)
+    assert rig.store.max_offset(SCHEDULE_TOPIC, 17) == 1
+    assert rig.delays.next_due_ms(NOW) == NOW + 2 * HOUR_MS
+    assert run_until(rig, NOW + 2 * HOUR_MS) == [NOW + 2 * HOUR_MS]
+    (message,) = rig.messages(2)
+    assert message.property_map()["DELAY"] == "18"
+
+
+def test_invariant_35_a_delivered_message_knows_where_it_was_and_is_a_new_record() -> None:
+    rig = Rig()
+    put = a_delayed(rig, reconsume_times=3, flag=9, born_ms=NOW - 5)
+    run_until(rig, NOW + 2_000)
+    (message,) = rig.messages(2)
+    assert message.position > put.position
+    assert (message.topic, message.queue_id, message.queue_offset) == ("orders", 2, 0)
+    assert (message.reconsume_times, message.flag, message.born_ms) == (3, 9, NOW - 5)
+    assert message.store_ms == NOW + 1_000
+    marks = message.property_map()
+    assert (marks["REAL_TOPIC"], marks["REAL_QID"], marks["TAGS"]) == ("orders", "2", "A")
+    queue = rig.store.queue("orders", 2)
+    assert queue is not None
+    assert queue.codes[0] == tag_code("A")
+
+
+def test_while_it_waits_its_index_code_is_the_time_it_is_due_also_after_a_restart() -> None:
+    rig = Rig()
+    a_delayed(rig, level=5)
+    for each in (rig, rig.reopened()):
+        queue = each.store.queue(SCHEDULE_TOPIC, 4)
+        assert queue is not None
+        assert list(queue.codes) == [NOW + 60_000]
+        assert each.delays.next_due_ms(NOW) == NOW + 60_000
+
+
+@pytest.mark.parametrize("text", ["", "DELAY\x010", "DELAY\x01-1", "DELAY\x01soon", "XDELAY\x013"])
+def test_what_asks_for_no_delay_is_stored_where_it_belongs(text: str) -> None:
+    rig = Rig()
+    rig.delays.put("orders", 2, a_draft(b"now", text), NOW)
+    assert rig.bodies(2) == [b"now"]
+    assert rig.delays.next_due_ms(NOW) is None
+
+
+def test_a_prepared_message_does_not_wait() -> None:
+    rig = Rig()
+    a_delayed(rig, sys_flag=0x4)
+    assert rig.store.max_offset(SCHEDULE_TOPIC, 0) == 0
+
+
+def test_what_could_not_be_delivered_is_refused_before_it_waits() -> None:
+    rig = Rig()
+    with pytest.raises(PutRefused) as refusal:
+        rig.delays.put("t" * 128, 0, a_draft(b"", LEVEL_1), NOW)
+    assert refusal.value.status is PutStatus.MESSAGE_ILLEGAL
+
+
+def test_levels_overtake_each_other_but_within_one_the_order_stays() -> None:
+    rig = Rig()
+    a_delayed(rig, level=2, body=b"slow")
+    for n in range(3):
+        a_delayed(rig, level=1, body=b"%d" % n, at_ms=NOW + n)
+    run_until(rig, NOW + 10_000)
+    assert rig.bodies(2) == [b"0", b"1", b"2", b"slow"]
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 4), st.integers(0, 700)), min_size=1, max_size=30),
+    st.integers(0, 99),
+)
+@settings(max_examples=60, deadline=None)
+def test_every_message_comes_once_never_early_and_within_a_tick(
+    sends: list[tuple[int, int]], phase_ms: int
+) -> None:
+    rig = Rig(MemoryDisk())
+    began_ms = NOW + phase_ms
+    rig.delays = Delays(rig.store, rig.disk, rig.config, note=rig.facts.append, began_ms=began_ms)
+    now_ms, due_ms = began_ms, {}
+    for number, (level, later_ms) in enumerate(sends):
+        now_ms += later_ms
+        run_until(rig, now_ms, now_ms - later_ms)
+        body = b"%d" % number
+        a_delayed(rig, level, now_ms, body)
+        due_ms[body] = now_ms + (1_000, 5_000, 10_000, 30_000)[level - 1]
+    run_until(rig, now_ms + 60_000, now_ms)
+    delivered = rig.messages(2)
+    assert sorted(message.body for message in delivered) == sorted(due_ms)
+    for message in delivered:
+        assert 0 <= message.store_ms - due_ms[message.body] < 100
+        assert (message.store_ms - began_ms) % 100 == 0
+
+
+def test_a_clock_that_went_back_delivers_at_once_rather_than_never() -> None:
+    rig = Rig()
+    a_delayed(rig, at_ms=NOW + HOUR_MS)
+    assert rig.delays.next_due_ms(NOW) == NOW + 1_000
+    rig.delays.deliver_due(NOW + 1_000)
+    assert rig.bodies(2) == [b"late"]
+
+
+def test_a_restart_goes_on_where_progress_was_saved_and_repeats_what_came_after() -> None:
+    rig = Rig()
+    for n in range(3):
+        a_delayed(rig, body=b"%d" % n, at_ms=NOW + n * 1_000)
+    rig.delays.deliver_due(NOW + 1_000)
+    rig.delays.persist()
+    rig.delays.deliver_due(NOW + 2_000)
+    assert rig.bodies(2) == [b"0", b"1"]
+    again = rig.reopened()
+    run_until(again, NOW + 5_000, NOW + 2_000)
+    assert again.bodies(2) == [b"0", b"1", b"1", b"2"]
+
+
+def test_saved_progress_beyond_a_lost_tail_is_not_believed() -> None:
+    rig = Rig()
+    rig.disk.replace(DOCUMENT, b'{"offsetTable":{1:50}}')
+    again = rig.reopened()
+    a_delayed(again)
+    run_until(again, NOW + 2_000)
+    assert again.bodies(2) == [b"late"]
+
+
+def test_a_full_disk_makes_a_delivery_late_but_not_lost() -> None:
+    disk = TinyDisk(4096, bytes_max=4096)
+    rig = Rig(disk)
+    for n in range(2):
+        a_delayed(rig, body=bytes([n]) * 1_500)
+    assert run_until(rig, NOW + 1_500) == [NOW + tick for tick in range(1_000, 1_600, 100)]
+    assert rig.bodies(2) == []
+    disk.bytes_max = None
+    assert run_until(rig, NOW + 60_000, NOW + 1_500) == [NOW + 1_600]
+    assert [body[0] for body in rig.bodies(2)] == [0, 1]
+
+
+def test_no_look_delivers_without_end() -> None:
+    rig = Rig(MemoryDisk())
+    for _ in range(DELIVERIES_MAX + 5):
+        a_delayed(rig)
+    assert rig.delays.deliver_due(NOW + 1_000) == DELIVERIES_MAX
+    assert rig.delays.next_due_ms(NOW + 1_000) == NOW + 1_000
+    assert rig.delays.deliver_due(NOW + 1_000) == 5
+
+
+def test_what_belongs_to_the_half_topic_is_not_delivered() -> None:
+    rig = Rig()
+    rig.delays.put(TRANS_HALF_TOPIC, 0, a_draft(b"half", LEVEL_1), NOW)
+    assert rig.delays.deliver_due(NOW + 1_000) == 1
+    assert rig.store.max_offset(TRANS_HALF_TOPIC, 0) == 0
+    assert rig.delays.next_due_ms(NOW + 1_000) is None
+
+
+def test_levels_are_the_brokers_own() -> None:
+    rig = Rig(delay_levels="2s 3s")
+    a_delayed(rig, level=9)
+    assert rig.delays.next_due_ms(NOW) == NOW + 3_000
+    assert Rig().config.delay_levels == DEFAULT_DELAY_LEVELS
+    with pytest.raises(ValueError, match="delay levels"):
+        Rig(delay_levels="2s soon")
