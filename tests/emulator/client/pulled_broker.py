@@ -46,7 +46,7 @@ RPCS = {
 
 
 def in_group(story, *, queues=1, seed=1):
-    """Run ``story(cluster, broker)`` with one pulled broker and a topic ``T``; links take no time."""
+    """Run ``story(cluster, broker)``: one broker, a topic ``T``, links that take no time."""
 
     async def main(world):
         cluster = GroupCluster(world)
@@ -94,14 +94,14 @@ class PulledBroker(FakeBroker):
 
     # What tests do --------------------------------------------------------------------
 
-    def store(self, count, *, queue_id=0, topic="T", tags=None, body=b"body", times=0) -> None:
+    def store(self, count, *, queue_id=0, topic="T", properties=(), times=0) -> None:
         queue = self.queues[topic, queue_id]
-        properties = encode_properties({"TAGS": tags} if tags else {}, trailing=True)
+        block = encode_properties(dict(properties), trailing=True)
         for offset in range(len(queue), len(queue) + count):
             queue[offset] = encode_record(
                 topic.encode(),
-                body,
-                properties,
+                b"body",
+                block,
                 queue_id=queue_id,
                 queue_offset=offset,
                 position=offset * 1000,
@@ -135,7 +135,7 @@ class PulledBroker(FakeBroker):
         if self.replies[code]:
             reply = self.replies[code].pop(0)
             return NO_REPLY if reply is SILENT else reply
-        return self._normal[code](self, call)
+        return NORMAL[code](self, call)
 
     def _pull(self, call):
         request = call.request
@@ -200,17 +200,18 @@ class PulledBroker(FakeBroker):
     def _unlock(self, call):
         return Reply()
 
-    _normal = {
-        RequestCode.PULL_MESSAGE: _pull,
-        RequestCode.QUERY_CONSUMER_OFFSET: _query_offset,
-        RequestCode.UPDATE_CONSUMER_OFFSET: _update_offset,
-        RequestCode.GET_MAX_OFFSET: _max_offset,
-        RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: _search_offset,
-        RequestCode.CONSUMER_SEND_MSG_BACK: _send_back,
-        RequestCode.GET_CONSUMER_LIST_BY_GROUP: _list,
-        RequestCode.LOCK_BATCH_MQ: _lock,
-        RequestCode.UNLOCK_BATCH_MQ: _unlock,
-    }
+
+NORMAL = {
+    RequestCode.PULL_MESSAGE: PulledBroker._pull,
+    RequestCode.QUERY_CONSUMER_OFFSET: PulledBroker._query_offset,
+    RequestCode.UPDATE_CONSUMER_OFFSET: PulledBroker._update_offset,
+    RequestCode.GET_MAX_OFFSET: PulledBroker._max_offset,
+    RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: PulledBroker._search_offset,
+    RequestCode.CONSUMER_SEND_MSG_BACK: PulledBroker._send_back,
+    RequestCode.GET_CONSUMER_LIST_BY_GROUP: PulledBroker._list,
+    RequestCode.LOCK_BATCH_MQ: PulledBroker._lock,
+    RequestCode.UNLOCK_BATCH_MQ: PulledBroker._unlock,
+}
 
 
 def a_queue(number=0, topic="T") -> MessageQueue:

@@ -216,8 +216,8 @@ def test_messages_with_other_tags_are_passed_over_without_a_word() -> None:
 
     def prepare(broker) -> None:
         broker.offsets["T", 0] = 0
-        broker.store(2, tags="TagA")
-        broker.store(2, tags="TagB")
+        broker.store(2, properties={"TAGS": "TagA"})
+        broker.store(2, properties={"TAGS": "TagB"})
         broker.store(1)
 
     _, broker = pulled(

@@ -253,12 +253,12 @@ def busy_orderly(release, *, hand_over_at_s, until_s):
             note(fact)
 
         process.note = timed
-        async with process as app:
-            async with cluster.a_consumer(app, stuck, orderly=True, release=release):
-                await trio.sleep(hand_over_at_s)
-                broker.members = ["somebody@else"]
-                await trio.sleep(until_s - hand_over_at_s)
-                released = list(times)
+        consumer = cluster.a_consumer(process, stuck, orderly=True, release=release)
+        async with process, consumer:
+            await trio.sleep(hand_over_at_s)
+            broker.members = ["somebody@else"]
+            await trio.sleep(until_s - hand_over_at_s)
+            released = list(times)
         return released, broker.times(LIST)
 
     return in_group(story)
@@ -296,9 +296,9 @@ def test_a_queue_whose_lock_is_refused_is_not_claimed() -> None:
 def test_since_5_0_a_refused_lock_is_asked_for_again_half_a_second_later() -> None:
     async def story(cluster, broker):
         broker.refused = {0}
-        async with cluster.process() as app:
-            async with cluster.a_consumer(app, orderly=True, release="5.0.0"):
-                await trio.sleep(2.2)
+        process = cluster.process()
+        async with process, cluster.a_consumer(process, orderly=True, release="5.0.0"):
+            await trio.sleep(2.2)
         return broker.times(LOCK)
 
     assert in_group(story) == [0.0, 0.5, 1.0, 1.5, 2.0]

@@ -1,0 +1,140 @@
+"""Offsets in memory and where they are kept: what is written, when, and what is forgotten."""
+
+from __future__ import annotations
+
+from golden_data import cases
+
+from emulator.client.offset_folder import OffsetFolder, OffsetsInMemory
+from emulator.client.offset_stores import BrokerOffsets, FileOffsets, OffsetTable
+from emulator.releases import Release
+from protocol.queues import MessageQueue
+
+OLD, NEW = Release(4, 9, 7), Release(4, 9, 8)
+NAME = "10.0.0.1@DEFAULT/cg/offsets.json"
+
+
+def q(number: int) -> MessageQueue:
+    return MessageQueue("T", "broker-a", number)
+
+
+class ABroker:
+    """Keeps what is committed."""
+
+    def __init__(self) -> None:
+        self.commits = []
+        self.stored = {}
+
+    def commit_offset(self, queue, offset) -> None:
+        self.commits.append((queue.queue_id, offset))
+
+    async def query_offset(self, queue):
+        return self.stored.get(queue)
+
+
+def a_file_store(documents, release=NEW, client="10.0.0.1@DEFAULT") -> FileOffsets:
+    store = FileOffsets(documents, client, "cg", release)
+    store.load()
+    return store
+
+
+def test_acknowledgements_never_lower_an_offset() -> None:
+    table = OffsetTable()
+    for offset in (5, 3, 8, 7):
+        table.raise_to(q(0), offset)
+    assert table.get(q(0)) == 8
+    table.update(q(0), 2)
+    assert table.get(q(0)) == 2
+
+
+def test_a_frozen_offset_moves_only_after_it_was_forgotten() -> None:
+    table = OffsetTable()
+    table.freeze(q(0), 10)
+    table.raise_to(q(0), 50)
+    table.update(q(0), 5)
+    assert table.get(q(0)) == 10
+    table.forget(q(0))
+    table.raise_to(q(0), 3)
+    assert table.get(q(0)) == 3
+
+
+def test_client_invariant_56_writing_no_held_queues_writes_and_forgets_nothing() -> None:
+    broker = ABroker()
+    store = BrokerOffsets(broker)
+    store.table.update(q(0), 5)
+    store.table.update(q(1), 6)
+    store.persist_all([])
+    assert broker.commits == []
+    store.persist_all([q(1)])
+    assert broker.commits == [(1, 6)]
+    assert (store.table.get(q(0)), store.table.get(q(1))) == (None, 6)
+
+
+def test_offsets_are_written_again_even_if_they_have_not_changed() -> None:
+    broker = ABroker()
+    store = BrokerOffsets(broker)
+    store.table.update(q(0), 5)
+    store.persist_all([q(0)])
+    store.persist_all([q(0)])
+    assert broker.commits == [(0, 5), (0, 5)]
+
+
+async def test_what_a_broker_has_stored_is_remembered() -> None:
+    broker = ABroker()
+    broker.stored[q(0)] = 9
+    store = BrokerOffsets(broker)
+    assert await store.read(q(0)) == 9
+    assert store.table.get(q(0)) == 9
+    assert await store.read(q(1)) is None
+    assert store.table.get(q(1)) is None
+
+
+def test_client_invariant_57_a_file_is_found_again_under_the_same_client_id_only(tmp_path) -> None:
+    first = a_file_store(OffsetFolder(tmp_path))
+    first.table.update(q(0), 5)
+    first.persist_all([q(0)])
+    assert a_file_store(OffsetFolder(tmp_path)).table.get(q(0)) == 5
+    assert a_file_store(OffsetFolder(tmp_path), client="10.0.0.1@7#1").table.get(q(0)) is None
+    assert (tmp_path / NAME).exists()
+
+
+def test_a_damaged_file_is_replaced_by_its_last_good_copy() -> None:
+    documents = OffsetsInMemory()
+    store = a_file_store(documents)
+    for offset in (5, 6):
+        store.table.update(q(0), offset)
+        store.persist_all([q(0)])
+    documents.replace(NAME, b'{"offsetTable":{{"brok')
+    assert a_file_store(documents).table.get(q(0)) == 5
+
+
+async def test_before_4_9_8_a_write_forgets_the_queues_that_are_not_held() -> None:
+    for release, expected in ((OLD, None), (NEW, 5)):
+        documents = OffsetsInMemory()
+        store = a_file_store(documents, release)
+        store.table.update(q(0), 5)
+        store.persist_all([q(0)])
+        store.table.update(q(1), 6)
+        store.persist_all([q(1)])
+        assert await store.read(q(1)) == 6
+        assert await store.read(q(0)) == expected
+
+
+def test_before_4_9_8_single_queues_are_neither_written_nor_forgotten() -> None:
+    for release, written, left in ((OLD, None, 5), (NEW, 5, None)):
+        documents = OffsetsInMemory()
+        store = a_file_store(documents, release)
+        store.table.update(q(0), 5)
+        store.persist(q(0))
+        assert a_file_store(documents, release).table.get(q(0)) == written
+        store.forget(q(0))
+        assert store.table.get(q(0)) == left
+
+
+async def test_files_of_the_real_classes_are_read() -> None:
+    for case in cases("config-files.jsonl", "file_offsets"):
+        documents = OffsetsInMemory()
+        documents.replace(NAME, case["out"].encode())
+        store = a_file_store(documents)
+        for key, offset in case["in"]["fields"]["offsetTable"]["map"]:
+            queue = MessageQueue(key["topic"], key["brokerName"], key["queueId"])
+            assert await store.read(queue) == offset
