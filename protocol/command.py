@@ -19,7 +19,7 @@ import msgspec
 from protocol import java_json
 from protocol.binary_header import BinaryHeader, decode_binary_header, encode_binary_header
 from protocol.fields import BadFields, Header, Int, coerce_fields, fields_of
-from protocol.framing import JSON, ROCKETMQ, BadFrame, Frame, encode_frame
+from protocol.framing import JSON, ROCKETMQ, BadFrame, Frame, encode_parts
 from protocol.java_convert import DoesNotFit, convert, plain_name
 from protocol.languages import NODE_JS_KNOWN, Language, NewLanguage
 from protocol.versions import R_4_9_7, Release
@@ -247,7 +247,7 @@ def encode_command(command: RemotingCommand) -> bytes:
         header = _encode_binary(command)
     else:
         header = encode_json_header(command)
-    return encode_frame(Frame(command.serialize_type, header, command.body))
+    return encode_parts(command.serialize_type, header, command.body)
 
 
 def encode_json_header(command: RemotingCommand) -> bytes:

@@ -6,7 +6,7 @@ Upstream: SendMessageProcessor.handlePutMessageResult, AbstractSendMessageProces
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from emulator.broker.draft import Draft
 from emulator.broker.put_status import PutRefused, PutStatus
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from emulator.broker.store import PutResult, Store
     from emulator.config import BrokerConfig
 
-T = TypeVar("T")
-
 LAST_PAIR_ENDED = Release(5, 2, 0)  # MessageDecoder.messageProperties2String ends the last pair
 CODES = {
     PutStatus.SERVICE_NOT_AVAILABLE: ResponseCode.SERVICE_NOT_AVAILABLE,
@@ -51,7 +49,7 @@ REMARKS = {
 
 
 class Messages:
-    """Puts that answer with ``Refusal`` when the log will not have them."""
+    """Puts, each of which raises ``PutRefused`` when the log will not have it."""
 
     def __init__(self, store: Store, delays: Delays, config: BrokerConfig) -> None:
         self._store = store
@@ -66,16 +64,16 @@ class Messages:
         self._added = properties_text(added, trailing=self.trailing)
 
     def put(self, topic: str, queue_id: int, draft: Draft, now_ms: int) -> PutResult:
-        return _answered(lambda: self._store.put(topic, queue_id, draft, now_ms))
+        return self._store.put(topic, queue_id, draft, now_ms)
 
     def put_all(
         self, topic: str, queue_id: int, drafts: Sequence[Draft], now_ms: int
     ) -> list[PutResult]:
-        return _answered(lambda: self._store.put_all(topic, queue_id, drafts, now_ms))
+        return self._store.put_all(topic, queue_id, drafts, now_ms)
 
     def put_delayable(self, topic: str, queue_id: int, draft: Draft, now_ms: int) -> PutResult:
         """Where it belongs, or where it waits if it asks for a delay."""
-        put = _answered(lambda: self._delays.put(topic, queue_id, draft, now_ms))
+        put = self._delays.put(topic, queue_id, draft, now_ms)
         self.on_delayed()
         return put
 
@@ -96,9 +94,6 @@ def _nobody() -> None:
     """Before the clockwork is there, it will look by itself when it starts."""
 
 
-def _answered(put: Callable[[], T]) -> T:
-    try:
-        return put()
-    except PutRefused as refused:
-        remark = f"{REMARKS[refused.status]} ({refused.reason})"
-        raise Refusal(CODES[refused.status], remark) from refused
+def refusal_of(refused: PutRefused) -> Refusal:
+    """How a sender hears of it."""
+    return Refusal(CODES[refused.status], f"{REMARKS[refused.status]} ({refused.reason})")

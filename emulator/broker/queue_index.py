@@ -43,6 +43,9 @@ class QueueIndex:
     def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
         return self._queues.get((topic, queue_id))
 
+    def of_topic(self, topic: str) -> list[ConsumeQueue]:
+        return [queue for (name, _), queue in self._queues.items() if name == topic]
+
     def of(self, topic: str, queue_id: int) -> ConsumeQueue:
         key = (topic, queue_id)
         queue = self._queues.get(key)

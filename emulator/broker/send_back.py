@@ -9,6 +9,7 @@ import random
 from typing import TYPE_CHECKING
 
 from emulator.broker.draft import Draft
+from emulator.broker.put_status import PutRefused
 from emulator.facts import MessageSentBack
 from emulator.net.results import Call, Refusal, Reply, Result
 from emulator.releases import FIVE
@@ -75,7 +76,11 @@ class SendBack:
                 request.group, original.topic, topic, original.reconsume_times + 1, level
             )
         )
-        broker.messages.put_delayable(topic, queue_id, draft, call.now_ms)
+        try:
+            broker.messages.put_delayable(topic, queue_id, draft, call.now_ms)
+        except PutRefused as refused:
+            # Upstream answers SYSTEM_ERROR with the status' name, whatever it was.
+            raise Refusal(ResponseCode.SYSTEM_ERROR, refused.status.name) from refused
         return Reply()
 
     def _group(self, name: str, now_ms: int) -> SubscriptionGroupConfig:

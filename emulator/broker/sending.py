@@ -13,7 +13,10 @@ import random
 from typing import TYPE_CHECKING
 
 from emulator.broker.draft import Draft
+from emulator.broker.messages import refusal_of
+from emulator.broker.put_status import PutRefused
 from emulator.facts import SendRefused
+from emulator.net.remoting import refused as refused_reply
 from emulator.net.results import Call, Refusal, Reply, Result, Wait
 from emulator.releases import FIVE, INVALID_PARAMETER_CODE, ORDERLY_RETRY_GOES_TO_DLQ
 from protocol import catalog, perm
@@ -38,7 +41,7 @@ if TYPE_CHECKING:
 
 BATCH_MESSAGES_MAX = 100_000  # ours: upstream's only limit is the body's size
 CLIENT_MAX_RECONSUME_SINCE = 121  # V3_4_9: older clients cannot say how often they retry
-_SPECIAL = (DELAY + NAME_END, TRAN_MSG + NAME_END)
+_DELAYED, _TRANSACTIONAL = DELAY + NAME_END, TRAN_MSG + NAME_END
 
 
 class Sending:
@@ -55,11 +58,8 @@ class Sending:
             if release >= INVALID_PARAMETER_CODE
             else ResponseCode.SYSTEM_ERROR
         )
-        config = broker.config
-        self._extra = {
-            "MSG_REGION": config.region,
-            "TRACE_ON": "true" if config.trace_on else "false",
-        }
+        self._region = broker.config.region
+        self._trace = "true" if broker.config.trace_on else "false"
 
     def handlers(self) -> Table:
         return {
@@ -71,11 +71,16 @@ class Sending:
     def send(self, call: Call) -> Result:
         try:
             return self._send(call)
+        except PutRefused as refused:
+            raise self._noted(call, refusal_of(refused)) from refused
         except Refusal as refusal:
-            if self._broker.wants(SendRefused):
-                fact = SendRefused(call.request.topic, refusal.code, refusal.remark)
-                self._broker.note(fact)
-            raise
+            raise self._noted(call, refusal) from None
+
+    def _noted(self, call: Call, refusal: Refusal) -> Refusal:
+        if self._broker.wants(SendRefused):
+            fact = SendRefused(call.request.topic, refusal.code, refusal.remark)
+            self._broker.note(fact)
+        return refusal
 
     def _send(self, call: Call) -> Result:
         broker, request = self._broker, call.request
@@ -98,7 +103,7 @@ class Sending:
         properties = request.properties or ""
         stored = self._broker.messages.stored_properties(properties)
         draft = self._draft(call, request, stored, call.body)
-        if any(name in properties for name in _SPECIAL):
+        if _DELAYED in properties or _TRANSACTIONAL in properties:
             self._check_transaction(properties)
             put = self._broker.messages.put_delayable(request.topic, queue_id, draft, call.now_ms)
         else:
@@ -108,8 +113,10 @@ class Sending:
             queue_id=queue_id,
             queue_offset=put.queue_offset,
             transaction_id=property_of(properties, UNIQ_KEY) if self._is_five else None,
+            region_id=self._region,
+            trace_on=self._trace,
         )
-        return Reply(header, extra=self._extra)
+        return Reply(header)
 
     # Checks ---------------------------------------------------------------------------
 
@@ -193,8 +200,10 @@ class Sending:
             msg_id=",".join(offset_msg_id(broker.store_host, put.position) for put in puts),
             queue_id=queue_id,
             queue_offset=puts[0].queue_offset,
+            region_id=self._region,
+            trace_on=self._trace,
         )
-        return Reply(header, extra=self._extra)
+        return Reply(header)
 
     def _send_retry(self, call: Call, request: SendMessageRequest, queue_id: int) -> Reply:
         """A consumer publishes to its own retry topic; too often, and it is the DLQ's.
@@ -231,8 +240,10 @@ class Sending:
             queue_id=queue_id,
             queue_offset=put.queue_offset,
             transaction_id=property_of(properties, UNIQ_KEY) if self._is_five else None,
+            region_id=self._region,
+            trace_on=self._trace,
         )
-        return Reply(header, extra=self._extra)
+        return Reply(header)
 
     def _is_dead(self, group: str, times: int, times_max: int, now_ms: int) -> bool:
         if self._locks_mean_dlq and self._broker.locks.holds_any(group, now_ms):
@@ -246,7 +257,9 @@ class Sending:
             call.now_ms = now_ms
             try:
                 return self._store(call, call.request, topic)
+            except PutRefused as refused:
+                return refused_reply(refusal_of(refused), catalog.SEND_MESSAGE)
             except Refusal as refusal:
-                return Reply(refusal.header, code=refusal.code, remark=refusal.remark)
+                return refused_reply(refusal, catalog.SEND_MESSAGE)
 
         return Wait(bell, call.now_ms + self._broker.register_call_ms_max, then)

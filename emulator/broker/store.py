@@ -26,6 +26,7 @@ from emulator.broker.get_message import (
     out_of_range,
 )
 from emulator.broker.index_entry import index_code, is_indexed
+from emulator.broker.key_search import find_by_key
 from emulator.broker.put_status import PutRefused, PutStatus
 from emulator.broker.queue_index import QueueIndex
 from emulator.broker.retention import expired_count, surplus_count
@@ -198,6 +199,13 @@ class Store:
         """The same, taken apart.  Positions come from clients, who may guess."""
         record = self.record_at(position)
         return decode_record(record) if record is not None else None
+
+    def find_by_key(
+        self, topic: str, key: str, count_max: int, *, begin_ms: int, end_ms: int
+    ) -> list[memoryview]:
+        """Stored bytes of messages with that key, the newest first."""
+        queues = self._index.of_topic(topic)
+        return find_by_key(queues, self.log, key, count_max, begin_ms=begin_ms, end_ms=end_ms)
 
     # How a put ends, retention, recovery ------------------------------------------------
 

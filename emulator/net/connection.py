@@ -128,7 +128,7 @@ class Connection:
         with remoting.batch():
             try:
                 while self.peer.is_open and (frame := self._decoder.next_frame()) is not None:
-                    self._heard(decode_command(frame))
+                    self._heard(decode_command(frame, remoting.release))
                     if self._out_bytes > full:
                         self.flush()
                         if self.transport.unsent_bytes() > full:

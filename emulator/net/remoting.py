@@ -44,6 +44,7 @@ class Remoting:
     ) -> None:
         self.clock = clock
         self.config = config
+        self.release = release
         self.version = release.version
         self.note = note
         self.timers = Timers()
@@ -69,6 +70,9 @@ class Remoting:
                 self._flush()
 
     def ring(self, bell: Hashable, news: Any = None) -> None:
+        if self._depth:  # inside a handler: what is said leaves with its batch
+            self.bells.ring(bell, news)
+            return
         with self.batch():
             self.bells.ring(bell, news)
 
