@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from emulator.broker.consume_queue import ConsumeQueue
 
 
+INDEX_FILE_ENTRIES = 300_000  # ConsumeQueue's file: upstream never looks past the end of one
+
+
 class GetStatus(enum.Enum):
     """How a look into a queue ended; the name is the reply's remark.
 
@@ -84,7 +87,8 @@ def get_message(
     assert result.min_offset <= offset < result.max_offset, "out_of_range comes first"
     positions, sizes, codes = queue.positions, queue.sizes, queue.codes
     first = offset - queue.min_offset
-    last = min(len(positions), first + max(limits.entries_max, count_max))
+    examined_max = min(max(limits.entries_max, count_max), INDEX_FILE_ENTRIES)
+    last = min(len(positions), first + examined_max)
     room = min(count_max, limits.messages_max)
     taken: list[int] = []
     for index in range(first, last):

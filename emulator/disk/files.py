@@ -35,12 +35,14 @@ class FileSegment:
 
     def __init__(self, path: Path, base: int) -> None:
         self.base = base
+        self.is_closed = False
         with path.open("r+b") as file:
             self._map = mmap.mmap(file.fileno(), 0)
         self.size = len(self._map)
         self.view = memoryview(self._map)
 
     def close(self) -> None:
+        self.is_closed = True
         # A slice on its way to a consumer keeps the map alive; it goes with the last slice.
         with contextlib.suppress(BufferError):
             self.view.release()
@@ -80,7 +82,8 @@ class FileDisk:
 
     def open_segment(self, base: int, size: int) -> FileSegment:
         """The segment at *base*; one that exists keeps its file's size, whatever *size* says."""
-        if (found := self._open.get(base)) is not None:
+        found = self._open.get(base)
+        if found is not None and not found.is_closed:
             return found
         path = self._path(base)
         if not path.exists():

@@ -308,6 +308,26 @@ def test_messages_know_when_they_were_stored() -> None:
     assert rig.store.earliest_ms("never", 0) == -1
 
 
+def test_messages_are_found_by_their_keys_the_newest_first() -> None:
+    rig = Rig()
+    for n, keys in enumerate(("red blue", "redder", "blue red", "green")):
+        rig.put(b"%d" % n, n % 2, NOW + n, properties=f"KEYS\x01{keys}\x02UNIQ_KEY\x01ID{n}")
+
+    def found(key: str, count_max: int = 32, **span: int) -> list[bytes]:
+        span = {"begin_ms": NOW, "end_ms": NOW + 99, **span}
+        return [
+            decode_record(r).body for r in rig.store.find_by_key("orders", key, count_max, **span)
+        ]
+
+    assert found("red") == [b"2", b"0"]
+    assert found("ID3") == [b"3"]
+    assert found("re") == []
+    assert found("red", count_max=1) == [b"2"]
+    assert found("red", end_ms=NOW + 1) == [b"0"]
+    assert found("red", begin_ms=NOW + 1) == [b"2"]
+    assert rig.store.find_by_key("never", "red", 9, begin_ms=0, end_ms=NOW) == []
+
+
 # Retention --------------------------------------------------------------------------------
 
 

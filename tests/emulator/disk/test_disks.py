@@ -42,6 +42,14 @@ def test_a_segment_keeps_the_size_it_was_made_with(disk: Disk) -> None:
     assert disk.open_segment(0, 4 * SIZE).size == SIZE
 
 
+def test_a_closed_segment_can_be_opened_again(disk: Disk) -> None:
+    segment = disk.open_segment(0, SIZE)
+    segment.view[:5] = b"hello"
+    piece = segment.view[:5]
+    segment.close()
+    assert bytes(disk.open_segment(0, SIZE).view[:5]) == bytes(piece) == b"hello"
+
+
 def test_a_slice_outlives_its_removed_segment(disk: Disk) -> None:
     segment = disk.open_segment(0, SIZE)
     segment.view[:5] = b"hello"
