@@ -1,0 +1,61 @@
+"""How many frames a second go through one connection when nobody waits for an answer.
+
+Echo is what our shell costs alone; SEND_MESSAGE_V2 is shell and broker together.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+from benchmarks.clusters import ROOT, Cluster
+from benchmarks.requests import BODY, create_topic, send_frame
+from benchmarks.stream import Stream, request
+from protocol import catalog
+
+CHUNK_FRAMES = 500
+QUEUES = 4
+
+
+def echo_per_s(seconds: float) -> float:
+    with _echo_server() as address:
+        return _frames_per_s(
+            address, request(catalog.HEART_BEAT, None, BODY) * CHUNK_FRAMES, seconds
+        )
+
+
+def sends_per_s(cluster: Cluster, seconds: float) -> float:
+    """Into four queues of one broker."""
+    address = next(iter(cluster.brokers.values()))
+    create_topic(address, "Pipelined", QUEUES)
+    queues = (send_frame("Pipelined", number % QUEUES) for number in range(CHUNK_FRAMES))
+    return _frames_per_s(address, b"".join(queues), seconds)
+
+
+def _frames_per_s(address: str, chunk: bytes, seconds: float) -> float:
+    """Two chunks are always under way, so that the server never waits for us."""
+    with Stream(address) as stream:
+        stream.send(chunk)
+        began_s = time.perf_counter()
+        taken = 0
+        while time.perf_counter() - began_s < seconds:
+            stream.send(chunk)
+            stream.take_frames(CHUNK_FRAMES)
+            taken += CHUNK_FRAMES
+        took_s = time.perf_counter() - began_s
+        stream.take_frames(CHUNK_FRAMES)
+    return taken / took_s
+
+
+@contextlib.contextmanager
+def _echo_server() -> Iterator[str]:
+    command = [sys.executable, "-m", "benchmarks.echo_server"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield process.stdout.readline().strip()
+        finally:
+            process.terminate()

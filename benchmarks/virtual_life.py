@@ -1,0 +1,77 @@
+"""How fast an idle cluster lives under virtual time: three brokers, ten consumers, no load.
+
+    python -m benchmarks.virtual_life VIRTUAL_SECONDS   # prints virtual seconds per real second
+
+A virtual world needs a process of its own, so this is one.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+
+import trio
+
+from emulator.client.process import ClientProcess
+from emulator.client.producer import Producer
+from emulator.client.push_consumer import PushConsumer
+from emulator.cluster.spec import ClusterSpec
+from emulator.cluster.virtual import ClientProgram, VirtualCluster
+from emulator.sim.world import World, run_virtual
+from protocol.message import Message, MessageExt
+
+CONSUMERS = 10
+TOPIC = "idle"
+SETTLED_S = 120.0  # everybody knows everybody, queues are shared
+
+
+def nothing(messages: list[MessageExt]) -> None:
+    """Nobody sends anything."""
+
+
+def a_sender(namesrv: str) -> ClientProgram:
+    """Creates the topic on every broker by its first messages."""
+
+    async def program(process: ClientProcess) -> None:
+        async with Producer(process=process, namesrv=namesrv, group="shop") as producer:
+            for _ in range(24):
+                await producer.send(Message(TOPIC, b"one"))
+
+    return program
+
+
+def a_consumer(namesrv: str) -> ClientProgram:
+    async def program(process: ClientProcess) -> None:
+        async with PushConsumer(
+            nothing,
+            {TOPIC: "*"},
+            process=process,
+            namesrv=namesrv,
+            group="idlers",
+            listeners_inline=True,
+        ):
+            await trio.sleep_forever()
+
+    return program
+
+
+async def live(world: World, seconds: float) -> dict[str, float]:
+    cluster = VirtualCluster(world, ClusterSpec(brokers=3))
+    await cluster.start()
+    await cluster.start_client("sender", a_sender(cluster.namesrv)).wait_ended()
+    for number in range(CONSUMERS):
+        cluster.start_client(f"consumer-{number}", a_consumer(cluster.namesrv))
+    await trio.sleep_until(SETTLED_S)
+    began_s = time.perf_counter()
+    await trio.sleep(seconds)
+    took_s = time.perf_counter() - began_s
+    return {"virtual_s": seconds, "virtual_per_real_s": seconds / took_s}
+
+
+async def main(world: World) -> dict[str, float]:
+    return await live(world, float(sys.argv[1]))
+
+
+if __name__ == "__main__":
+    print(json.dumps(run_virtual(main, seed=1)))
