@@ -14,6 +14,7 @@ import re
 import types
 import typing
 from collections.abc import Callable, Mapping
+from operator import attrgetter
 from typing import Annotated, Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
@@ -68,23 +69,28 @@ def _plain(hint: Any) -> tuple[type, int]:
 
 def fields_of(header: Header) -> dict[str, str]:
     """The header as ext fields, nulls left out, booleans as Java writes them."""
-    out = {}
-    for attribute, key in _keys(type(header)):
-        value = getattr(header, attribute)
-        if value is None:
-            continue
-        if type(value) is str:
-            out[key] = value
-        elif type(value) is int:
-            out[key] = str(value)
-        else:
-            out[key] = "true" if value else "false"
-    return out
+    keys, values_of = _keys(type(header))
+    return {
+        key: value if type(value) is str else _text_of(value)
+        for key, value in zip(keys, values_of(header), strict=True)
+        if value is not None
+    }
+
+
+def _text_of(value: int | bool) -> str:
+    if type(value) is int:
+        return str(value)
+    return "true" if value else "false"
 
 
 @functools.cache
-def _keys(kind: type[Header]) -> tuple[tuple[str, str], ...]:
-    return tuple((f.name, f.encode_name) for f in msgspec.structs.fields(kind))
+def _keys(kind: type[Header]) -> tuple[tuple[str, ...], Callable[[Header], tuple[Any, ...]]]:
+    """The keys on the wire, and all values at once: this runs for every reply."""
+    fields = msgspec.structs.fields(kind)
+    names = [field.name for field in fields]
+    if len(names) < 2:  # attrgetter of one name gives no tuple
+        return tuple(f.encode_name for f in fields), lambda h: tuple(getattr(h, n) for n in names)
+    return tuple(f.encode_name for f in fields), attrgetter(*names)
 
 
 def coerce_fields(given: Mapping[str, str], kind: type[H]) -> H:

@@ -29,7 +29,6 @@ _decode = msgspec.json.Decoder(float_hook=Decimal).decode
 _encode = msgspec.json.encode
 
 # In msgspec's output: escapes that fastjson writes in capitals, and what it does not write raw.
-_CAPITALS = re.compile(rb"\\u00[01][a-f]")
 _ODD = re.compile(rb"\\u00[01][a-f]|\x7f|\xc2[\x80-\x9f]|\xe2\x80[\xa8\xa9]")
 
 
@@ -59,8 +58,9 @@ def write_texts(value: str | dict[str, str]) -> bytes:
         data = _encode(value)
     except UnicodeEncodeError:  # half a surrogate pair
         return write_value(value)
-    odd = _CAPITALS if data.isascii() and b"\x7f" not in data else _ODD
-    return write_value(value) if odd.search(data) else data
+    if data.isascii() and b"\\" not in data and b"\x7f" not in data:
+        return data  # nothing was escaped, and nothing should have been
+    return write_value(value) if _ODD.search(data) else data
 
 
 def text_of(value: Any) -> str:
