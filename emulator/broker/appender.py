@@ -32,11 +32,12 @@ _RETRY_PREFIX = RETRY_GROUP_TOPIC_PREFIX.encode()
 
 
 class Appended(msgspec.Struct):
-    """One record lies at *position*."""
+    """Where one record lies, and what else its queue's entry is made of."""
 
     position: int
     size: int
     store_ms: int
+    properties: bytes
 
 
 class Appender:
@@ -74,7 +75,7 @@ class Appender:
         position, size = self._write(
             lambda position: self._encode(queue, draft, block, store_ms, position, offset)
         )
-        return Appended(position, size, store_ms)
+        return Appended(position, size, store_ms, block)
 
     def append_all(
         self, queue: ConsumeQueue, drafts: Sequence[Draft], now_ms: int
@@ -92,7 +93,7 @@ class Appender:
             ):
                 record = self._encode(queue, draft, block, store_ms, position, offset)
                 records.append(record)
-                places.append(Appended(position, len(record), store_ms))
+                places.append(Appended(position, len(record), store_ms, block))
                 position += len(record)
             return b"".join(records)
 

@@ -8,21 +8,42 @@ Upstream: CommitLog.checkMessageAndReturnSize, DispatchRequest.
 
 from __future__ import annotations
 
+import functools
+
 from protocol.delay_levels import DelayLevels
 from protocol.names import SCHEDULE_TOPIC
-from protocol.properties import DELAY, TAGS
+from protocol.properties import DELAY
 from protocol.property_text import property_of
 from protocol.sysflag import TRANSACTION_PREPARED
 from protocol.tags import tag_code
 
+_TAGS_FIRST = b"TAGS\x01"
+_TAGS_LATER = b"\x02TAGS\x01"
+_PAIR_END = b"\x02"
+_TAGS_KEPT_MAX = 4096
 
-def index_code(topic: str, properties: str, store_ms: int, levels: DelayLevels) -> int:
+
+def index_code(topic: str, properties: bytes, store_ms: int, levels: DelayLevels) -> int:
     """The tag's hash; for a message that waits for a delay to pass, the time it is due."""
-    if topic == SCHEDULE_TOPIC and DELAY in properties:
-        level = levels.clamp(delay_level(properties))
+    if topic == SCHEDULE_TOPIC:
+        level = levels.clamp(delay_level(str(properties, "utf-8", "replace")))
         if level > 0:
             return levels.deliver_ms(level, store_ms)
-    return tag_code(property_of(properties, TAGS)) if TAGS in properties else 0
+    # On bytes and by hand: this is done for every message of a log that is read again.
+    at = properties.rfind(_TAGS_LATER)
+    if at >= 0:
+        start = at + len(_TAGS_LATER)
+    elif properties.startswith(_TAGS_FIRST):
+        start = len(_TAGS_FIRST)
+    else:
+        return 0
+    end = properties.find(_PAIR_END, start)
+    return _code_of(properties[start:end] if end >= 0 else properties[start:])
+
+
+@functools.lru_cache(_TAGS_KEPT_MAX)
+def _code_of(tag: bytes) -> int:
+    return tag_code(str(tag, "utf-8", "replace"))
 
 
 def delay_level(properties: str) -> int:

@@ -94,7 +94,7 @@ class QueueIndex:
                 queue = self.of(str(topic, "utf-8", "replace"), queue_id)
                 queues[topic, queue_id] = queue
             messages += 1
-            if not is_indexed(sys_flag) or position < since.get(queue, 0):
+            if not is_indexed(sys_flag) or (since and position < since.get(queue, 0)):
                 continue
             if offset != queue.max_offset:
                 # 0 again: a real broker's topic that was deleted and made anew.
@@ -102,8 +102,8 @@ class QueueIndex:
                     reason = f"offset {offset} where {queue.max_offset} comes next"
                     return self._ended(messages - 1, position, reason, store_ms)
                 queue.restart(offset)
-            text = str(properties, "utf-8", "replace")
-            queue.append(position, size, index_code(queue.topic, text, store_ms, self._levels))
+            code = index_code(queue.topic, properties, store_ms, self._levels)
+            queue.append(position, size, code)
 
     def _ended(self, messages: int, end_position: int, reason: str, store_ms: int) -> Rebuilt:
         self._floors.lower_to(end_position)

@@ -100,8 +100,10 @@ def _read(view: memoryview, base: int, at: int, end: int) -> Found:
     body_at = at + head.size
     body_end = body_at + body_size
     tail = bytes(view[body_end:end])
-    topic_at = 1 if magic == MAGIC_V1 else 2
-    topic_end = topic_at + int.from_bytes(tail[:topic_at], "big")
+    if magic == MAGIC_V1:
+        topic_at, topic_end = 1, 1 + (tail[0] if tail else 0)
+    else:
+        topic_at, topic_end = 2, 2 + int.from_bytes(tail[:2], "big")
     (properties_size,) = _SHORT.unpack_from(tail, topic_end)
     properties = tail[topic_end + 2 :]
     if len(properties) != properties_size or topic_end == topic_at:

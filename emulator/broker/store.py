@@ -215,7 +215,7 @@ class Store:
         if not is_indexed(draft.sys_flag):
             return PutResult(position, 0, size)
         offset = queue.max_offset
-        code = index_code(queue.topic, draft.properties, place.store_ms, self.levels)
+        code = index_code(queue.topic, place.properties, place.store_ms, self.levels)
         queue.append(position, size, code)
         if self._wants(MessageStored):
             key = property_of(draft.properties, UNIQ_KEY) or ""
