@@ -1,22 +1,332 @@
+"""Whole consumers and brokers: who gets what, and what a start and an end leave behind."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
 import trio
+from pulled_broker import BACK, a_queue, in_group
 from whole_cluster import in_cluster
 
-from emulator.facts import MessageConsumed, QueuesClaimed
+from emulator.client.errors import GroupTaken, NotRunning
+from emulator.client.listening import ConsumeResult
+from emulator.client.offset_folder import OffsetsInMemory
+from emulator.client.push_consumer import PushConsumer
+from emulator.facts import MemberLeft, MessageConsumed, QueuesClaimed, QueuesReleased
 from protocol.message import Message
 
 
-def test_every_message_reaches_the_listener() -> None:
-    bodies = []
+async def send(cluster, *bodies, topic="orders") -> None:
+    process = cluster.process("producer")
+    async with process, cluster.a_producer(process) as producer:
+        for body in bodies:
+            await producer.send(Message(topic, body))
 
-    def listen(messages) -> None:
-        bodies.extend(message.body for message in messages)
+
+class Bodies(list):
+    def __call__(self, messages) -> None:
+        self.extend(message.body for message in messages)
+
+
+def numbers(count: int) -> list[bytes]:
+    return [b"%d" % number for number in range(count)]
+
+
+@pytest.mark.parametrize("release", ["4.9.7", "5.3.3"])
+def test_every_message_reaches_the_listener(release) -> None:
+    bodies = Bodies()
 
     async def story(cluster) -> None:
-        async with cluster.process("producer") as p, cluster.a_producer(p) as producer:
-            for number in range(20):
-                await producer.send(Message("orders", b"%d" % number))
-        async with cluster.process("app") as a, cluster.a_consumer(a, listen, {"orders": "*"}):
+        await send(cluster, *numbers(20))
+        async with cluster.process() as app, cluster.a_consumer(app, bodies, {"orders": "*"}):
+            await trio.sleep(5)
+
+    in_cluster(story, release=release, orders=4)
+    assert sorted(bodies) == sorted([b"first", *numbers(20)])
+
+
+def test_only_the_tags_that_were_subscribed() -> None:
+    bodies = Bodies()
+
+    async def story(cluster) -> None:
+        process = cluster.process("producer")
+        async with process, cluster.a_producer(process) as producer:
+            for tag in ("TagA", "TagB", "TagC"):
+                await producer.send(Message("orders", tag.encode(), tags=tag))
+        topics = {"orders": "TagA || TagC"}
+        async with cluster.process() as app, cluster.a_consumer(app, bodies, topics):
             await trio.sleep(5)
 
     in_cluster(story, orders=4)
-    assert sorted(bodies) == sorted([b"first", *(b"%d" % n for n in range(20))])
+    assert sorted(bodies) == [b"TagA", b"TagC"]
+
+
+def test_two_members_share_the_queues_and_the_one_that_stays_gets_them_all() -> None:
+    one, two = Bodies(), Bodies()
+
+    async def story(cluster):
+        topics = {"orders": "*"}
+        first, second = cluster.process("one"), cluster.process("two")
+        async with first, cluster.a_consumer(first, one, topics) as member:
+            await trio.sleep(1)
+            async with second, cluster.a_consumer(second, two, topics) as newcomer:
+                await trio.sleep(3)
+                shares = member.queues, newcomer.queues
+                await send(cluster, *numbers(16))
+                await trio.sleep(3)
+            await trio.sleep(1)
+            return *shares, member.queues
+
+    mine, yours, all_again = in_cluster(story, orders=4)
+    of_topic = [[q.queue_id for q in queues if q.topic == "orders"] for queues in (mine, yours)]
+    assert sorted(of_topic[0] + of_topic[1]) == [0, 1, 2, 3]
+    assert [len(ids) for ids in of_topic] == [2, 2]
+    assert len([queue for queue in all_again if queue.topic == "orders"]) == 4
+    assert sorted([*one, *two]) == sorted([b"first", *numbers(16)])
+    assert two
+
+
+def test_client_invariant_46_a_failing_message_comes_back_level_by_level_and_then_is_dead() -> (
+    None
+):
+    times = []
+
+    async def story(cluster) -> None:
+        def fails(messages) -> ConsumeResult:
+            times.append((cluster.now_s(), messages[0].reconsume_times, messages[0].topic))
+            return ConsumeResult.RECONSUME_LATER
+
+        async with cluster.process() as app, cluster.a_consumer(app, fails, {"orders": "*"}):
+            await trio.sleep(5 * 3_600)
+
+    in_cluster(story, orders=1)
+    assert [retries for _, retries, _ in times] == list(range(17))
+    assert {topic for _, _, topic in times} == {"orders"}
+    waits = [later - sooner for (sooner, *_), (later, *_) in pairwise(times)]
+    minutes = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 20, 30, 60, 120]
+    levels = [10, 30, *(60 * minute for minute in minutes)]
+    late = [wait - level for wait, level in zip(waits, levels, strict=True)]
+    assert all(0 <= seconds < 21 for seconds in late), late  # the first waits for a rebalance
+    assert all(seconds < 1.2 for seconds in late[1:])
+
+
+def test_client_invariant_54_after_a_sudden_death_only_what_was_not_yet_written_comes_again() -> (
+    None
+):
+    first, second = Bodies(), Bodies()
+
+    async def story(cluster) -> None:
+        topics = {"orders": "*"}
+        await send(cluster, *numbers(10))
+        with trio.CancelScope() as death:
+            async with cluster.process("one") as app, cluster.a_consumer(app, first, topics):
+                await trio.sleep(12)  # offsets were written at ten seconds
+                await send(cluster, b"late")
+                await trio.sleep(1)
+                death.cancel()
+                await trio.lowlevel.checkpoint()
+        async with cluster.process("two") as app, cluster.a_consumer(app, second, topics):
+            await trio.sleep(5)
+
+    in_cluster(story, orders=1)
+    assert first == [b"first", *numbers(10), b"late"]
+    assert second in ([b"late"], [])  # its pull may have carried the offset
+
+
+def test_client_invariant_55_a_clean_end_leaves_nothing_to_repeat() -> None:
+    first, second = Bodies(), Bodies()
+
+    async def story(cluster):
+        topics = {"orders": "*"}
+        await send(cluster, *numbers(10))
+        async with cluster.process("one") as app, cluster.a_consumer(app, first, topics):
+            await trio.sleep(1)
+        left = cluster.facts_of(MemberLeft)
+        async with cluster.process("two") as app, cluster.a_consumer(app, second, topics):
+            await trio.sleep(5)
+        return left
+
+    (left,) = in_cluster(story, orders=1)
+    assert len(first) == 11
+    assert second == []
+    assert (left.group, left.reason) == ("cg", "unregistered")
+
+
+def test_client_invariant_55_work_under_way_at_the_end_comes_again() -> None:
+    begun, again = [], Bodies()
+
+    async def slow(messages) -> None:
+        begun.extend(message.body for message in messages)
+        await trio.sleep(60)
+
+    async def story(cluster) -> None:
+        async with cluster.process("one") as app, cluster.a_consumer(app, slow, {"orders": "*"}):
+            await trio.sleep(1)
+        async with cluster.process("two") as app, cluster.a_consumer(app, again, {"orders": "*"}):
+            await trio.sleep(1)
+
+    in_cluster(story, orders=1)
+    assert begun == again == [b"first"]
+
+
+def test_patience_at_the_end_lets_listeners_finish() -> None:
+    done, again = [], Bodies()
+
+    async def slow(messages) -> None:
+        await trio.sleep(5)
+        done.extend(message.body for message in messages)
+
+    async def story(cluster):
+        topics = {"orders": "*"}
+        patient = {"termination_ms_max": 10_000}
+        async with cluster.process("one") as app, cluster.a_consumer(app, slow, topics, **patient):
+            await trio.sleep(1)
+        ended_s = cluster.now_s()
+        async with cluster.process("two") as app, cluster.a_consumer(app, again, topics):
+            await trio.sleep(1)
+        return ended_s
+
+    assert in_cluster(story, orders=1) > 4
+    assert (done, again) == ([b"first"], [])
+
+
+def test_broadcasting_members_all_get_everything_and_go_on_where_they_were() -> None:
+    one, two, later = Bodies(), Bodies(), Bodies()
+    documents = OffsetsInMemory()
+
+    async def story(cluster) -> None:
+        topics = {"orders": "*"}
+        settings = {"model": "BROADCASTING", "consume_from": "CONSUME_FROM_FIRST_OFFSET"}
+        first, second = cluster.process("one"), cluster.process("two")
+        async with (
+            first,
+            second,
+            cluster.a_consumer(first, one, topics, documents=documents, **settings),
+            cluster.a_consumer(second, two, topics, **settings),
+        ):
+            await send(cluster, *numbers(3))
+            await trio.sleep(12)
+        await send(cluster, b"later")
+        again = cluster.process("one")
+        async with (
+            again,
+            cluster.a_consumer(again, later, topics, documents=documents, **settings),
+        ):
+            await trio.sleep(5)
+
+    in_cluster(story, orders=2)
+    assert sorted(one) == sorted(two) == [b"0", b"1", b"2", b"first"]
+    assert later == [b"later"]
+
+
+def test_two_orderly_members_never_have_one_queue_at_once() -> None:
+    busy, overlaps, seen = {}, [], []
+
+    def listener(name):
+        async def listen(messages) -> None:
+            queue = messages[0].queue_id
+            if queue in busy:
+                overlaps.append((queue, busy[queue], name))
+            busy[queue] = name
+            await trio.sleep(0.05)
+            seen.extend(message.body for message in messages)
+            del busy[queue]
+
+        return listen
+
+    async def story(cluster) -> None:
+        topics, first, second = {"orders": "*"}, cluster.process("one"), cluster.process("two")
+        async with first, cluster.a_consumer(first, listener("one"), topics, orderly=True):
+            await send(cluster, *numbers(400))
+            async with second, cluster.a_consumer(second, listener("two"), topics, orderly=True):
+                await trio.sleep(30)
+            await trio.sleep(60)
+
+    in_cluster(story, orders=4)
+    assert overlaps == []
+    assert set(seen) == {b"first", *numbers(400)}
+
+
+def test_ownership_facts_balance() -> None:
+    async def story(cluster):
+        topics, first, second = {"orders": "*"}, cluster.process("one"), cluster.process("two")
+        async with first, cluster.a_consumer(first, Bodies(), topics):
+            await trio.sleep(1)
+            async with second, cluster.a_consumer(second, Bodies(), topics):
+                await trio.sleep(3)
+        return cluster
+
+    cluster = in_cluster(story, orders=4)
+    claimed = [q for fact in cluster.facts_of(QueuesClaimed) for q in fact.queues]
+    released = [q for fact in cluster.facts_of(QueuesReleased) for q in fact.queues]
+    assert sorted(claimed) == sorted(released)
+    assert cluster.facts_of(MessageConsumed)
+
+
+# Starts and ends ------------------------------------------------------------------------
+
+
+def test_a_group_has_one_consumer_an_instance() -> None:
+    async def story(cluster, broker) -> None:
+        process = cluster.process()
+        shared = {"instance_name": "shared"}
+        async with process, cluster.a_consumer(process, **shared):
+            with pytest.raises(GroupTaken):
+                async with cluster.a_consumer(process, **shared):
+                    pass
+
+    in_group(story)
+
+
+def test_a_consumer_is_used_inside_its_block() -> None:
+    consumer = PushConsumer(Bodies(), {"orders": "*"}, group="cg")
+    with pytest.raises(NotRunning):
+        _ = consumer.queues
+
+
+def test_an_error_in_the_block_comes_out_as_itself_after_a_clean_end() -> None:
+    async def story(cluster, broker):
+        process = cluster.process()
+        async with process, cluster.a_consumer(process):
+            await trio.sleep(1)
+            raise LookupError("mine")
+
+    brokers = []
+
+    async def keep(cluster, broker) -> None:
+        brokers.append(broker)
+        await story(cluster, broker)
+
+    with pytest.raises(LookupError, match="mine"):
+        in_group(keep)
+    assert [request.consumer_group for request in brokers[0].unregistered] == ["cg"]
+
+
+def test_a_consumer_starts_without_its_name_server_and_finds_its_topic_later() -> None:
+    async def story(cluster, broker):
+        broker.offsets["T", 0] = 0
+        cluster.namesrv.is_silent = True
+        process = cluster.process()
+        async with process, cluster.a_consumer(process) as consumer:
+            early = consumer.queues
+            cluster.namesrv.is_silent = False
+            await trio.sleep(60)
+            return early, consumer.queues
+
+    assert in_group(story) == ([], [a_queue()])
+
+
+def test_a_failed_listener_leaves_the_consumer_running() -> None:
+    def fails(messages) -> None:
+        raise RuntimeError("every time")
+
+    async def story(cluster, broker):
+        broker.offsets["T", 0] = 0
+        broker.store(100)
+        process = cluster.process()
+        async with process, cluster.a_consumer(process, fails):
+            await trio.sleep(2)
+        return len(broker.asked[BACK])
+
+    assert in_group(story) == 100

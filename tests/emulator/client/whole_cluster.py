@@ -86,9 +86,9 @@ class WholeCluster:
 
     async def create_topic(self, topic, queues=4) -> None:
         """The first message creates it; then its route is there for everybody."""
-        async with self.process("creator") as process:
-            async with self.a_producer(process, default_topic_queues=queues) as producer:
-                await producer.send(Message(topic, b"first"))
+        process = self.process("creator")
+        async with process, self.a_producer(process, default_topic_queues=queues) as producer:
+            await producer.send(Message(topic, b"first"))
 
     def process(self, name="app") -> ClientProcess:
         host = self.world.network.host(name)

@@ -1,0 +1,148 @@
+"""What a broker or an operator asks of a running consumer, over its own connection."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+from pulled_broker import a_queue, in_group
+
+from emulator.client.listening import ConsumeResult
+from emulator.releases import R_4_9_7
+from protocol.bodies.body import decode_body, encode_body
+from protocol.bodies.offsets import GetConsumerStatusBody, ResetOffsetBody
+from protocol.bodies.running import ConsumeMessageDirectlyResult, ConsumerRunningInfo
+from protocol.codes import RequestCode
+from protocol.requests.callbacks import (
+    ConsumeMessageDirectlyRequest,
+    GetConsumerRunningInfoRequest,
+    GetConsumerStatusRequest,
+)
+from protocol.requests.offsets import ResetOffsetRequest
+
+
+async def ask(broker, code, request, body=b""):
+    """One question to the only client, and its reply."""
+    replies = []
+    answered = trio.Event()
+
+    def on_done(reply) -> None:
+        replies.append(reply)
+        answered.set()
+
+    (connection,) = broker.server.connections.values()
+    connection.ask(code, request, body, trio.current_time() + 10, on_done)
+    await answered.wait()
+    return replies[0]
+
+
+def asked(code, request, *, body=None, listener=lambda messages: None, group="cg", **settings):
+    """Consume three messages, then ask; the consumer's client id and the reply."""
+
+    async def story(cluster, broker):
+        broker.offsets["T", 0] = 0
+        broker.store(3)
+        record = broker.queues["T", 0][1] if body is None else body
+        process = cluster.process()
+        async with process, cluster.a_consumer(process, listener, **settings) as consumer:
+            await trio.sleep(1)
+            reply = await ask(broker, code, request, record)
+            return consumer.instance.client_id, reply
+
+    return in_group(story)
+
+
+def test_it_tells_how_far_it_has_come() -> None:
+    _, reply = asked(
+        RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT,
+        GetConsumerStatusRequest(topic="T", group="cg"),
+    )
+    table = decode_body(reply.body, GetConsumerStatusBody).message_queue_table
+    assert table == {a_queue(): 3}
+
+
+def test_it_tells_what_it_holds_and_how_it_is_set_up() -> None:
+    _, reply = asked(
+        RequestCode.GET_CONSUMER_RUNNING_INFO,
+        GetConsumerRunningInfoRequest(consumer_group="cg", client_id="any"),
+    )
+    info = decode_body(reply.body, ConsumerRunningInfo)
+    held = info.mq_table[a_queue()]
+    assert (held.commit_offset, held.cached_msg_count, held.droped) == (3, 0, False)
+    assert {subscription.topic for subscription in info.subscription_set} == {"T", "%RETRY%cg"}
+    assert info.properties["PROP_CONSUMEORDERLY"] == "false"
+    assert info.properties["PROP_CLIENT_VERSION"] == "V4_9_7"
+
+
+@pytest.mark.parametrize(
+    ("answer", "result"),
+    [
+        (None, "CR_SUCCESS"),
+        (ConsumeResult.RECONSUME_LATER, "CR_LATER"),
+        (ValueError("no"), "CR_THROW_EXCEPTION"),
+    ],
+)
+@pytest.mark.parametrize("orderly", [False, True])
+def test_it_tries_a_message_and_tells_what_the_listener_said(answer, result, orderly) -> None:
+    calls = []
+
+    async def listen(messages):
+        calls.append(messages[0].queue_offset)
+        if len(calls) <= 3:
+            return None
+        await trio.sleep(2)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    _, reply = asked(
+        RequestCode.CONSUME_MESSAGE_DIRECTLY,
+        ConsumeMessageDirectlyRequest(consumer_group="cg", broker_name="broker-a"),
+        listener=listen,
+        orderly=orderly,
+    )
+    said = decode_body(reply.body, ConsumeMessageDirectlyResult)
+    assert (said.consume_result, said.order, said.spent_time_mills) == (result, orderly, 2_000)
+    assert calls == [0, 1, 2, 1]
+
+
+def test_a_body_that_is_no_message_is_refused() -> None:
+    _, reply = asked(
+        RequestCode.CONSUME_MESSAGE_DIRECTLY,
+        ConsumeMessageDirectlyRequest(consumer_group="cg"),
+        body=b"nonsense",
+    )
+    assert (reply.code, reply.remark) == (1, "the body is no message")
+
+
+def test_a_group_that_is_not_here_is_said_to_be_elsewhere() -> None:
+    _, reply = asked(
+        RequestCode.GET_CONSUMER_RUNNING_INFO,
+        GetConsumerRunningInfoRequest(consumer_group="another", client_id="any"),
+    )
+    assert reply.code == 1
+    assert "another" in reply.remark
+
+
+def test_a_reset_moves_the_group_after_ten_seconds_of_rest() -> None:
+    heard = []
+
+    async def story(cluster, broker):
+        broker.offsets["T", 0] = 0
+        broker.store(5)
+
+        def listen(messages) -> None:
+            heard.extend((round(cluster.now_s(), 3), m.queue_offset) for m in messages)
+
+        process = cluster.process()
+        async with process, cluster.a_consumer(process, listen):
+            await trio.sleep(2)
+            (connection,) = broker.server.connections.values()
+            body = encode_body(ResetOffsetBody(offset_table={a_queue(): 3}), R_4_9_7)
+            request = ResetOffsetRequest(topic="T", group="cg", timestamp=0)
+            connection.tell(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, request, body)
+            await trio.sleep(20)
+        return broker
+
+    broker = in_group(story)
+    assert heard == [*((0.0, n) for n in range(5)), (12.0, 3), (12.0, 4)]
+    assert broker.offsets["T", 0] == 5

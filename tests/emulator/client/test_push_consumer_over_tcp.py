@@ -1,0 +1,97 @@
+"""The same consumer on real sockets and in real time: threads do not know a virtual clock."""
+
+from __future__ import annotations
+
+import random
+import threading
+from contextlib import asynccontextmanager
+from functools import partial
+
+import pytest
+import trio
+
+from emulator.broker.service import serve_broker
+from emulator.client.listening import ConsumeResult
+from emulator.client.producer import Producer
+from emulator.client.push_consumer import PushConsumer
+from emulator.clock import WallClock
+from emulator.config import BrokerConfig, NameServerConfig
+from emulator.disk.memory import MemoryDisk
+from emulator.journal import Journal, silent
+from emulator.nameserver.service import serve_name_server
+from emulator.net.tcp import TcpNetwork
+from protocol.message import Message
+
+ANY_PORT = "127.0.0.1:0"
+PATIENCE_S = 20
+
+
+@asynccontextmanager
+async def a_cluster():
+    """One NameServer and one broker of this process; yields the NameServer's address."""
+    clock, stop = WallClock.of_this_machine(), trio.Event()
+    async with trio.open_nursery() as nursery:
+        shared = {"network": TcpNetwork(nursery), "clock": clock, "stop": stop}
+        serve = partial(
+            serve_name_server,
+            NameServerConfig(listen_address=ANY_PORT),
+            disk=MemoryDisk(),
+            note=silent,
+            **shared,
+        )
+        namesrv = await nursery.start(serve)
+        serve = partial(
+            serve_broker,
+            BrokerConfig(namesrv=(namesrv,), listen_address=ANY_PORT),
+            disk=MemoryDisk(),
+            rng=random.Random(1),
+            journal=Journal("broker-a", clock.now_ms),
+            **shared,
+        )
+        await nursery.start(serve)
+        yield namesrv
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("orderly", [False, True])
+async def test_plain_functions_run_in_threads_of_their_own(orderly) -> None:
+    bodies, threads = [], set()
+    token, all_heard = trio.lowlevel.current_trio_token(), trio.Event()
+
+    def listen(messages) -> ConsumeResult:
+        threads.add(threading.current_thread())
+        bodies.extend(message.body for message in messages)
+        if len(bodies) >= 301:
+            token.run_sync_soon(all_heard.set)
+        return ConsumeResult.SUCCESS
+
+    wanted = {b"%d" % n for n in range(300)}
+    settings = {"group": "cg", "consume_from": "CONSUME_FROM_FIRST_OFFSET", "orderly": orderly}
+    with trio.fail_after(PATIENCE_S):
+        async with a_cluster() as namesrv, Producer(namesrv=namesrv, group="pg") as producer:
+            await producer.send(Message("orders", b"first"))
+            async with PushConsumer(listen, {"orders": "*"}, namesrv=namesrv, **settings):
+                for body in sorted(wanted):
+                    await producer.send(Message("orders", body))
+                await all_heard.wait()
+    assert set(bodies) == {b"first"} | wanted
+    assert threading.main_thread() not in threads
+
+
+async def test_a_thread_that_raises_sends_its_message_back() -> None:
+    failed, seen_again = trio.Event(), []
+    token = trio.lowlevel.current_trio_token()
+
+    def fails(messages) -> None:
+        seen_again.append(messages[0].reconsume_times)
+        token.run_sync_soon(failed.set)
+        raise ValueError("as told")
+
+    with trio.fail_after(PATIENCE_S):
+        async with a_cluster() as namesrv, Producer(namesrv=namesrv, group="pg") as producer:
+            await producer.send(Message("orders", b"first"))
+            async with PushConsumer(fails, {"orders": "*"}, namesrv=namesrv, group="cg") as mine:
+                await failed.wait()
+                queue = next(q for q in mine.queues if q.topic == "orders")
+                assert queue.broker_name == "broker-a"
+    assert seen_again == [0]
