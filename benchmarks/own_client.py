@@ -18,6 +18,7 @@ from protocol.message import Message, MessageExt
 
 BODY = b"x" * 100
 IN_FLIGHT = 1_000
+WARM_UP_SENDS = 64
 GROUP = "own-client"
 FROM_FIRST = "CONSUME_FROM_FIRST_OFFSET"
 
@@ -39,23 +40,22 @@ class Counter:
 async def through(namesrv: str, count: int) -> dict[str, float]:
     """Messages a second, from the first send to the last message consumed."""
     topic = f"Through{time.time_ns()}"
-    counter = Counter(count)
+    counter = Counter(WARM_UP_SENDS + count)
     async with Producer(namesrv=namesrv, group=GROUP, send_timeout_ms=30_000) as producer:
-        for _ in range(16):  # the topic is in the route of both brokers, and code is warm
-            await producer.send(Message(f"{topic}Warm", BODY))
-        await producer.send(Message(topic, BODY))
+        for _ in range(WARM_UP_SENDS):  # creates the topic on both brokers
+            await producer.send(Message(topic, BODY))
         async with _consumer(namesrv, topic, counter):
             began_s = time.perf_counter()
-            limit = trio.CapacityLimiter(IN_FLIGHT)
-            async with trio.open_nursery() as nursery:
-                for _ in range(count - 1):
-                    token = object()
-                    await limit.acquire_on_behalf_of(token)
-                    nursery.start_soon(_send, producer, topic, limit, token)
+            room = trio.Semaphore(IN_FLIGHT)
+            for _ in range(count):
+                await room.acquire()
+                producer.start_send(Message(topic, BODY), lambda _: room.release())
+            for _ in range(IN_FLIGHT):
+                await room.acquire()
             sent_s = time.perf_counter() - began_s
             await counter.enough.wait()
             took_s = time.perf_counter() - began_s
-    return {"messages": counter.count, "sent_per_s": count / sent_s, "per_s": count / took_s}
+    return {"messages": count, "sent_per_s": count / sent_s, "per_s": count / took_s}
 
 
 async def first(namesrv: str) -> dict[str, float]:
@@ -79,15 +79,6 @@ def _consumer(namesrv: str, topic: str, counter: Counter) -> PushConsumer:
         consume_batch_max=32,
         listeners_inline=True,
     )
-
-
-async def _send(
-    producer: Producer, topic: str, limit: trio.CapacityLimiter, token: object
-) -> None:
-    try:
-        await producer.send(Message(topic, BODY))
-    finally:
-        limit.release_on_behalf_of(token)
 
 
 async def main(namesrv: str, mode: str, *rest: str) -> None:
