@@ -30,6 +30,8 @@ class ClientConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     heartbeat_first_ms: int = 1_000  # MQClientInstance.startScheduledTask
     offset_persist_interval_ms: int = 5_000  # persistConsumerOffsetInterval
     offset_persist_first_ms: int = 10_000  # MQClientInstance.startScheduledTask
+    rebalance_interval_ms: int = 20_000  # rocketmq.client.rebalance.waitInterval
+    rebalance_interval_ms_min: int = 1_000  # rocketmq.client.rebalance.minInterval (5.2.0)
     api_timeout_ms: int = 3_000  # mqClientApiTimeout
     vip_channel_enabled: bool = False  # vipChannelEnabled
     net: NetConfig = NetConfig()

@@ -90,13 +90,17 @@ class ConsumeConcurrently:
             await self._finish(each, heard)
 
     def _several(self, first: Batch, now_ms: int) -> list[tuple[Batch, Heard]]:
+        """Until time is up, or one fails: giving it back is this worker's next task."""
         began_s = time.monotonic()
         passed_s = 0.0
         done = []
         batch: Batch | None = first
         while batch is not None:
             if (context := self._begin(batch, now_ms + int(passed_s * 1000))) is not None:
-                done.append((batch, self._ear.hear(batch.messages, context, LATER)))
+                heard = self._ear.hear(batch.messages, context, LATER)
+                done.append((batch, heard))
+                if heard.result is not ConsumeResult.SUCCESS:
+                    break
             passed_s = time.monotonic() - began_s
             if passed_s > IN_ONE_HOP_S_MAX or not self._member.is_running:
                 break

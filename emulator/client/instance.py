@@ -79,7 +79,11 @@ class ClientInstance:
             self.remoting.on_connected = self._connected
         self.pull_service = PullMessageService(self.consumers, self.remoting.timers)
         self.rebalance_service = RebalanceService(
-            self.consumers, self.rebalance_wakeup, self.release
+            self.consumers,
+            self.rebalance_wakeup,
+            self.release,
+            interval_ms=config.rebalance_interval_ms,
+            interval_ms_min=config.rebalance_interval_ms_min,
         )
         nursery.start_soon(run_schedule, self._periodic())
         nursery.start_soon(self.pull_service.run)

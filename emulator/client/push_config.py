@@ -54,9 +54,7 @@ class PushConsumerConfig(ConsumerConfig, frozen=True, kw_only=True, forbid_unkno
     termination_ms_max: int = 0  # awaitTerminationMillisWhenShutdown
     listeners_inline: bool = False  # ours: plain functions run on the loop itself, not in threads
 
-    # Rebalance and locks
-    rebalance_interval_ms: int = 20_000  # rocketmq.client.rebalance.waitInterval
-    rebalance_interval_ms_min: int = 1_000  # rocketmq.client.rebalance.minInterval (5.2.0)
+    # Locks
     lock_interval_ms: int = 20_000  # rocketmq.client.rebalance.lockInterval
     lock_first_ms: int = 1_000  # ConsumeMessageOrderlyService.start
     unlock_delay_ms: int = 20_000  # rocketmq.client.unlockDelayTimeMills

@@ -48,8 +48,9 @@ if TYPE_CHECKING:
 class PushConsumer:
     """Consumes topics as a member of one group.
 
-    *subscriptions* are expressions by topic: ``*``, ``TagA || TagB``.  Settings are those
-    of ``PushConsumerConfig``: give a whole one, or single fields by name.  Without a
+    *subscriptions* are expressions by topic: ``*``, ``TagA || TagB``, or a pair of an
+    expression and its type, such as ``("price > 5", "SQL92")``.  Settings are those of
+    ``PushConsumerConfig``: give a whole one, or single fields by name.  Without a
     *process* it makes its own, on TCP and this machine's clock.  *documents* keep a
     broadcasting consumer's offsets.  ``on_queues(topic, all, mine)`` hears of every
     change of the queues it holds.  Upstream: DefaultMQPushConsumer.
@@ -58,7 +59,7 @@ class PushConsumer:
     def __init__(
         self,
         listener: Listener,
-        subscriptions: Mapping[str, str] | None = None,
+        subscriptions: Mapping[str, str | tuple[str, str]] | None = None,
         config: PushConsumerConfig | None = None,
         *,
         process: ClientProcess | None = None,
@@ -174,8 +175,9 @@ class PushConsumer:
         member = Member(self.config, instance, self._offsets(instance), beside)
         member.offsets.load()
         now_ms = member.now_ms()
-        for topic, expression in self._subscriptions.items():
-            member.subscriptions[topic] = build_subscription(topic, expression, TAG, now_ms)
+        for topic, wanted in self._subscriptions.items():
+            expression, kind = (wanted, TAG) if isinstance(wanted, str) else wanted
+            member.subscriptions[topic] = build_subscription(topic, expression, kind, now_ms)
         if not self.config.is_broadcasting:
             retries = member.retry_topic
             member.subscriptions[retries] = build_subscription(retries, SUB_ALL, TAG, now_ms)

@@ -30,8 +30,8 @@ class RebalanceService:
         wakeup: Wakeup,
         release: Release,
         *,
-        interval_ms: int = 20_000,
-        interval_ms_min: int = 1_000,
+        interval_ms: int,
+        interval_ms_min: int,
     ) -> None:
         self._consumers = consumers
         self._wakeup = wakeup

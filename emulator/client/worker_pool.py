@@ -51,7 +51,10 @@ class WorkerPool(Generic[J]):
 
     def next_job(self) -> J | None:
         """Take another job without going back to the line: for work that does several at once."""
-        return self._line.popleft() if self._line else None
+        try:
+            return self._line.popleft()
+        except IndexError:  # not looked at first: threads ask too
+            return None
 
     def _wake_one(self) -> None:
         if self._waking:

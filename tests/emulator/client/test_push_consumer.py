@@ -10,6 +10,7 @@ from pulled_broker import BACK, a_queue, in_group
 from whole_cluster import in_cluster
 
 from emulator.client.errors import GroupTaken, NotRunning
+from emulator.client.group_calls import Refused
 from emulator.client.listening import ConsumeResult
 from emulator.client.offset_folder import OffsetsInMemory
 from emulator.client.push_consumer import PushConsumer
@@ -301,6 +302,18 @@ def test_an_error_in_the_block_comes_out_as_itself_after_a_clean_end() -> None:
     with pytest.raises(LookupError, match="mine"):
         in_group(keep)
     assert [request.consumer_group for request in brokers[0].unregistered] == ["cg"]
+
+
+def test_an_expression_that_no_broker_reads_is_refused_at_the_start() -> None:
+    async def story(cluster):
+        process = cluster.process()
+        async with process:
+            with pytest.raises(Refused, match="SQL92"):
+                async with cluster.a_consumer(process, Bodies(), {"orders": ("a > 5", "SQL92")}):
+                    pass
+            return process.instances
+
+    assert in_cluster(story, orders=1) == {}
 
 
 def test_a_consumer_starts_without_its_name_server_and_finds_its_topic_later() -> None:

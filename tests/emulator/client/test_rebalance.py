@@ -33,7 +33,9 @@ async def passes_of(consumer, release, ring_at_s=(), until_s=61) -> list[float]:
     """When passes begin, with wake-ups at these times."""
     wakeup = Wakeup()
     consumer.began_s = trio.current_time()
-    service = RebalanceService({"cg": consumer}, wakeup, Release.parse(release))
+    rules = Release.parse(release)
+    intervals = {"interval_ms": 20_000, "interval_ms_min": 1_000}
+    service = RebalanceService({"cg": consumer}, wakeup, rules, **intervals)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(service.run)
         for at_s in ring_at_s:
