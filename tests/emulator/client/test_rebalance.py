@@ -342,3 +342,34 @@ def test_client_invariant_36_a_dropped_queue_s_listener_ends_unheard() -> None:
     assert broker.offsets["T", 0] == 0
     assert [offset for _, offset in broker.pulls()][:2] == [0, 1]
     assert PULL in broker.asked
+
+
+@pytest.mark.parametrize("orderly", [False, True])
+def test_client_invariant_59_without_its_master_a_queue_is_read_from_the_slave_but_not_in_order(
+    orderly,
+) -> None:
+    heard = []
+
+    async def story(cluster, broker):
+        slave = await cluster.add_broker("broker-a", broker_id=1)
+        cluster.namesrv.routes["T"] = cluster.route(1)
+
+        async def listen(messages) -> None:
+            heard.extend(message.queue_offset for message in messages)
+
+        broker.offsets["T", 0] = 0
+        for one in (broker, slave):
+            one.store(2)
+        process = cluster.process()
+        async with process, cluster.a_consumer(process, listen, orderly=orderly) as consumer:
+            await trio.sleep(45)
+            broker.stop()
+            del cluster.brokers["broker-a"]
+            cluster.namesrv.routes["T"] = cluster.route(1)
+            await trio.sleep(65)
+            slave.store(3)
+            await trio.sleep(30)
+            return consumer.queues
+
+    assert in_group(story) == [a_queue()]
+    assert heard == ([0, 1] if orderly else [0, 1, 2, 3, 4])
