@@ -1,0 +1,213 @@
+"""One NameServer and one broker with a store: processes to be hurt, and a voice to ask them.
+
+Nothing here waits for time to pass: a start waits for the readiness line, a kill for the
+death, a question for its answer.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+
+import msgspec
+import trio
+
+from emulator.client.plain_nursery import plain_nursery
+from emulator.clock import WallClock
+from emulator.cluster.admin import Admin
+from emulator.cluster.processes import ProcessCluster
+from emulator.cluster.spec import ClusterSpec
+from emulator.config import NetConfig
+from emulator.journal import silent
+from emulator.net.remoting_client import RemotingClient
+from emulator.net.tcp import TcpNetwork
+from emulator.releases import R_4_9_7
+from protocol import catalog
+from protocol.bodies.groups import SubscriptionGroupConfig
+from protocol.bodies.topics import TopicConfig
+from protocol.codes import ResponseCode
+from protocol.message import decode_messages
+from protocol.pull_flags import pull_flag
+from protocol.queues import MessageQueue
+from protocol.requests.offsets import (
+    GetMaxOffsetRequest,
+    OffsetReply,
+    QueryConsumerOffsetRequest,
+)
+from protocol.requests.pulling import PullMessageReply, PullMessageRequest
+from protocol.requests.sending import SendMessageReply, SendMessageRequestV2
+
+ROOT = Path(__file__).parents[2]
+BROKER = "broker-a"
+START_S_MAX = 20.0
+CALL_MS_MAX = 10_000
+SMALL = {"message_bytes_max": 64 * 1024, "segment_bytes": 256 * 1024}  # many segments, soon
+
+
+@contextmanager
+def a_cluster(folder, **settings):
+    """Running inside the block; its store and its journals lie below *folder*."""
+    spec = ClusterSpec(brokers=1, store=str(folder / "store"), broker_settings=settings)
+    with ProcessCluster(spec, journal=str(folder / "journal")) as cluster:
+        yield cluster
+
+
+def store_of(folder) -> Path:
+    return folder / "store" / BROKER
+
+
+def facts_of(folder, kind):
+    """What the broker has noted of one *kind*, over all its lives; a torn last line is none."""
+    lines = (folder / "journal" / f"{BROKER}.jsonl").read_bytes().split(b"\n")[:-1]
+    facts = [json.loads(line)["fact"] for line in lines]
+    return [fact for fact in facts if fact["kind"] == kind.__name__]
+
+
+def kill_now(cluster) -> None:
+    os.kill(cluster.pids[BROKER], signal.SIGKILL)
+
+
+async def wait_restarted(cluster) -> None:
+    """Dead if it was not yet, and ready again: the same port, the same store."""
+    await trio.to_thread.run_sync(cluster.restart, BROKER)
+
+
+async def wait_ended_in_order(cluster) -> int:
+    """Ask it to stop; its exit code."""
+    node = cluster._nodes[BROKER]
+    node.is_meant_to_end = True
+    node.signal(signal.SIGTERM)
+    return await trio.to_thread.run_sync(node.popen.wait, START_S_MAX)
+
+
+def failed_start(config) -> tuple[int, list[str]]:
+    """Exit code and last words of a broker that cannot start."""
+    text = msgspec.json.encode(config).decode()
+    ended = subprocess.run(
+        [sys.executable, "-m", "emulator.node", "broker", text],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=START_S_MAX,
+        check=False,
+    )
+    assert ended.stdout == ""
+    return ended.returncode, ended.stderr.splitlines()
+
+
+class Questions:
+    """What a test asks of the broker, over the protocol."""
+
+    def __init__(self, cluster, remoting) -> None:
+        self.address = cluster.brokers[BROKER]
+        self.admin = Admin(cluster.namesrv, remoting)
+        self._remoting = remoting
+
+    async def create_topic(self, name, queues=4) -> None:
+        config = TopicConfig(topic_name=name, read_queue_nums=queues, write_queue_nums=queues)
+        await self.admin.create_topic(self.address, config)
+
+    async def create_group(self, name) -> None:
+        await self.admin.create_group(self.address, SubscriptionGroupConfig(group_name=name))
+
+    async def topics(self) -> set[str]:
+        return {topic.topic_name for topic in await self.admin.topics(self.address)}
+
+    async def groups(self) -> set[str]:
+        return {group.group_name for group in await self.admin.groups(self.address)}
+
+    async def commit(self, group, topic, queue_id, offset) -> None:
+        """Acknowledged, unlike a consumer's own commits."""
+        queue = MessageQueue(topic, BROKER, queue_id)
+        await self.admin.commit(self.address, group, queue, offset)
+
+    async def committed(self, group, topic, queue_id) -> int:
+        header = QueryConsumerOffsetRequest(consumer_group=group, topic=topic, queue_id=queue_id)
+        reply = await self._ask(catalog.QUERY_CONSUMER_OFFSET, header)
+        assert reply.code == ResponseCode.SUCCESS, reply.remark
+        return reply.decode(OffsetReply).offset
+
+    async def max_offset(self, topic, queue_id) -> int:
+        header = GetMaxOffsetRequest(topic=topic, queue_id=queue_id)
+        return (await self._ask(catalog.GET_MAX_OFFSET, header)).decode(OffsetReply).offset
+
+    async def send(self, topic, queue_id, body, properties=""):
+        """One send as it is: the reply, whatever its code."""
+        header = SendMessageRequestV2(
+            producer_group="pg",
+            topic=topic,
+            default_topic="TBW102",
+            default_topic_queue_nums=4,
+            queue_id=queue_id,
+            sys_flag=0,
+            born_timestamp=0,
+            flag=0,
+            properties=properties,
+        )
+        return await self._ask(catalog.SEND_MESSAGE_V2, header, body)
+
+    async def stored(self, topic, queue_id, body, properties="") -> int:
+        """The same for one that must succeed: its queue offset."""
+        reply = await self.send(topic, queue_id, body, properties)
+        assert reply.code == ResponseCode.SUCCESS, reply.remark
+        return reply.decode(SendMessageReply).queue_offset
+
+    async def messages(self, topic, queue_id, from_offset=0):
+        """Everything the queue has, in order, by as many pulls as that takes."""
+        found = []
+        offset = from_offset
+        while True:
+            reply = await self._ask(catalog.PULL_MESSAGE, _pull(topic, queue_id, offset))
+            if reply.code == ResponseCode.PULL_NOT_FOUND:
+                return found
+            assert reply.code == ResponseCode.SUCCESS, (reply.code, reply.remark)
+            found += decode_messages(reply.body)
+            offset = reply.decode(PullMessageReply).next_begin_offset
+
+    async def wait_messages(self, topic, queue_id, count) -> None:
+        """Until the queue has *count* messages: the broker holds the pulls of those to come."""
+        for offset in range(count):
+            header = _pull(topic, queue_id, offset, hold_ms=CALL_MS_MAX)
+            reply = await self._ask(catalog.PULL_MESSAGE, header)
+            assert reply.code == ResponseCode.SUCCESS, (reply.code, reply.remark)
+
+    async def _ask(self, rpc, header, body=b""):
+        return await self._remoting.call(self.address, rpc, header, body, timeout_ms=CALL_MS_MAX)
+
+
+@asynccontextmanager
+async def questions_to(cluster):
+    async with plain_nursery() as nursery:
+        remoting = RemotingClient(
+            TcpNetwork(nursery),
+            nursery,
+            clock=WallClock.of_this_machine(),
+            config=NetConfig(),
+            release=R_4_9_7,
+            note=silent,
+            handlers={},
+        )
+        yield Questions(cluster, remoting)
+        remoting.close_all()
+
+
+def _pull(topic, queue_id, offset, hold_ms=0) -> PullMessageRequest:
+    """By nobody who is a member of anything; answered at once unless it may be held."""
+    return PullMessageRequest(
+        consumer_group="readers",
+        topic=topic,
+        queue_id=queue_id,
+        queue_offset=offset,
+        max_msg_nums=32,
+        sys_flag=pull_flag(subscription=True, suspend=hold_ms > 0),
+        commit_offset=0,
+        suspend_timeout_millis=hold_ms,
+        sub_version=0,
+        subscription="*",
+        expression_type="TAG",
+    )

@@ -1,0 +1,152 @@
+"""Producers that never pause, and a ledger of every message that was acknowledged.
+
+Each way of sending runs beside the others, so a kill meets all of them half done.  A send
+that fails is no loss: nobody was told that its message is safe.
+"""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import NamedTuple
+
+import trio
+
+from emulator.client.errors import SendError
+from emulator.client.plain_nursery import plain_nursery
+from emulator.client.producer import Producer
+from protocol.message import Message
+
+TOPICS = ("orders", "payments", "logs")
+QUEUES = 4
+UNDER_WAY = 8
+DELAYED_EVERY = 50
+SEND_MS_MAX = 2_000
+
+
+class Place(NamedTuple):
+    topic: str
+    queue_id: int
+    offset: int
+
+
+class Ledger:
+    """What brokers have acknowledged: which message lies where, and which are still to come."""
+
+    def __init__(self) -> None:
+        self.placed: dict[Place, tuple[str, bytes]] = {}
+        self.delayed: dict[bytes, str] = {}
+        self.failures = 0
+        self._awaited: list[tuple[int, trio.Event]] = []
+
+    def __len__(self) -> int:
+        return len(self.placed) + len(self.delayed)
+
+    def bodies(self) -> set[bytes]:
+        return {body for _, body in self.placed.values()} | self.delayed.keys()
+
+    def store(self, result, messages) -> None:
+        """*result* says that *messages* lie side by side."""
+        for n, (msg_id, message) in enumerate(
+            zip(result.msg_id.split(","), messages, strict=True)
+        ):
+            if message.delay_level:
+                self.delayed[message.body] = message.topic
+                continue
+            place = Place(message.topic, result.queue.queue_id, result.queue_offset + n)
+            assert place not in self.placed, f"{place} was given out twice"
+            self.placed[place] = msg_id, message.body
+        for wanted, reached in self._awaited:
+            if len(self) >= wanted:
+                reached.set()
+
+    async def wait_more(self, count) -> None:
+        """Until *count* more were acknowledged."""
+        awaited = len(self) + count, trio.Event()
+        self._awaited.append(awaited)
+        await awaited[1].wait()
+        self._awaited.remove(awaited)
+
+
+class Load:
+    """Sends in every way there is; ``pause`` while nobody is there to answer."""
+
+    def __init__(self, producer, chance) -> None:
+        self.ledger = Ledger()
+        self._producer = producer
+        self._chance = chance
+        self._made = 0
+        self._may_send = trio.Event()
+        self.go_on()
+
+    def pause(self) -> None:
+        if self._may_send.is_set():
+            self._may_send = trio.Event()
+
+    def go_on(self) -> None:
+        self._may_send.set()
+
+    async def send_one_by_one(self) -> None:
+        while True:
+            message = self._a_message()
+            await self._acknowledged(self._send, message)
+
+    async def send_at_once(self) -> None:
+        while True:
+            await self._may_send.wait()
+            messages = [self._a_message() for _ in range(UNDER_WAY)]
+            begun = [
+                (self._producer.start_send(message, timeout_ms=SEND_MS_MAX), message)
+                for message in messages
+            ]
+            for sending, message in begun:
+                await self._acknowledged(lambda _, s=sending: s.wait_sent(), message)
+
+    async def send_batches(self) -> None:
+        while True:
+            topic = self._chance.choice(TOPICS)
+            messages = [self._a_message(topic) for _ in range(self._chance.randint(1, 12))]
+            await self._acknowledged(self._send_batch, *messages)
+
+    async def send_delayed(self) -> None:
+        """A few only: each broker delivers all of them again that it cannot know as delivered."""
+        while True:
+            message = self._a_message()
+            message.delay_level = 1
+            await self._acknowledged(self._send, message)
+            await self.ledger.wait_more(DELAYED_EVERY)
+
+    def _a_message(self, topic=None) -> Message:
+        self._made += 1
+        size = self._chance.choice((0, 10, 100, 1_000, 6_000))
+        body = b"%d " % self._made + self._chance.randbytes(size)
+        return Message(topic or self._chance.choice(TOPICS), body)
+
+    async def _acknowledged(self, send, *messages) -> None:
+        await self._may_send.wait()
+        try:
+            result = await send(*messages)
+        except SendError:
+            self.ledger.failures += 1
+        else:
+            assert result.is_ok
+            self.ledger.store(result, messages)
+
+    async def _send(self, message):
+        return await self._producer.send(message, timeout_ms=SEND_MS_MAX)
+
+    async def _send_batch(self, *messages):
+        return await self._producer.send_batch(messages, timeout_ms=SEND_MS_MAX)
+
+
+@asynccontextmanager
+async def a_load(cluster, chance):
+    """Sending since before the block begins; whoever is under way at its end is forgotten."""
+    async with (
+        Producer(namesrv=cluster.namesrv, group="load") as producer,
+        plain_nursery() as nursery,
+    ):
+        load = Load(producer, chance)
+        for way in (load.send_one_by_one, load.send_at_once, load.send_batches, load.send_delayed):
+            nursery.start_soon(way)
+        yield load
+        nursery.cancel_scope.cancel()

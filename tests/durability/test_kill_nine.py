@@ -1,0 +1,62 @@
+"""``kill -9`` under load: what was acknowledged is there, where it was acknowledged, for good."""
+
+from __future__ import annotations
+
+import random
+
+from audience import an_audience
+from killed_cluster import SMALL, a_cluster, facts_of, kill_now, questions_to, wait_restarted
+from load import QUEUES, TOPICS, Place, a_load
+
+from emulator.facts import DelayedDelivered, LogRecovered
+
+KILLS = 20
+LONG_LIVES = 4  # every so many a life is long enough for delayed messages to arrive in it
+HEARD_S_MAX = 30.0
+
+
+async def everything_in(ask):
+    """Every message of every queue; a gap in its offsets would be a lost place."""
+    found = {}
+    for topic in TOPICS:
+        for queue_id in range(QUEUES):
+            messages = await ask.messages(topic, queue_id)
+            offsets = [message.queue_offset for message in messages]
+            assert offsets == list(range(await ask.max_offset(topic, queue_id)))
+            for message in messages:
+                found[Place(topic, queue_id, message.queue_offset)] = message
+    return found
+
+
+async def kill_it_again_and_again(cluster, load, audience, chance) -> None:
+    """Each life ends in the middle of whatever its senders have under way."""
+    for life in range(KILLS):
+        if life % LONG_LIVES == 0:
+            await audience.wait_heard(set(load.ledger.delayed), HEARD_S_MAX)
+        await load.ledger.wait_more(chance.choice((1, 100, 500, 3_000)) + chance.randrange(100))
+        kill_now(cluster)
+        load.pause()
+        await wait_restarted(cluster)
+        load.go_on()
+    await load.ledger.wait_more(100)
+
+
+async def test_twenty_kills_under_load_lose_nothing_that_was_acknowledged(tmp_path) -> None:
+    chance = random.Random(9)
+    with a_cluster(tmp_path, **SMALL) as cluster:
+        async with questions_to(cluster) as ask, an_audience(cluster, TOPICS) as audience:
+            for topic in TOPICS:
+                await ask.create_topic(topic, QUEUES)
+            async with a_load(cluster, chance) as load:
+                await kill_it_again_and_again(cluster, load, audience, chance)
+            ledger = load.ledger
+            missing = await audience.wait_heard(ledger.bodies(), HEARD_S_MAX)
+            assert not missing, f"{len(missing)} of {len(ledger)} acknowledged were never consumed"
+            assert set(TOPICS) <= await ask.topics()
+            assert "audience" in await ask.groups()
+            found = await everything_in(ask)
+    there = {place: (found[place].msg_id, found[place].body) for place in ledger.placed}
+    assert there == ledger.placed
+    assert ledger.delayed.keys() <= {message.body for message in found.values()}
+    assert len(facts_of(tmp_path, LogRecovered)) >= KILLS
+    assert facts_of(tmp_path, DelayedDelivered)
