@@ -1,14 +1,19 @@
-"""All commands by name.  A command's own file imports what it needs when it runs.
+"""All commands by name.
 
-Errors of the world reach the user as one line on standard error and an exit code, never
-as a traceback.
+Commands that start servers load nothing else: their start-up time is a promise.  Any
+other word on the command line loads all of them.
 """
 
 from __future__ import annotations
 
+import sys
+
 import typer
 
-from emulator.cli import up
+from emulator.cli import roles, up
+from emulator.cli.errors import EXIT_CODES
+
+LEAN = ("up", "nameserver", "broker")
 
 app = typer.Typer(
     name="rmqemu",
@@ -16,8 +21,11 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    epilog=EXIT_CODES,
 )
 app.command()(up.up)
+app.command(epilog=roles.ORDER)(roles.nameserver)
+app.command(epilog=roles.ORDER)(roles.broker)
 
 
 @app.callback()
@@ -26,4 +34,8 @@ def rmqemu() -> None:
 
 
 def run() -> None:
+    if not set(LEAN) & set(sys.argv[1:2]):
+        from emulator.cli.tools import add_tools  # noqa: PLC0415  # see above
+
+        add_tools(app)
     app()

@@ -1,21 +1,33 @@
 """``up``: the mini-cluster, until Ctrl-C or SIGTERM.
 
 In a pipe it prints one JSON line when everything is ready; in a terminal it shows what
-is going on.  It starts the nodes before it imports what draws.
+is going on.  The nodes are started before anything that draws is imported.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import signal
+import sys
+import tempfile
 import time
-from typing import Annotated
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
+from emulator.cli.errors import BadUse, plain_errors
 from emulator.cluster.processes import ProcessCluster
-from emulator.cluster.readiness import NodeDied, NotReady
+from emulator.cluster.settings import Settings
 from emulator.cluster.spec import ClusterSpec
+from emulator.config import BrokerConfig
+
+if TYPE_CHECKING:
+    from emulator.cluster.embedded import EmbeddedCluster
+
+    Cluster: TypeAlias = ProcessCluster | EmbeddedCluster
 
 LOOK_S = 0.2
 
@@ -23,34 +35,90 @@ LOOK_S = 0.2
 def up(
     brokers: Annotated[int, typer.Option(help="How many.")] = 2,
     release: Annotated[str, typer.Option(help="Whose behaviour: 4.9.7, 5.3.3 …")] = "4.9.7",
-    store: Annotated[str, typer.Option(help="Keep messages in this folder.")] = "",
+    store: Annotated[str, typer.Option(metavar="DIR", help="Remember in this folder.")] = "",
     port: Annotated[int, typer.Option(help="Of the NameServer; 0: any free ports.")] = 9876,
+    embedded: Annotated[bool, typer.Option("--embedded", help="All in one process.")] = False,
+    sets: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="One setting, for every broker."),
+    ] = None,
+    journal: Annotated[
+        str, typer.Option(metavar="DIR", help="Write facts there, a file a node.")
+    ] = "",
+    log: Annotated[bool, typer.Option("--log", "-v", help="Say what happens, on stderr.")] = False,
 ) -> None:
     """Start a NameServer and brokers, and keep them until Ctrl-C."""
-    spec = ClusterSpec(brokers=brokers, release=release, store=store, port=port)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _stop)
-    cluster = ProcessCluster(spec)
+    with plain_errors(), ExitStack() as stack:
+        if log and not journal:
+            journal = stack.enter_context(tempfile.TemporaryDirectory(prefix="rmqemu-"))
+        spec = _spec(brokers, release, store, port, sets or [])
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, _stop)
+        with suppress(_Stopped), _started(spec, journal, embedded) as cluster:
+            _stay(cluster, f"RocketMQ {release} on {cluster.namesrv}", journal if log else "")
+
+
+def _spec(brokers: int, release: str, store: str, port: int, sets: list[str]) -> ClusterSpec:
+    settings = Settings(BrokerConfig)
+    settings.add_assignments(sets)
+    given = settings.nested()
+    if own := sorted({"name", "listen_address", "namesrv", "store"} & given.keys()):
+        raise BadUse(f"--set {', '.join(own)}: every broker needs its own; `up` gives it")
+    if settings.ignored:
+        names = ", ".join(settings.ignored)
+        typer.echo(f"rmqemu: of no effect here, ignored: {names}", err=True)
     try:
-        cluster.start()
-        cluster.wait_ready()
-        line = {
-            "namesrv": cluster.namesrv,
-            "brokers": cluster.brokers,
-            "pids": list(cluster.pids.values()),
-            "ready_s": round(cluster.ready_s, 3),
-        }
-        typer.echo(json.dumps(line))
-        while True:
-            time.sleep(LOOK_S)
-            cluster.check_alive()
-    except (NodeDied, NotReady) as error:
-        typer.echo(f"rmqemu: {error}", err=True)
-        raise typer.Exit(1) from None
-    except _Stopped:
+        spec = ClusterSpec(
+            brokers=brokers, release=release, store=store, port=port, broker_settings=given
+        )
+        spec.check()
+    except ValueError as error:
+        raise BadUse(str(error)) from error
+    return spec
+
+
+def _started(spec: ClusterSpec, journal: str, embedded: bool) -> Cluster:
+    if not embedded:
+        return ProcessCluster(spec, journal=journal)
+    from emulator.cluster.embedded import EmbeddedCluster  # noqa: PLC0415  # loads every role
+
+    return EmbeddedCluster(spec, journal=journal)
+
+
+def _stay(cluster: Cluster, title: str, journal: str) -> None:
+    """Until a signal, or until a node dies."""
+    if sys.stdout.isatty() and not journal:
+        import trio  # noqa: PLC0415  # only where somebody looks
+
+        from emulator.cli.live import watch  # noqa: PLC0415  # the same
+
+        trio.run(watch, cluster.namesrv, title, cluster.check_alive)
         return
-    finally:
-        cluster.stop()
+    typer.echo(json.dumps(ready_line(cluster)))
+    show_news = _log(journal)
+    while True:
+        time.sleep(LOOK_S)
+        show_news()
+        cluster.check_alive()
+
+
+def ready_line(cluster: Cluster) -> dict[str, object]:
+    pids = cluster.pids.values() if isinstance(cluster, ProcessCluster) else [os.getpid()]
+    return {
+        "namesrv": cluster.namesrv,
+        "brokers": cluster.brokers,
+        "pids": list(pids),
+        "ready_s": round(cluster.ready_s, 3),
+    }
+
+
+def _log(journal: str) -> Callable[[], None]:
+    if not journal:
+        return lambda: None
+    from emulator.cli.logs import JournalFollower, LogLines  # noqa: PLC0415  # on request only
+
+    follower, lines = JournalFollower(journal), LogLines()
+    return lambda: lines.show(follower.news())
 
 
 class _Stopped(Exception):

@@ -135,6 +135,13 @@ class Admin:
         reply = await self._ask(broker, catalog.GET_TOPIC_STATS_INFO, header)
         return decode_body(reply.body, TopicStatsTable)
 
+    async def topic_stats_if_any(self, broker: str, topic: str) -> TopicStatsTable:
+        """The same, empty for a broker that has not that topic."""
+        try:
+            return await self.topic_stats(broker, topic)
+        except Unknown:
+            return TopicStatsTable()
+
     async def groups(self, broker: str) -> list[SubscriptionGroupConfig]:
         reply = await self._ask(broker, catalog.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
         wrapper = decode_body(reply.body, SubscriptionGroupWrapper)
@@ -173,6 +180,22 @@ class Admin:
             commit_offset=offset,
         )
         await self._ask(broker, catalog.UPDATE_CONSUMER_OFFSET, header)
+
+    async def move_group(
+        self, group: str, topic: str, to: str, at_ms: int | None = None
+    ) -> list[dict[str, object]]:
+        """Commit, for every queue, its first offset, its last, or the one at a time."""
+        await self.route(topic)
+        moved: list[dict[str, object]] = []
+        for name, broker in (await self.masters()).items():
+            table = (await self.topic_stats_if_any(broker, topic)).offset_table
+            for queue, offsets in sorted(table.items()):
+                offset = offsets.min_offset if to == "first" else offsets.max_offset
+                if at_ms is not None:
+                    offset = await self.offset_at(broker, queue, at_ms)
+                await self.commit(broker, group, queue, offset)
+                moved.append({"broker": name, "queue": queue.queue_id, "offset": offset})
+        return moved
 
     async def create_group(self, broker: str, config: SubscriptionGroupConfig) -> None:
         body = encode_body(config, TOOL_RELEASE)

@@ -42,14 +42,14 @@ class NodeProcess:
         self.address = ""
         self.config: RoleConfig | None = None
         self.is_meant_to_end = False
-        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # lives as we do
-        options = ["--journal", journal] if journal else []
+        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # lives as the node does
+        self._last_lines: list[str] = []
         self.popen = subprocess.Popen(  # noqa: S603  # our own interpreter, our own module
-            [sys.executable, "-P", "-m", "emulator.node", role, "-", "--with-parent", *options],
+            [*node_command(role, "-", journal), "--with-parent"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
-            env=_environment(),
+            env=node_environment(),
             process_group=0,  # Ctrl-C in a terminal is for the parent, who stops us in order
         )
 
@@ -77,9 +77,11 @@ class NodeProcess:
 
     def last_lines(self) -> list[str]:
         """What it said last on standard error."""
-        self._errors.flush()
-        self._errors.seek(0)
-        return self._errors.read().decode(errors="replace").splitlines()[-LAST_LINES:]
+        if not self._errors.closed:
+            self._errors.seek(0)
+            text = self._errors.read().decode(errors="replace")
+            self._last_lines = text.splitlines()[-LAST_LINES:]
+        return self._last_lines
 
     def wait_ended(self, until_s: float) -> None:
         """Wait for its end, and bring it about when time is up."""
@@ -88,9 +90,10 @@ class NodeProcess:
         except subprocess.TimeoutExpired:
             self.popen.kill()
             self.popen.wait()
-        for pipe in (self.popen.stdin, self.popen.stdout):
-            assert pipe is not None
-            pipe.close()
+        self.last_lines()  # remembered, for now the file goes
+        for file in (self.popen.stdin, self.popen.stdout, self._errors):
+            assert file is not None
+            file.close()
 
 
 class ProcessCluster:
@@ -214,7 +217,13 @@ class ProcessCluster:
         return tuple(node.address for node in self._of(self.spec.name_server_names))
 
 
-def _environment() -> dict[str, str]:
+def node_command(role: str, config: str, journal: str = "") -> list[str]:
+    """What to execute for one role; it never looks for code in the current folder."""
+    options = ["--journal", journal] if journal else []
+    return [sys.executable, "-P", "-m", "emulator.node", role, config, *options]
+
+
+def node_environment() -> dict[str, str]:
     """Ours, with this very copy of the code first in the path, wherever we stand."""
     root = str(Path(__file__).resolve().parents[2])
     path = os.environ.get("PYTHONPATH", "")

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from emulator.cluster.processes import NodeProcess
 
 READ_BYTES = 64 * 1024
+EXPECTED_CODES = (1, 2)  # a node that could say in one line what was wrong
 
 
 class NodeDied(Exception):
@@ -23,7 +24,8 @@ class NodeDied(Exception):
 
     def __init__(self, name: str, code: int, last_lines: Sequence[str]) -> None:
         how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
-        super().__init__("\n".join([f"{name} {how}", *last_lines]))
+        said_it_all = len(last_lines) == 1 and code in EXPECTED_CODES
+        super().__init__("\n".join(last_lines if said_it_all else [f"{name} {how}", *last_lines]))
         self.name = name
         self.code = code
         self.last_lines = tuple(last_lines)

@@ -1,0 +1,67 @@
+"""Errors of the world are one line on standard error and an exit code.
+
+Each family is known by its base class; what is in none of them is a bug of ours and
+keeps its traceback.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import msgspec
+import typer
+
+from emulator.cluster.readiness import NodeDied, NotReady
+from emulator.cluster.settings import BadSetting
+from emulator.cluster.troubles import plain_text
+
+WORLD_SAYS_NO, BAD_USE, NOBODY_THERE, NO_SUCH_THING = 1, 2, 3, 4
+EXIT_CODES = (
+    "Exit codes: 0 done, 1 refused or failed, 2 bad use, 3 nobody answers, "
+    "4 no such topic or group."
+)
+
+
+class BadUse(Exception):
+    """The command line makes no sense as it is."""
+
+
+@contextmanager
+def plain_errors() -> Iterator[None]:
+    """Inside, whatever the world refuses ends the program with one line that says it."""
+    try:
+        yield
+    except (BadUse, BadSetting, msgspec.ValidationError) as error:
+        raise fail(str(error), BAD_USE) from None
+    except (NodeDied, NotReady) as error:
+        raise fail(str(error)) from None
+    except BaseExceptionGroup:
+        raise
+    except Exception as error:
+        text, code = _of_a_call(error) or (plain_text(error), WORLD_SAYS_NO)
+        if text is None:
+            raise
+        raise fail(text, code) from None
+
+
+def fail(text: str, code: int = WORLD_SAYS_NO) -> typer.Exit:
+    """Say *text*; the caller raises what it gets."""
+    typer.echo(f"rmqemu: {text}", err=True)
+    return typer.Exit(code)
+
+
+def _of_a_call(error: Exception) -> tuple[str, int] | None:
+    # Commands that call nobody have not loaded these, and need not.
+    from emulator.client.errors import ClientError, NoNameServer, NoRoute  # noqa: PLC0415
+    from emulator.cluster.admin import AdminError, Unknown, Unreachable  # noqa: PLC0415
+    from emulator.net.errors import RemoteError  # noqa: PLC0415
+
+    if not isinstance(error, ClientError | AdminError | RemoteError):
+        return None
+    code = WORLD_SAYS_NO
+    if isinstance(error, Unreachable | NoNameServer | RemoteError):
+        code = NOBODY_THERE
+    elif isinstance(error, Unknown | NoRoute):
+        code = NO_SUCH_THING
+    return str(error).split("\n", 1)[0], code

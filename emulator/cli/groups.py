@@ -1,0 +1,106 @@
+"""``group list | describe | reset``."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+import typer
+
+from emulator.cli.asking import NAMESRV, AsJson, Namesrv, answer, answer_json, ask, overview
+from emulator.cli.errors import BadUse, plain_errors
+from emulator.cli.screens import Rates, a_table, groups_table, lag_text
+from emulator.cluster.admin import Admin, Unknown
+from emulator.cluster.overview import GroupView, Looker
+
+app = typer.Typer(no_args_is_help=True, help="Look at consumer groups and move them.")
+Name = Annotated[str, typer.Argument(help="The group.")]
+
+
+@app.command("list")
+def list_(namesrv: Namesrv = NAMESRV, as_json: AsJson = False) -> None:
+    """All groups but the brokers' own."""
+    with plain_errors():
+        groups = overview(namesrv).groups
+        if as_json:
+            answer_json(groups)
+            return
+        answer(groups_table(groups, Rates()))
+
+
+@app.command()
+def describe(name: Name, namesrv: Namesrv = NAMESRV, as_json: AsJson = False) -> None:
+    """A group's members, and how far it is in each queue."""
+    with plain_errors():
+        group = ask(namesrv, lambda admin: _known_group(admin, name, namesrv))
+        if as_json:
+            answer_json(group)
+        else:
+            _draw(group)
+
+
+@app.command()
+def reset(
+    name: Name,
+    topic: Annotated[str, typer.Option(help="Of which topic.")],
+    to: Annotated[
+        str, typer.Option(metavar="first|last|TIME", help="TIME as 2024-05-31T12:00 or epoch ms.")
+    ] = "first",
+    namesrv: Namesrv = NAMESRV,
+    as_json: AsJson = False,
+) -> None:
+    """Move a group whose consumers are stopped to another place in a topic."""
+    with plain_errors():
+        at_ms = None if to in ("first", "last") else _time_ms(to)
+
+        async def move(admin: Admin) -> list[dict[str, object]]:
+            group = await _known_group(admin, name, namesrv)
+            if group.members:
+                raise BadUse(
+                    f"{name} has {len(group.members)} consumers online that would move it back: "
+                    "stop them first"
+                )
+            return await admin.move_group(name, topic, to, at_ms)
+
+        moved = ask(namesrv, move)
+        if as_json:
+            answer_json(moved)
+            return
+        for queue in moved:
+            typer.echo(f"{queue['broker']} {topic} queue {queue['queue']}: {queue['offset']}")
+
+
+async def _known_group(admin: Admin, name: str, namesrv: str) -> GroupView:
+    masters = await admin.masters()
+    for address in masters.values():
+        if any(group.group_name == name for group in await admin.groups(address)):
+            return await Looker(admin, namesrv).group(name, masters)
+    raise Unknown(f"there is no group {name}: see `group list`")
+
+
+def _time_ms(text: str) -> int:
+    if text.isdigit():
+        return int(text)
+    try:
+        return int(datetime.fromisoformat(text).timestamp() * 1000)
+    except ValueError:
+        raise BadUse(f"--to is first, last or a time, not {text!r}") from None
+
+
+def _draw(group: GroupView) -> None:
+    members = a_table("member", "address", "language")
+    for member in group.members:
+        members.add_row(member.client, member.address, member.language)
+    queues = a_table(
+        "topic", "broker", "queue", "committed", "end", "lag", numbers=("queue", *POSITIONS)
+    )
+    for queue in group.queues:
+        position = (f"{queue.committed:,}", f"{queue.end:,}", lag_text(queue.lag))
+        queues.add_row(queue.topic, queue.broker, f"{queue.queue_id}", *position)
+    typer.echo(f"{group.name}: {group.model or 'nobody is online'}, lag {group.lag:,}")
+    if group.members:
+        answer(members)
+    answer(queues)
+
+
+POSITIONS = ("committed", "end", "lag")

@@ -1,0 +1,72 @@
+"""The screen of ``up`` in a terminal: a look a second, until a signal says stop."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import trio
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+
+from emulator.cli.screens import Rates, cluster_screen, rates_between
+from emulator.client.plain_nursery import plain_nursery
+from emulator.cluster.admin import AdminError, admin_over_tcp
+from emulator.cluster.overview import Looker, Overview
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+LOOK_EVERY_S = 1.0
+
+
+async def watch(namesrv: str, title: str, check_alive: Callable[[], None]) -> None:
+    """Draw until SIGINT or SIGTERM.  Raises what *check_alive* raises."""
+    async with plain_nursery() as nursery:
+        stopped = trio.Event()
+        await nursery.start(stop_on_signals, stopped)
+        nursery.start_soon(_draw, namesrv, title, check_alive)
+        await stopped.wait()
+
+
+async def stop_on_signals(
+    stopped: trio.Event, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+) -> None:
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        task_status.started()
+        async for _ in signals:
+            stopped.set()
+
+
+async def _draw(namesrv: str, title: str, check_alive: Callable[[], None]) -> None:
+    began_s = trio.current_time()
+    before: tuple[Overview, float] | None = None
+    with Live(console=Console(), screen=True, auto_refresh=False) as live:
+        async with admin_over_tcp(namesrv) as admin:
+            looker = Looker(admin, namesrv)
+            while True:
+                check_alive()
+                now_s = trio.current_time()
+                head = _head(title, now_s - began_s)
+                try:
+                    overview = await looker.look()
+                except AdminError as error:
+                    live.update(Group(head, Text(str(error), "red")), refresh=True)
+                else:
+                    rates = _rates(before, overview, now_s)
+                    before = overview, now_s
+                    live.update(Group(head, cluster_screen(overview, rates)), refresh=True)
+                await trio.sleep_until(now_s + LOOK_EVERY_S)
+
+
+def _rates(before: tuple[Overview, float] | None, overview: Overview, now_s: float) -> Rates:
+    return Rates() if before is None else rates_between(before[0], overview, now_s - before[1])
+
+
+def _head(title: str, up_s: float) -> RenderableType:
+    minutes, seconds = divmod(int(up_s), 60)
+    return Text.assemble(
+        (title, "bold"), f"  up {minutes}:{seconds:02}  ", ("Ctrl-C stops it all\n", "dim")
+    )

@@ -1,0 +1,125 @@
+"""``nameserver`` and ``broker``: one role, in this very process.
+
+The settings are put together here; then this program is replaced by the lean one that
+serves, so that nothing of the command line stays in memory.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import Annotated
+
+import msgspec
+import typer
+
+from emulator.cli.errors import plain_errors
+from emulator.cluster.processes import node_command, node_environment
+from emulator.cluster.roles import RoleConfig
+from emulator.cluster.settings import Settings
+from emulator.config import BrokerConfig, NameServerConfig
+
+ORDER = "Settings, each beating those before it: defaults, -c, --config, RMQEMU_…, --set, flags."
+ALL_ADDRESSES = ("0.0.0.0", "[::]", "")
+NOWHERE = ("192.0.2.1", 9)  # an address for documentation; nothing is ever sent there
+
+Conf = Annotated[
+    str, typer.Option("-c", metavar="FILE", help="A RocketMQ .conf file (key=value lines).")
+]
+Toml = Annotated[str, typer.Option("--config", metavar="FILE", help="A TOML file, our names.")]
+Sets = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="One setting, RocketMQ's name or ours."),
+]
+Listen = Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Where to listen.")]
+Journal = Annotated[str, typer.Option(metavar="FILE", help="Append facts as JSON Lines.")]
+Release = Annotated[str | None, typer.Option(help="Whose behaviour: 4.9.7, 5.3.3 …")]
+Store = Annotated[str | None, typer.Option(metavar="DIR", help="Remember in this folder.")]
+
+
+def nameserver(
+    listen: Listen = None,
+    release: Release = None,
+    store: Store = None,
+    conf: Conf = "",
+    config: Toml = "",
+    sets: Sets = None,
+    journal: Journal = "",
+) -> None:
+    """Run one NameServer."""
+    with plain_errors():
+        settings = _gathered(NameServerConfig, conf, config, sets)
+        settings.add_flags(listen_address=listen, release=release, store=store)
+        _become(settings, settings.config(), journal)
+
+
+def broker(
+    name: Annotated[str | None, typer.Option(help="Unique in the cluster.")] = None,
+    namesrv: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT;…", help="Where to register.")
+    ] = None,
+    listen: Listen = None,
+    advertise: Annotated[
+        str | None, typer.Option(metavar="IP:PORT", help="Where others reach it, if elsewhere.")
+    ] = None,
+    cluster: Annotated[str | None, typer.Option(help="The cluster's name.")] = None,
+    release: Release = None,
+    store: Store = None,
+    conf: Conf = "",
+    config: Toml = "",
+    sets: Sets = None,
+    journal: Journal = "",
+) -> None:
+    """Run one broker."""
+    with plain_errors():
+        settings = _gathered(BrokerConfig, conf, config, sets)
+        settings.add_flags(
+            name=name,
+            namesrv=namesrv,
+            listen_address=listen,
+            advertised_address=advertise,
+            cluster=cluster,
+            release=release,
+            store=store,
+        )
+        _become(settings, _reachable(settings), journal)
+
+
+def _gathered(kind: type[RoleConfig], conf: str, config: str, sets: list[str] | None) -> Settings:
+    settings = Settings(kind)
+    if conf:
+        settings.add_properties_file(conf)
+    if config:
+        settings.add_toml_file(config)
+    settings.add_environment(os.environ)
+    settings.add_assignments(sets or ())
+    return settings
+
+
+def _reachable(settings: Settings) -> RoleConfig:
+    """A broker that listens everywhere must tell clients one address of this machine."""
+    config = settings.config()
+    assert isinstance(config, BrokerConfig)
+    host, _, port = config.listen_address.rpartition(":")
+    if config.advertised_address or host not in ALL_ADDRESSES:
+        return config
+    return msgspec.structs.replace(config, advertised_address=f"{_own_address()}:{port}")
+
+
+def _own_address() -> str:
+    """The address others see when we go outside; loopback where there is no outside."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(NOWHERE)
+        except OSError:
+            return "127.0.0.1"
+        return str(probe.getsockname()[0])
+
+
+def _become(settings: Settings, config: RoleConfig, journal: str) -> None:
+    if settings.ignored:
+        names = ", ".join(sorted(settings.ignored))
+        typer.echo(f"rmqemu: of no effect here, ignored: {names}", err=True)
+    role = "broker" if isinstance(config, BrokerConfig) else "nameserver"
+    command = node_command(role, msgspec.json.encode(config).decode(), journal)
+    os.execve(command[0], command, node_environment())  # noqa: S606  # ourselves, only leaner

@@ -1,0 +1,102 @@
+"""``topic create | list | describe``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from emulator.cli.asking import NAMESRV, AsJson, Namesrv, answer, answer_json, ask, overview
+from emulator.cli.errors import BadUse, plain_errors
+from emulator.cli.screens import Rates, a_table, topics_table
+from emulator.cluster.admin import Admin
+from protocol.bodies.topics import TopicConfig
+
+PERMS = {"r": 4, "w": 2, "rw": 6}
+
+app = typer.Typer(no_args_is_help=True, help="Make topics and look at them.")
+Name = Annotated[str, typer.Argument(help="The topic.")]
+
+
+@app.command()
+def create(
+    name: Name,
+    queues: Annotated[int, typer.Option(min=1, max=65_535, help="On each broker.")] = 4,
+    perm: Annotated[str, typer.Option(help="rw, r or w.")] = "rw",
+    namesrv: Namesrv = NAMESRV,
+    as_json: AsJson = False,
+) -> None:
+    """Make a topic on every broker, or change it."""
+    with plain_errors():
+        if perm not in PERMS:
+            raise BadUse(f"--perm is one of {', '.join(PERMS)}, not {perm!r}")
+
+        async def make(admin: Admin) -> list[str]:
+            topic = TopicConfig(
+                topic_name=name,
+                read_queue_nums=queues,
+                write_queue_nums=queues,
+                perm=PERMS[perm],
+            )
+            return await admin.create_topic_everywhere(topic)
+
+        brokers = ask(namesrv, make)
+        if not brokers:
+            raise BadUse("there is no broker to make it on: start one with `rmqemu broker`")
+        if as_json:
+            answer_json({"topic": name, "queues": queues, "brokers": brokers})
+        else:
+            typer.echo(f"{name}: {queues} queues on each of {', '.join(brokers)}")
+
+
+@app.command("list")
+def list_(namesrv: Namesrv = NAMESRV, as_json: AsJson = False) -> None:
+    """All topics but the brokers' own."""
+    with plain_errors():
+        topics = overview(namesrv).topics
+        if as_json:
+            answer_json(topics)
+            return
+        answer(topics_table(topics, Rates()))
+
+
+@app.command()
+def describe(name: Name, namesrv: Namesrv = NAMESRV, as_json: AsJson = False) -> None:
+    """A topic's queues, broker by broker, and who consumes it."""
+    with plain_errors():
+
+        async def look(admin: Admin) -> dict[str, Any]:
+            await admin.route(name)  # or say that there is none
+            masters = await admin.masters()
+            queues: list[dict[str, Any]] = []
+            groups: dict[str, None] = {}
+            for broker, address in masters.items():
+                table = (await admin.topic_stats_if_any(address, name)).offset_table
+                groups |= dict.fromkeys(await admin.groups_of_topic(address, name))
+                for queue, offsets in sorted(table.items()):
+                    queues.append(
+                        {
+                            "broker": broker,
+                            "queue": queue.queue_id,
+                            "first": offsets.min_offset,
+                            "next": offsets.max_offset,
+                            "stored_last_ms": offsets.last_update_timestamp,
+                        }
+                    )
+            return {"topic": name, "queues": queues, "groups": sorted(groups)}
+
+        found = ask(namesrv, look)
+        if as_json:
+            answer_json(found)
+        else:
+            _draw(found)
+
+
+def _draw(found: dict[str, Any]) -> None:
+    table = a_table("broker", "queue", "first", "next", numbers=("queue", "first", "next"))
+    for queue in found["queues"]:
+        table.add_row(
+            queue["broker"], f"{queue['queue']}", f"{queue['first']:,}", f"{queue['next']:,}"
+        )
+    answer(table)
+    typer.echo(f"consumed by: {', '.join(found['groups']) or 'nobody'}")

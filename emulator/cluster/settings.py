@@ -1,0 +1,175 @@
+"""A role's config, put together from several sources; each beats those before it.
+
+The order is: defaults, a RocketMQ properties file (``-c``), a TOML file, the environment
+(``RMQEMU_NAME=broker-a``), ``--set``, flags.  Everywhere but in TOML upstream's property
+names are understood beside ours.  A name nobody knows is refused, with the nearest one
+that exists; one that is harmless here is listed as ignored.
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from emulator.cluster.roles import RoleConfig
+from emulator.cluster.upstream import (
+    ADVERTISED_HOST,
+    ANY_VALUE,
+    BROKER,
+    LISTEN_HOST,
+    LISTEN_PORT,
+    NAME_SERVER,
+    Dialect,
+)
+from emulator.config import BrokerConfig, NameServerConfig, NetConfig
+from protocol import java_properties
+
+ENVIRONMENT_PREFIX = "RMQEMU_"
+DIALECTS: dict[type[RoleConfig], Dialect] = {NameServerConfig: NAME_SERVER, BrokerConfig: BROKER}
+NET = "net."
+
+
+class BadSetting(Exception):
+    """A setting nobody knows, or with a value it cannot have; the text names its source."""
+
+
+class Settings:
+    """What was given so far for a config of *kind*, by our field names; ``ignored`` by theirs."""
+
+    def __init__(self, kind: type[RoleConfig]) -> None:
+        self.kind = kind
+        self.given: dict[str, Any] = {}
+        self.ignored: list[str] = []
+        self._dialect = DIALECTS[kind]
+        self._types = _types(kind, "") | _types(NetConfig, NET)
+
+    # Sources --------------------------------------------------------------------------
+
+    def add_properties_file(self, path: str) -> None:
+        try:
+            pairs = java_properties.parse(_text(path))
+        except ValueError as error:
+            raise BadSetting(f"{path}: {error}") from error
+        self.add_texts(pairs, path)
+
+    def add_toml_file(self, path: str) -> None:
+        try:
+            table = tomllib.loads(_text(path))
+        except tomllib.TOMLDecodeError as error:
+            raise BadSetting(f"{path} is no TOML: {error}") from error
+        for name, value in _flat(table):
+            if name not in self._types:
+                raise BadSetting(self._stranger(name, path))
+            self._set(name, value, path)
+
+    def add_environment(self, environment: Mapping[str, str]) -> None:
+        for variable, text in environment.items():
+            if variable.startswith(ENVIRONMENT_PREFIX):
+                name = variable.removeprefix(ENVIRONMENT_PREFIX).lower()
+                name = f"{NET}{name.removeprefix('net_')}" if name.startswith("net_") else name
+                self.add_texts({name: text}, f"the environment ({variable})")
+
+    def add_assignments(self, assignments: Iterable[str]) -> None:
+        """``--set key=value``."""
+        for assignment in assignments:
+            name, equals, text = assignment.partition("=")
+            if not equals:
+                raise BadSetting(f"--set {assignment}: write it as key=value")
+            self.add_texts({name.strip(): text.strip()}, "--set")
+
+    def add_texts(self, pairs: Mapping[str, str], where: str) -> None:
+        parts: dict[str, str] = {}  # of addresses: they make sense together only
+        for name, text in pairs.items():
+            property_ = self._dialect.settings.get(name)
+            if name in self._types:
+                self._set(name, text, where)
+            elif property_ is None:
+                self._ignore_or_refuse(name, text, where)
+            elif property_.field in (LISTEN_HOST, LISTEN_PORT, ADVERTISED_HOST):
+                parts[property_.field] = text
+            else:
+                self._set(property_.field, text, f"{where}, {name}", property_.unit)
+        self._set_addresses(parts, where)
+
+    def add_flags(self, **flags: str | None) -> None:
+        """Those that are None were not given."""
+        for name, text in flags.items():
+            if text is not None:
+                self._set(name, text, f"--{name.replace('_', '-')}")
+
+    # The result -----------------------------------------------------------------------
+
+    def config(self) -> RoleConfig:
+        """Raises ``BadSetting`` when the settings do not fit together."""
+        try:
+            return msgspec.convert(self.nested(), self.kind)
+        except msgspec.ValidationError as error:
+            raise BadSetting(str(error)) from error
+
+    def nested(self) -> dict[str, Any]:
+        """What was given, in the shape of the config struct."""
+        net = {k.removeprefix(NET): v for k, v in self.given.items() if k.startswith(NET)}
+        plain = {k: v for k, v in self.given.items() if not k.startswith(NET)}
+        return {**plain, "net": net} if net else plain
+
+    # Inside ---------------------------------------------------------------------------
+
+    def _set(self, name: str, value: Any, where: str, unit: int = 1) -> None:
+        if name == "namesrv" and isinstance(value, str):
+            value = [part.strip() for part in value.replace(",", ";").split(";") if part.strip()]
+        try:
+            fit = msgspec.convert(value, self._types[name], strict=False)
+        except msgspec.ValidationError as error:
+            raise BadSetting(f"{where}: {name} = {value!r}: {error}") from error
+        self.given[name] = fit * unit if unit != 1 else fit
+
+    def _set_addresses(self, parts: Mapping[str, str], where: str) -> None:
+        default = self.kind().listen_address
+        host, _, port = str(self.given.get("listen_address", default)).rpartition(":")
+        if LISTEN_HOST in parts or LISTEN_PORT in parts:
+            host, port = parts.get(LISTEN_HOST, host), parts.get(LISTEN_PORT, port)
+            self._set("listen_address", f"{host}:{port}", where)
+        if ADVERTISED_HOST in parts:
+            self._set("advertised_address", f"{parts[ADVERTISED_HOST]}:{port}", where)
+
+    def _ignore_or_refuse(self, name: str, text: str, where: str) -> None:
+        values = self._dialect.harmless.get(name)
+        if values is None:
+            raise BadSetting(self._stranger(name, where))
+        if values is not ANY_VALUE and text not in values:
+            allowed = " or ".join(sorted(values))
+            raise BadSetting(f"{where}: {name}={text} is not supported; only {allowed} is")
+        self.ignored.append(name)
+
+    def _stranger(self, name: str, where: str) -> str:
+        known = [*self._types, *self._dialect.settings]
+        near = difflib.get_close_matches(name, known, n=1)
+        advice = f"; did you mean {near[0]}?" if near else ""
+        return f"{where}: there is no setting {name!r} here{advice}"
+
+
+def _types(kind: type[msgspec.Struct], prefix: str) -> dict[str, Any]:
+    fields = msgspec.structs.fields(kind)
+    return {f"{prefix}{field.name}": field.type for field in fields if field.name != "net"}
+
+
+def _flat(table: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
+    for name, value in table.items():
+        if name == "net" and isinstance(value, dict):
+            yield from ((f"{NET}{inner}", setting) for inner, setting in value.items())
+        else:
+            yield name, value
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text()
+    except OSError as error:
+        raise BadSetting(f"{path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise BadSetting(f"{path} is no text: {error}") from error
