@@ -26,7 +26,7 @@ class LoadFailed(Exception):
 
 def bench(namesrv: str, mode: str, *arguments: object) -> dict[str, Any]:
     """One run of the load program in *mode*: the figures it printed."""
-    command = ["java", "-cp", _classpath(), "Bench", namesrv, mode, *map(str, arguments)]
+    command = ["java", "-cp", classpath(), "Bench", namesrv, mode, *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, timeout=RUN_S_MAX, check=False)
     figures = [line for line in done.stdout.splitlines() if line.startswith(b'{"mode"')]
     if done.returncode != 0 or not figures:
@@ -35,7 +35,8 @@ def bench(namesrv: str, mode: str, *arguments: object) -> dict[str, Any]:
     return found
 
 
-def _classpath() -> str:
+def classpath() -> str:
+    """Jars and class files; fetched and compiled at the first call."""
     jars = fetched_jars(RELEASE)
     digest = hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:12]
     classes = ROOT / ".cache" / f"bench-{digest}"

@@ -30,9 +30,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     rounds: int = 3
     load_s: int = 5
     backlog_messages: int = 200_000
+    through_messages: int = 50_000
+    virtual_s: int = 6_000
 
 
-QUICK = Plan(rounds=1, load_s=2, backlog_messages=50_000)
+QUICK = Plan(rounds=1, load_s=2, backlog_messages=50_000, through_messages=10_000, virtual_s=1_200)
 
 
 def steps(plan: Plan) -> dict[str, Step]:

@@ -12,34 +12,49 @@ from pathlib import Path
 import psutil
 from rich.table import Table
 
-from benchmarks.goals import GOALS, Goal
+from benchmarks.goals import ALONE, BESIDE_REAL, Goal
 from benchmarks.side_by_side import Figures
 
 BEGIN, END = "<!-- results: written by make bench -->", "<!-- end of results -->"
 VERDICT = {True: "yes", False: "NO", None: ""}
-HEADINGS = ("", "real 4.9.7", "ours", "ratio", "must", "reached")
+BESIDE_HEADINGS = ("side by side", "real 4.9.7", "ours", "ratio", "must", "reached")
+ALONE_HEADINGS = ("ours alone", "ours", "must", "reached")
+
+Row = tuple[str, ...]
 
 
-def compared(real: Figures, ours: Figures) -> list[tuple[str, ...]]:
+def beside_rows(real: Figures, ours: Figures) -> list[Row]:
     """One row per goal, in words."""
-    return [_compared(goal, real[goal.key], ours[goal.key]) for goal in GOALS]
+    return [_beside(goal, real[goal.key], ours[goal.key]) for goal in BESIDE_REAL]
 
 
-def _compared(goal: Goal, real: float, ours: float) -> tuple[str, ...]:
+def alone_rows(ours: Figures) -> list[Row]:
+    return [
+        (
+            goal.title,
+            shown(ours[goal.key], goal.unit),
+            goal.text,
+            VERDICT[goal.is_reached(ours[goal.key])],
+        )
+        for goal in ALONE
+        if goal.key in ours
+    ]
+
+
+def _beside(goal: Goal, real: float, ours: float) -> Row:
     ratio = ours / real
-    verdict = VERDICT[goal.is_reached(ratio)]
     sides = (shown(real, goal.unit), shown(ours, goal.unit))
-    return (goal.title, *sides, f"{ratio:.3g}", goal.text, verdict)
+    return (goal.title, *sides, f"{ratio:.3g}", goal.text, VERDICT[goal.is_reached(ratio)])
 
 
 def shown(value: float, unit: str) -> str:
     """Three figures are as many as a measurement is good for."""
     number = f"{float(f'{value:.3g}'):,.10g}"
-    return f"{number}{unit}" if unit.startswith("/") else f"{number} {unit}"
+    return f"{number}{unit}" if unit.startswith("/") else f"{number} {unit}".strip()
 
 
-def terminal(title: str, headings: tuple[str, ...], rows: list[tuple[str, ...]]) -> Table:
-    table = Table(*headings, title=title, title_justify="left")
+def terminal(headings: Row, rows: list[Row]) -> Table:
+    table = Table(*headings)
     for column in table.columns[1:]:
         column.justify = "right"
     for row in rows:
@@ -47,7 +62,7 @@ def terminal(title: str, headings: tuple[str, ...], rows: list[tuple[str, ...]])
     return table
 
 
-def markdown(headings: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def markdown(headings: Row, rows: list[Row]) -> str:
     rule = ("---", *["---:"] * (len(headings) - 1))
     lines = [headings, rule, *rows]
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
@@ -59,7 +74,7 @@ def machine() -> str:
     parts = [
         f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
         f"{_processor()}, {psutil.cpu_count()} cores, {psutil.virtual_memory().total >> 30} GiB",
-        f"load {psutil.getloadavg()[0]:.1f} at the end",
+        f"load {psutil.getloadavg()[0]:.1f} before",
         f"Python {platform.python_version()}",
         f"trio {version('trio')}, msgspec {version('msgspec')}",
         java.stderr.splitlines()[0],

@@ -1,0 +1,72 @@
+"""What only ours is measured by: figures that have no real RocketMQ beside them."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from benchmarks.clusters import OURS, ROOT, Cluster, running
+from benchmarks.held_pulls import held_pulls
+from benchmarks.pipelined import echo_per_s, sends_per_s
+from benchmarks.side_by_side import Figures, Plan
+
+MODULE_S_MAX = 300
+EMBEDDED_STARTS = 5
+
+
+def steps(plan: Plan) -> dict[str, Callable[[], Figures]]:
+    """What is measured, in order; the titles are for the progress bar."""
+    return {
+        "embedded": _embedded,
+        "our client": lambda: _own_client(plan),
+        "pipelined": lambda: _pipelined(plan),
+        "held pulls": _held,
+        "virtual time": lambda: {
+            "virtual": _module("virtual_life", plan.virtual_s)["virtual_per_real_s"]
+        },
+    }
+
+
+def _embedded() -> Figures:
+    return {"embedded_ms": statistics.median(_module("embedded", EMBEDDED_STARTS))}
+
+
+def _own_client(plan: Plan) -> Figures:
+    with running(OURS) as cluster:
+        first = _module("own_client", cluster.namesrv, "first")
+    with running(OURS) as cluster:
+        through = _module("own_client", cluster.namesrv, "through", plan.through_messages)
+    return {"own_first_ms": first["ms"], "own_through": through["per_s"]}
+
+
+def _pipelined(plan: Plan) -> Figures:
+    """The two in turns, because a fraction of figures from different minutes says little."""
+    with running(OURS) as cluster:
+        pairs = [_pair(cluster, plan) for _ in range(plan.rounds)]
+    return {
+        "echo": statistics.median(echo for echo, _ in pairs),
+        "send_v2": statistics.median(sends for _, sends in pairs),
+        "send_share": statistics.median(sends / echo for echo, sends in pairs),
+    }
+
+
+def _pair(cluster: Cluster, plan: Plan) -> tuple[float, float]:
+    return echo_per_s(plan.load_s), sends_per_s(cluster, plan.load_s)
+
+
+def _held() -> Figures:
+    with running(OURS) as cluster:
+        return held_pulls(cluster)
+
+
+def _module(name: str, *arguments: object) -> Any:
+    """What the module printed when it was run in a process of its own."""
+    command = [sys.executable, "-m", f"benchmarks.{name}", *map(str, arguments)]
+    done = subprocess.run(
+        command, cwd=ROOT, stdout=subprocess.PIPE, timeout=MODULE_S_MAX, check=True
+    )
+    return json.loads(done.stdout)

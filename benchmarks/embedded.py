@@ -1,0 +1,27 @@
+"""How soon a cluster embedded in a running program is up: modules are imported before.
+
+python -m benchmarks.embedded TIMES   # one line of JSON: milliseconds of each start
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+
+from emulator.cluster.embedded import EmbeddedCluster
+from emulator.cluster.spec import ClusterSpec
+
+
+def starts_ms(times: int) -> list[float]:
+    """From nothing to two brokers in the route that accept."""
+    found = []
+    for _ in range(times):
+        began_s = time.perf_counter()
+        with EmbeddedCluster(ClusterSpec(brokers=2)):
+            found.append((time.perf_counter() - began_s) * 1e3)
+    return found
+
+
+if __name__ == "__main__":
+    print(json.dumps(starts_ms(int(sys.argv[1]))))
