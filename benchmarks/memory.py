@@ -10,4 +10,4 @@ MB = 1_000_000
 
 
 def resident_mb(pids: Iterable[int]) -> float:
-    return sum(psutil.Process(pid).memory_info().rss for pid in pids) / MB
+    return sum(int(psutil.Process(pid).memory_info().rss) for pid in pids) / MB

@@ -81,7 +81,8 @@ def _consumer(namesrv: str, topic: str, counter: Counter) -> PushConsumer:
     )
 
 
-async def main(namesrv: str, mode: str, *rest: str) -> None:
+async def main(*arguments: str) -> None:
+    namesrv, mode, *rest = arguments
     found = await (through(namesrv, int(rest[0])) if mode == "through" else first(namesrv))
     print(json.dumps(found), flush=True)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,7 @@ def measured(plan: Plan, only: str | None) -> dict[str, Any]:
 
 
 def tables(figures: dict[str, Any]) -> list[tuple[table.Row, list[table.Row]]]:
-    found = []
+    found: list[tuple[table.Row, list[table.Row]]] = []
     if "real" in figures:
         rows = table.beside_rows(figures["real"], figures["ours"])
         found.append((table.BESIDE_HEADINGS, rows))
@@ -80,9 +81,13 @@ def _beside(plan: Plan, doing: Step) -> dict[str, list[Figures]]:
     rounds: dict[str, list[Figures]] = {side: [] for side in SIDES}
     for side in turns(plan):
         number = len(rounds[side]) + 1
-        done = one_round(side, plan, lambda t, s=side, n=number: doing(f"{s} {n}: {t}"))
-        rounds[side].append(done)
+        say = partial(_say, doing, f"{side}, round {number}")
+        rounds[side].append(one_round(side, plan, say))
     return rounds
+
+
+def _say(doing: Step, whose: str, title: str) -> None:
+    doing(f"{whose}: {title}")
 
 
 def _alone(plan: Plan, doing: Step) -> Figures:
