@@ -14,8 +14,13 @@ from protocol.bodies.body import decode_body, encode_body
 from protocol.bodies.connections import Connection, ConsumerConnection, ProducerConnection
 from protocol.bodies.groups import GroupList, SubscriptionGroupConfig, SubscriptionGroupWrapper
 from protocol.bodies.stats import ConsumeStats, OffsetWrapper, TopicOffset, TopicStatsTable
-from protocol.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
+from protocol.bodies.topics import (
+    TopicConfig,
+    TopicConfigAndMappingSerializeWrapper,
+    TopicConfigSerializeWrapper,
+)
 from protocol.codes import RequestCode, ResponseCode
+from protocol.fields import BadFields, Header
 from protocol.names import SYSTEM_TOPICS, SYSTEM_TOPICS_5, is_system_topic
 from protocol.queues import MessageQueue
 from protocol.validation import broker_refuses_topic
@@ -72,13 +77,16 @@ class Admin:
             order=request.order,
         )
         bell = self._broker.update_topic(config, call.now_ms)
+        done = Reply(remark="not set any response code")  # upstream forgets to clear it
         if bell is None:
-            return Reply()
+            return done
         until_ms = call.now_ms + self._broker.register_call_ms_max
-        return Wait(bell, until_ms, lambda _now_ms, _expired: Reply())
+        return Wait(bell, until_ms, lambda _now_ms, _expired: done)
 
     def delete_topic(self, call: Call) -> Result:
         name = call.request.topic
+        if not name.strip():
+            raise Refusal(self._bad_parameter, "The specified topic is blank.")
         if self._is_system(name):
             problem = f"The topic[{name}] is conflict with system topic."
             raise Refusal(self._bad_parameter, problem)
@@ -87,11 +95,16 @@ class Admin:
 
     def all_topics(self, _call: Call) -> Result:
         topics = self._broker.topics
-        wrapper = TopicConfigSerializeWrapper(
+        kind = (
+            TopicConfigAndMappingSerializeWrapper
+            if self._broker.release >= FIVE
+            else TopicConfigSerializeWrapper
+        )
+        wrapper = kind(
             topic_config_table={t.topic_name or "": t for t in topics.all()},
             data_version=topics.data_version,
         )
-        return Reply(body=encode_body(wrapper, self._broker.release))
+        return Reply(Header(), encode_body(wrapper, self._broker.release))
 
     def topic_stats(self, call: Call) -> Result:
         broker, name = self._broker, call.request.topic
@@ -104,9 +117,14 @@ class Admin:
                 max_offset=broker.store.max_offset(name, queue_id),
                 last_update_timestamp=self._last_store_ms(name, queue_id),
             )
-            for queue_id in range(max(topic.read_queue_nums, topic.write_queue_nums))
+            for queue_id in range(self._shown_queues(topic))
         }
         return Reply(body=encode_body(TopicStatsTable(offset_table=table), broker.release))
+
+    def _shown_queues(self, topic: TopicConfig) -> int:
+        if self._broker.release >= FIVE:
+            return max(topic.read_queue_nums, topic.write_queue_nums)
+        return topic.write_queue_nums
 
     def _last_store_ms(self, topic: str, queue_id: int) -> int:
         last = self._broker.store.max_offset(topic, queue_id) - 1
@@ -125,6 +143,8 @@ class Admin:
 
     def update_group(self, call: Call) -> Result:
         config = decode_body(call.body, SubscriptionGroupConfig)
+        if config.group_name is None:
+            raise BadFields("a group without a name")
         self._broker.groups.update(config, call.now_ms)
         return Reply()
 
@@ -133,6 +153,7 @@ class Admin:
         wrapper = SubscriptionGroupWrapper(
             subscription_group_table={g.group_name or "": g for g in groups.all()},
             data_version=groups.data_version,
+            forbidden_table={} if self._broker.release >= FIVE else None,
         )
         return Reply(body=encode_body(wrapper, self._broker.release))
 

@@ -76,17 +76,15 @@ class Clients:
         channel = ClientChannel(
             call.peer, data.client_id, str(command.language), command.version, call.now_ms
         )
+        _check_named(data)
         for consumer in data.consumer_data_set:
             self._heard_consumer(consumer, channel)
         for producer in data.producer_data_set:
-            if producer.group_name:
-                self._broker.producers.register(producer.group_name, channel)
+            self._broker.producers.register(producer.group_name or "", channel)
         return Reply(extra=self._heartbeat_extra)
 
     def _heard_consumer(self, data: ConsumerData, channel: ClientChannel) -> None:
-        broker, name = self._broker, data.group_name
-        if not name:
-            return
+        broker, name = self._broker, data.group_name or ""
         config = broker.groups.find(name, channel.last_update_ms, by="heartbeat")
         if config is None and self._skips_unknown_groups:
             return
@@ -97,9 +95,9 @@ class Clients:
         found = broker.consumers.register(
             name,
             channel,
-            consume_type=data.consume_type or "CONSUME_PASSIVELY",
-            message_model=data.message_model or "CLUSTERING",
-            consume_from_where=data.consume_from_where or "CONSUME_FROM_LAST_OFFSET",
+            consume_type=data.consume_type,
+            message_model=data.message_model,
+            consume_from_where=data.consume_from_where,
             subscriptions=data.subscription_data_set,
         )
         if found.joined:
@@ -172,7 +170,8 @@ class Clients:
         name = call.request.consumer_group
         group: ConsumerGroup | None = self._broker.consumers.group(name)
         if group is None:
-            raise Refusal(ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {name}")
+            remark = f"no consumer for this group, {name}"
+            raise Refusal(ResponseCode.SYSTEM_ERROR, remark, Header())
         body = GetConsumerListByGroupReply(consumer_id_list=group.client_ids())
         return Reply(Header(), encode_body(body, self._broker.release))
 
@@ -190,8 +189,7 @@ class Clients:
     # Queue locks ----------------------------------------------------------------------
 
     def lock(self, call: Call) -> Result:
-        asked = decode_body(call.body, LockBatchRequestBody)
-        group, client = asked.consumer_group or "", asked.client_id or ""
+        asked, group, client = _asked_locks(call)
         granted = self._broker.locks.lock(group, asked.mq_set, client, call.now_ms)
         refused = [queue for queue in asked.mq_set if queue not in granted]
         self._broker.note(QueuesLocked(group, client, _names(granted), _names(refused)))
@@ -199,11 +197,31 @@ class Clients:
         return Reply(body=encode_body(body, self._broker.release))
 
     def unlock(self, call: Call) -> Result:
-        asked = decode_body(call.body, LockBatchRequestBody)
-        group, client = asked.consumer_group or "", asked.client_id or ""
+        asked, group, client = _asked_locks(call)
         self._broker.locks.unlock(group, asked.mq_set, client)
         self._broker.note(QueuesUnlocked(group, client, _names(asked.mq_set)))
         return Reply()
+
+
+def _check_named(data: HeartbeatData) -> None:
+    """Whom nobody can name cannot be kept: then nothing of the heartbeat counts."""
+    groups = [group.group_name for group in data.consumer_data_set]
+    groups += [group.group_name for group in data.producer_data_set]
+    if None in groups:
+        raise BadFields("a group without a name")
+    topics = [
+        part.topic for group in data.consumer_data_set for part in group.subscription_data_set
+    ]
+    if "" in topics:
+        raise BadFields("a subscription without a topic")
+
+
+def _asked_locks(call: Call) -> tuple[LockBatchRequestBody, str, str]:
+    """What is asked, for which group, by which client."""
+    asked = decode_body(call.body, LockBatchRequestBody)
+    if asked.consumer_group is None:
+        raise BadFields("locks of a group without a name")
+    return asked, asked.consumer_group, asked.client_id or ""
 
 
 def _names(queues: list[MessageQueue]) -> tuple[Queue, ...]:

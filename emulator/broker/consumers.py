@@ -35,9 +35,9 @@ class ConsumerGroup(msgspec.Struct):
     """Everything known of one group while somebody of it is connected."""
 
     name: str
-    consume_type: ConsumeType = "CONSUME_PASSIVELY"
-    message_model: MessageModel = "CLUSTERING"
-    consume_from_where: ConsumeFromWhere = "CONSUME_FROM_LAST_OFFSET"
+    consume_type: ConsumeType | None = None
+    message_model: MessageModel | None = None
+    consume_from_where: ConsumeFromWhere | None = None
     channel_info_table: dict[Peer, ClientChannel] = {}
     subscription_table: dict[str, SubscriptionData] = {}
 
@@ -72,9 +72,9 @@ class Consumers:
         name: str,
         channel: ClientChannel,
         *,
-        consume_type: ConsumeType,
-        message_model: MessageModel,
-        consume_from_where: ConsumeFromWhere,
+        consume_type: ConsumeType | None,
+        message_model: MessageModel | None,
+        consume_from_where: ConsumeFromWhere | None,
         subscriptions: Iterable[SubscriptionData],
     ) -> Registered:
         """Upstream: ConsumerManager.registerConsumer."""

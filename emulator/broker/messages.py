@@ -84,7 +84,7 @@ class Messages:
         return self.member_properties(text)
 
     def member_properties(self, text: str) -> str:
-        """The same for a member of a batch, whose WAIT nobody looks at."""
+        """The same with WAIT: in every release batches and delayed messages keep it."""
         if not text:
             return self._added
         return f"{text}{'' if text.endswith(PAIR_END) else PAIR_END}{self._added}"

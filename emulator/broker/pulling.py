@@ -19,6 +19,7 @@ from emulator.net.results import Call, Refusal, Reply, Result, Wait
 from emulator.releases import FIVE, INVALID_PARAMETER_CODE
 from protocol import catalog, perm
 from protocol.codes import RequestCode, ResponseCode
+from protocol.fields import Header, Int
 from protocol.pull_flags import COMMIT_OFFSET, SUBSCRIPTION, SUSPEND
 from protocol.requests.pulling import PullMessageReply, PullMessageRequest
 from protocol.subscription import (
@@ -43,6 +44,12 @@ CODES = {
     GetStatus.OFFSET_OVERFLOW_BADLY: ResponseCode.PULL_OFFSET_MOVED,
     GetStatus.OFFSET_TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
 }
+
+
+class Forbidden(Header):
+    """What a refused pull carries instead of offsets."""
+
+    forbidden_type: Int
 
 
 class Pulling:
@@ -71,7 +78,7 @@ class Pulling:
 
     def pull(self, call: Call) -> Result:
         request: PullMessageRequest = call.request
-        matches = self._allowed(request)
+        matches = self._allowed(request, call.now_ms)
         if request.sys_flag & COMMIT_OFFSET:
             self._broker.offsets.commit(
                 request.consumer_group, request.topic, request.queue_id, request.commit_offset
@@ -100,18 +107,15 @@ class Pulling:
         def wants(news: News) -> bool:
             return news[0] > offset and matches(news[1])
 
-        def again(_now_ms: int, _expired: bool) -> Result:
+        def again(now_ms: int, _expired: bool) -> Result:
             self.held_count -= 1
-            return self._second_pass(request)
+            return self._second_pass(request, now_ms)
 
         return Wait((request.topic, request.queue_id), until_ms, again, wants, self._sweep_at)
 
-    def _second_pass(self, request: PullMessageRequest) -> Result:
+    def _second_pass(self, request: PullMessageRequest, now_ms: int) -> Result:
         """A held pull looks again: all checks, but no commit and no further waiting."""
-        try:
-            found = self._get(request, self._allowed(request))
-        except Refusal as refusal:
-            return Reply(code=refusal.code, remark=refusal.remark)
+        found = self._get(request, self._allowed(request, now_ms))
         return self._answer(request, found, self._code(found, request))
 
     def _sweep_at(self, at_ms: int) -> int:
@@ -159,26 +163,26 @@ class Pulling:
 
     # Checks ---------------------------------------------------------------------------
 
-    def _allowed(self, request: PullMessageRequest) -> Matches:
+    def _allowed(self, request: PullMessageRequest, now_ms: int) -> Matches:
         """Every test in upstream's order; the tag filter to look with.  Raises ``Refusal``."""
         broker, group_name = self._broker, request.consumer_group
         if not broker.config.perm & perm.READ:
-            address = broker.address
-            raise Refusal(
-                ResponseCode.NO_PERMISSION, f"the broker[{address}] pulling message is forbidden"
-            )
-        group = broker.groups.find(group_name, self._began_ms, by="pull")
+            raise self._forbidden(1, f"the broker[{broker.address}] pulling message is forbidden")
+        group = broker.groups.find(group_name, now_ms, by="pull")
         if group is None:
             raise Refusal(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
                 f"subscription group [{group_name}] does not exist",
             )
         if not group.consume_enable:
-            raise Refusal(
-                ResponseCode.NO_PERMISSION, f"subscription group no permission, {group_name}"
-            )
+            raise self._forbidden(2, f"subscription group no permission, {group_name}")
         self._check_queue(broker.topics.get(request.topic), request)
         return code_filter(self._subscription(request, broadcast=group.consume_broadcast_enable))
+
+    def _forbidden(self, kind: int, remark: str) -> Refusal:
+        """Since 5.x with a number for the reason.  Upstream: ForbiddenType."""
+        header = Forbidden(forbidden_type=kind) if self._broker.release >= FIVE else None
+        return Refusal(ResponseCode.NO_PERMISSION, remark, header)
 
     def _check_queue(self, topic: TopicConfig | None, request: PullMessageRequest) -> None:
         if topic is None:
@@ -187,10 +191,7 @@ class Pulling:
                 f"topic[{request.topic}] not exist, apply first please!",
             )
         if not topic.perm & perm.READ:
-            raise Refusal(
-                ResponseCode.NO_PERMISSION,
-                f"the topic[{request.topic}] pulling message is forbidden",
-            )
+            raise self._forbidden(3, f"the topic[{request.topic}] pulling message is forbidden")
         if not 0 <= request.queue_id < topic.read_queue_nums:
             raise Refusal(
                 self._bad_queue_code,
@@ -207,9 +208,9 @@ class Pulling:
                 ResponseCode.SUBSCRIPTION_NOT_EXIST, "the consumer's group info not exist"
             )
         if not broadcast and group.message_model == "BROADCASTING":
-            raise Refusal(
-                ResponseCode.NO_PERMISSION,
-                f"the consumer group[{request.consumer_group}] can not consume by broadcast way",
+            name = request.consumer_group
+            raise self._forbidden(
+                4, f"the consumer group[{name}] can not consume by broadcast way"
             )
         known = group.subscription_table.get(request.topic)
         if known is None:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from emulator.broker.offsets import first_offset
 from emulator.facts import OffsetCommitted
 from emulator.net.results import Call, Refusal, Reply, Result
-from emulator.releases import FIVE
+from emulator.releases import FIVE, GROUP_NEEDED_TO_COMMIT
 from protocol import catalog
 from protocol.codes import RequestCode, ResponseCode
+from protocol.fields import Header
 from protocol.requests.offsets import GetEarliestMsgStoretimeReply, OffsetReply
 
 if TYPE_CHECKING:
@@ -46,7 +47,14 @@ class QueueOffsets:
         request, broker = call.request, self._broker
         topic, queue_id = request.topic, request.queue_id
         found = broker.offsets.query(request.consumer_group, topic, queue_id)
-        if found is None and request.set_zero_if_not_found is not False:
+        if found is not None and found < 0:
+            found = None  # what was committed below 0 counts as never committed
+        if found is None and broker.release >= FIVE and request.set_zero_if_not_found is False:
+            raise Refusal(
+                ResponseCode.QUERY_NOT_FOUND,
+                "Not found, do not set to zero, maybe this group boot first",
+            )
+        if found is None:
             begin = broker.store.min_offset(topic, queue_id)
             end = broker.store.max_offset(topic, queue_id)
             found = first_offset(begin, end, broker.release)
@@ -60,14 +68,14 @@ class QueueOffsets:
     def update(self, call: Call) -> Result:
         request, broker = call.request, self._broker
         if broker.release >= FIVE:
-            self._check_known(request.consumer_group, request.topic, call.now_ms)
+            self._check_known(request.consumer_group, request.topic)
         broker.offsets.commit(
             request.consumer_group, request.topic, request.queue_id, request.commit_offset
         )
         if broker.wants(OffsetCommitted):
             queue = (request.consumer_group, request.topic, request.queue_id)
             broker.note(OffsetCommitted(*queue, request.commit_offset, call.peer.address))
-        return Reply()
+        return Reply(Header())
 
     def max_offset(self, call: Call) -> Result:
         request = call.request
@@ -94,11 +102,11 @@ class QueueOffsets:
         at_ms = self._broker.store.earliest_ms(request.topic, request.queue_id)
         return Reply(GetEarliestMsgStoretimeReply(timestamp=at_ms))
 
-    def _check_known(self, group: str, topic: str, now_ms: int) -> None:
+    def _check_known(self, group: str, topic: str) -> None:
+        """A commit makes no group: it must be known by a heartbeat or a pull."""
         broker = self._broker
-        if broker.groups.find(group, now_ms, by="commit") is None:
-            raise Refusal(
-                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group not exist, {group}"
-            )
+        if broker.release >= GROUP_NEEDED_TO_COMMIT and broker.groups.get(group) is None:
+            code, remark = ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {group} not exist!"
+            raise Refusal(code, remark, Header())
         if broker.topics.get(topic) is None:
-            raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"Topic {topic} not exist!")
+            raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"Topic {topic} not exist!", Header())

@@ -10,28 +10,30 @@ Upstream: SendMessageProcessor, AbstractSendMessageProcessor.msgCheck.
 from __future__ import annotations
 
 import random
+import re
 from typing import TYPE_CHECKING
 
 from emulator.broker.draft import Draft
 from emulator.broker.messages import refusal_of
-from emulator.broker.put_status import PutRefused
+from emulator.broker.put_status import PutRefused, PutStatus
 from emulator.facts import SendRefused
-from emulator.net.remoting import refused as refused_reply
 from emulator.net.results import Call, Refusal, Reply, Result, Wait
 from emulator.releases import FIVE, INVALID_PARAMETER_CODE, ORDERLY_RETRY_GOES_TO_DLQ
 from protocol import catalog, perm
-from protocol.batch import BadBatch, decode_batch
+from protocol.batch import BadBatch, decode_batch, with_shared
 from protocol.codes import RequestCode, ResponseCode
+from protocol.fields import BadFields
 from protocol.hosts import host_bytes
-from protocol.message_ids import offset_msg_id
+from protocol.message_ids import UniqKeys, offset_msg_id
 from protocol.names import (
     RETRY_GROUP_TOPIC_PREFIX,
     TOPICS_NOT_SENDABLE,
     dlq_topic,
 )
-from protocol.properties import DELAY, NAME_END, TRAN_MSG, UNIQ_KEY
-from protocol.property_text import property_of, without_property
+from protocol.properties import DELAY, MSG_REGION, NAME_END, TRACE_ON, TRAN_MSG, UNIQ_KEY
+from protocol.property_text import property_of, with_property, without_property
 from protocol.requests.sending import SendMessageReply, SendMessageRequest
+from protocol.sysflag import transaction_type
 from protocol.validation import broker_refuses_topic
 
 if TYPE_CHECKING:
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 BATCH_MESSAGES_MAX = 100_000  # ours: upstream's only limit is the body's size
 CLIENT_MAX_RECONSUME_SINCE = 121  # V3_4_9: older clients cannot say how often they retry
 _DELAYED, _TRANSACTIONAL = DELAY + NAME_END, TRAN_MSG + NAME_END
+_LEVEL = re.compile(r"[+-]?\d{1,9}")
 
 
 class Sending:
@@ -60,6 +63,9 @@ class Sending:
         )
         self._region = broker.config.region
         self._trace = "true" if broker.config.trace_on else "false"
+        self._refused_extra = {MSG_REGION: self._region, TRACE_ON: self._trace}
+        ip = host_bytes(broker.address)[:-4]
+        self._uniq_keys = UniqKeys(ip, pid=0, loader_hash=rng.getrandbits(32))
 
     def handlers(self) -> Table:
         return {
@@ -72,15 +78,16 @@ class Sending:
         try:
             return self._send(call)
         except PutRefused as refused:
-            raise self._noted(call, refusal_of(refused)) from refused
+            return self._refused(call, refusal_of(refused))
         except Refusal as refusal:
-            raise self._noted(call, refusal) from None
+            return self._refused(call, refusal)
 
-    def _noted(self, call: Call, refusal: Refusal) -> Refusal:
+    def _refused(self, call: Call, refusal: Refusal) -> Reply:
+        """Even who is refused hears of the region: Java clients look for it first."""
         if self._broker.wants(SendRefused):
             fact = SendRefused(call.request.topic, refusal.code, refusal.remark)
             self._broker.note(fact)
-        return refusal
+        return Reply(code=refusal.code, remark=refusal.remark, extra=self._refused_extra)
 
     def _send(self, call: Call) -> Result:
         broker, request = self._broker, call.request
@@ -96,23 +103,36 @@ class Sending:
 
     def _store(self, call: Call, request: SendMessageRequest, topic: TopicConfig) -> Reply:
         queue_id = self._queue(request, topic)
-        if request.topic.startswith(RETRY_GROUP_TOPIC_PREFIX):
-            return self._send_retry(call, request, queue_id)
-        if request.batch:
+        properties, name = request.properties or "", request.topic
+        if self._is_five and not call.body:
+            raise BadFields("a message without a body")
+        is_retry = name.startswith(RETRY_GROUP_TOPIC_PREFIX)
+        if request.batch and not (is_retry and self._is_five):
             return self._store_batch(call, request, queue_id)
-        properties = request.properties or ""
-        stored = self._broker.messages.stored_properties(properties)
-        draft = self._draft(call, request, stored, call.body)
+        if is_retry:
+            name, queue_id, properties = self._retry(call, request, queue_id)
+        uniq_key = None
+        if self._is_five:
+            uniq_key = property_of(properties, UNIQ_KEY)
+            if uniq_key is None:
+                uniq_key = self._uniq_keys.make(call.now_ms)
+                properties = with_property(properties, UNIQ_KEY, uniq_key, trailing=True)
+        messages = self._broker.messages
         if _DELAYED in properties or _TRANSACTIONAL in properties:
             self._check_transaction(properties)
-            put = self._broker.messages.put_delayable(request.topic, queue_id, draft, call.now_ms)
+            waits = _level(properties) > 0
+            text = messages.member_properties if waits else messages.stored_properties
+            draft = self._draft(call, request, text(properties), call.body)
+            put = messages.put_delayable(name, queue_id, draft, call.now_ms)
         else:
-            put = self._broker.messages.put(request.topic, queue_id, draft, call.now_ms)
+            stored = messages.stored_properties(properties)
+            draft = self._draft(call, request, stored, call.body)
+            put = messages.put(name, queue_id, draft, call.now_ms)
         header = SendMessageReply(
             msg_id=offset_msg_id(self._broker.store_host, put.position),
             queue_id=queue_id,
             queue_offset=put.queue_offset,
-            transaction_id=property_of(properties, UNIQ_KEY) if self._is_five else None,
+            transaction_id=uniq_key,
             region_id=self._region,
             trace_on=self._trace,
         )
@@ -152,7 +172,8 @@ class Sending:
         if queue_id < 0:
             return self._rng.randrange(max(1, topic.write_queue_nums))
         if queue_id >= max(topic.write_queue_nums, topic.read_queue_nums):
-            raise Refusal(self._bad_parameter, f"request queueId[{queue_id}] is illegal, {topic}")
+            remark = f"request queueId[{queue_id}] is illegal, {_shown(topic)}"
+            raise Refusal(self._bad_parameter, remark)
         return queue_id
 
     def _check_transaction(self, properties: str) -> None:
@@ -183,18 +204,17 @@ class Sending:
         try:
             members = decode_batch(call.body, BATCH_MESSAGES_MAX)
         except BadBatch as error:
-            raise Refusal(
-                ResponseCode.MESSAGE_ILLEGAL, f"the batch is illegal: {error}"
-            ) from error
+            raise BadFields(f"the body is no batch: {error}") from error
+        properties = request.properties or ""
+        if _level(properties) > 0 or transaction_type(request.sys_flag):
+            raise PutRefused(PutStatus.MESSAGE_ILLEGAL, "a batch neither waits nor is prepared")
+        shared = broker.messages.member_properties(properties).encode()
         drafts = []
         for member in members:
-            own = str(member.properties, "utf-8", "replace")
-            text = broker.messages.member_properties(own)
+            text = str(with_shared(member.properties, shared), "utf-8", "replace")
             draft = self._draft(call, request, text, member.body)
             draft.flag = member.flag
             drafts.append(draft)
-        if not drafts:
-            raise Refusal(ResponseCode.MESSAGE_ILLEGAL, "the batch is empty")
         puts = broker.messages.put_all(request.topic, queue_id, drafts, call.now_ms)
         header = SendMessageReply(
             msg_id=",".join(offset_msg_id(broker.store_host, put.position) for put in puts),
@@ -205,8 +225,12 @@ class Sending:
         )
         return Reply(header)
 
-    def _send_retry(self, call: Call, request: SendMessageRequest, queue_id: int) -> Reply:
+    def _retry(
+        self, call: Call, request: SendMessageRequest, queue_id: int
+    ) -> tuple[str, int, str]:
         """A consumer publishes to its own retry topic; too often, and it is the DLQ's.
+
+        Topic, queue and properties as they are from now on.
 
         Upstream: AbstractSendMessageProcessor.handleRetryAndDLQ.
         """
@@ -218,7 +242,8 @@ class Sending:
                 f"subscription group not exist, {group}",
             )
         if request.batch:
-            raise Refusal(ResponseCode.MESSAGE_ILLEGAL, "a batch to a retry topic is illegal")
+            remark = f"batch request does not support retry group {request.topic}"
+            raise Refusal(ResponseCode.MESSAGE_ILLEGAL, remark)
         times_max = config.retry_max_times
         if request.max_reconsume_times is not None and (
             call.command.version >= CLIENT_MAX_RECONSUME_SINCE
@@ -231,19 +256,7 @@ class Sending:
             broker.ensure_topic(name, 1, call.now_ms, by="send")
             if self._is_five:
                 properties = without_property(properties, DELAY)
-        draft = self._draft(
-            call, request, broker.messages.stored_properties(properties), call.body
-        )
-        put = broker.messages.put_delayable(name, queue_id, draft, call.now_ms)
-        header = SendMessageReply(
-            msg_id=offset_msg_id(broker.store_host, put.position),
-            queue_id=queue_id,
-            queue_offset=put.queue_offset,
-            transaction_id=property_of(properties, UNIQ_KEY) if self._is_five else None,
-            region_id=self._region,
-            trace_on=self._trace,
-        )
-        return Reply(header)
+        return name, queue_id, properties
 
     def _is_dead(self, group: str, times: int, times_max: int, now_ms: int) -> bool:
         if self._locks_mean_dlq and self._broker.locks.holds_any(group, now_ms):
@@ -252,14 +265,26 @@ class Sending:
 
     def _after_registration(self, bell: object, call: Call) -> Wait:
         def then(now_ms: int, _expired: bool) -> Result:
-            topic = self._broker.topics.get(call.request.topic)
-            assert topic is not None, "topics are not deleted while their first send waits"
             call.now_ms = now_ms
-            try:
-                return self._store(call, call.request, topic)
-            except PutRefused as refused:
-                return refused_reply(refusal_of(refused), catalog.SEND_MESSAGE)
-            except Refusal as refusal:
-                return refused_reply(refusal, catalog.SEND_MESSAGE)
+            return self.send(call)  # if the topic was deleted meanwhile, it is made anew
 
         return Wait(bell, call.now_ms + self._broker.register_call_ms_max, then)
+
+
+def _level(properties: str) -> int:
+    """The delay a sender asks for.  Upstream trips over one that is no number."""
+    text = property_of(properties, DELAY) or "0"
+    if not _LEVEL.fullmatch(text):
+        raise BadFields(f"a delay level is a number, not {text!r:.50}")
+    return int(text)
+
+
+def _shown(topic: TopicConfig) -> str:
+    """Upstream: TopicConfig.toString."""
+    order = "true" if topic.order else "false"
+    return (
+        f"TopicConfig [topicName={topic.topic_name}, readQueueNums={topic.read_queue_nums}, "
+        f"writeQueueNums={topic.write_queue_nums}, perm={perm.perm_text(topic.perm)}, "
+        f"topicFilterType={topic.topic_filter_type}, topicSysFlag={topic.topic_sys_flag}, "
+        f"order={order}]"
+    )

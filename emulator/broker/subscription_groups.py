@@ -96,7 +96,7 @@ class SubscriptionGroups:
             return False
         if self._config.profile < GROUP_NAMES_CHECKED:
             return True
-        return 0 < len(name) <= GROUP_CHARS_MAX and is_legal(name)
+        return len(name) <= GROUP_CHARS_MAX and is_legal(name)  # the empty name is legal
 
     def _put(self, name: str, config: SubscriptionGroupConfig, now_ms: int) -> None:
         self.subscription_group_table[name] = config

@@ -15,7 +15,8 @@ from emulator.clock import WallClock
 from emulator.net.results import Result, Wait
 from emulator.net.timers import Timer, Timers
 
-Answer = Callable[[Result], None]
+Resume = Callable[[], Result]
+Answer = Callable[[Resume], None]  # who answers also hears what resuming raises
 
 
 class _Held:
@@ -83,4 +84,4 @@ class Bells:
         self.held_count -= 1
         if held.timer is not None:
             held.timer.cancel()
-        held.answer(held.wait.resume(now_ms, expired))
+        held.answer(lambda: held.wait.resume(now_ms, expired))

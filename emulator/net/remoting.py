@@ -5,7 +5,7 @@ Upstream: NettyRemotingAbstract.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,7 +14,7 @@ from emulator.config import NetConfig
 from emulator.facts import FrameRefused, HandlerFailed, Note
 from emulator.net.bells import Bells
 from emulator.net.connection import Connection
-from emulator.net.errors import RemoteError
+from emulator.net.errors import NoAnswer, RemoteError
 from emulator.net.results import Ask, Call, Handler, NoReply, Peer, Refusal, Reply, Result, Wait
 from emulator.net.timers import Timers
 from emulator.releases import FIVE, Release
@@ -105,13 +105,8 @@ class Remoting:
                 result = handler(
                     Call(command, request, connection.peer, connection.last_active_ms)
                 )
-        except Refusal as refusal:
-            result = refused(refusal, entry[0] if entry else None)
-        except BadFields as error:
-            self.note(FrameRefused(connection.peer.address, str(error), closed=False))
-            result, normal = Reply(code=SYSTEM_ERROR, remark=str(error)), False
         except Exception as error:  # noqa: BLE001  # upstream answers SYSTEM_ERROR; the fact tells us
-            result, normal = self._failed(connection, command, error), False
+            result, normal = self._raised(connection, command, error)
         if type(result) is Reply:
             self._answer(connection, command, result, normal=normal)
         else:
@@ -126,24 +121,52 @@ class Remoting:
 
     # Inside ---------------------------------------------------------------------------
 
+    def _raised(
+        self, connection: Connection, command: RemotingCommand, error: Exception
+    ) -> tuple[Reply, bool]:
+        """What is answered to an error, and whether in the request's serialization."""
+        if isinstance(error, Refusal):
+            entry = self.handlers.get(command.code)
+            return refused(error, entry[0] if entry else None), True
+        text = str(error)
+        if isinstance(error, BadFields):
+            self.note(FrameRefused(connection.peer.address, text, closed=False))
+        else:
+            text = f"{type(error).__name__}: {error}"
+            self.note(HandlerFailed(connection.peer.address, command.code, text))
+        return Reply(code=SYSTEM_ERROR, remark=text), False
+
+    def _resumed(
+        self, connection: Connection, command: RemotingCommand, resume: Callable[[], Result]
+    ) -> None:
+        """A held call goes on; what it raises is answered as at its first pass."""
+        try:
+            result = resume()
+        except Exception as error:  # noqa: BLE001  # the same as in ``asked``
+            reply, normal = self._raised(connection, command, error)
+            self._answer(connection, command, reply, normal=normal)
+        else:
+            self._go_on(connection, command, result)
+
     def _go_on(self, connection: Connection, command: RemotingCommand, result: Result) -> None:
         if isinstance(result, Reply):
             self._answer(connection, command, result, normal=True)
         elif isinstance(result, NoReply):
             return
         elif isinstance(result, Wait):
-            self.bells.hold(result, lambda then: self._go_on(connection, command, then))
+            self.bells.hold(result, lambda then: self._resumed(connection, command, then))
         else:
             self._ask(connection, command, result)
 
     def _ask(self, connection: Connection, command: RemotingCommand, ask: Ask) -> None:
         def on_done(reply: RemotingCommand | RemoteError) -> None:
             found = reply if isinstance(reply, RemotingCommand) else None
-            self._go_on(connection, command, ask.resume(self.clock.now_ms(), found))
+            now_ms = self.clock.now_ms()
+            self._resumed(connection, command, lambda: ask.resume(now_ms, found))
 
         asked = self.connections.get(ask.peer)
         if asked is None:
-            self._go_on(connection, command, ask.resume(self.clock.now_ms(), None))
+            on_done(NoAnswer(ask.peer.address, "it has gone"))
         else:
             until_s = self.clock.trio_time(ask.until_ms)
             asked.ask(ask.code, ask.header, ask.body, until_s, on_done)
@@ -170,11 +193,6 @@ class Remoting:
             return NoReply()
         remark = f" request type {command.code} not supported"
         return Reply(code=REQUEST_CODE_NOT_SUPPORTED, remark=remark)
-
-    def _failed(self, connection: Connection, command: RemotingCommand, error: Exception) -> Reply:
-        text = f"{type(error).__name__}: {error}"
-        self.note(HandlerFailed(connection.peer.address, command.code, text))
-        return Reply(code=SYSTEM_ERROR, remark=text)
 
     def _flush(self) -> None:
         while self._dirty:

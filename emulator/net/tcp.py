@@ -124,7 +124,7 @@ class TcpTransport:
         try:
             self.remote = join_address(sock.getpeername())
         except OSError:
-            self.remote = "gone:0"  # the peer left between connecting and being accepted
+            self.remote = "0.0.0.0:0"  # the peer left between connecting and being accepted
         self._sock = sock
         self._nursery = nursery
         self._unsent = bytearray()
