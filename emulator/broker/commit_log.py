@@ -14,6 +14,7 @@ import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from emulator.disk.port import StoreDamaged
 from protocol.records import BLANK_BYTES_MIN, BLANK_MAGIC, encode_blank
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class RecordTooLarge(Exception):
     """No segment could hold the record; nothing was stored."""
 
 
-class LogHasHole(Exception):
+class LogHasHole(StoreDamaged):
     """A segment between two others is missing: this is not a log we can continue."""
 
 

@@ -9,7 +9,7 @@ Upstream: DefaultMessageStore.getMessage.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -113,16 +113,24 @@ def get_message(
 
 def _slices(queue: ConsumeQueue, log: CommitLog, taken: list[int]) -> list[memoryview]:
     """The records of the *taken* entries, neighbours in the log as one slice."""
-    slices = []
+    slices: list[memoryview] = []
     start = end = queue.positions[taken[0]]
     for index in taken:
         position = queue.positions[index]
         if position != end:
-            slices.append(log.read(start, end - start))
+            slices += _pieces(log, start, end)
             start = position
         end = position + queue.sizes[index]
-    slices.append(log.read(start, end - start))
+    slices += _pieces(log, start, end)
     return slices
+
+
+def _pieces(log: CommitLog, start: int, end: int) -> Iterator[memoryview]:
+    """One, unless neighbours lie in two segments: a file that was cut short has no filler."""
+    while start < end:
+        piece = log.read(start, end - start)
+        yield piece
+        start += len(piece)
 
 
 def out_of_range(

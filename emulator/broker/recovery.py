@@ -62,9 +62,18 @@ class _Bad(Exception):
 
 def scan(log: CommitLog) -> Iterator[Found]:
     """Every good record in order; the iteration ends by raising LogEnd."""
-    for segment in log.segments:
-        yield from _scan_segment(segment)
+    for number, segment in enumerate(log.segments, 1):
+        try:
+            yield from _scan_segment(segment)
+        except LogEnd as end:
+            if not end.reason and any(map(_is_begun, log.segments[number:])):
+                raise LogEnd(end.position, "nothing was written there, but more follows") from None
+            raise
     raise LogEnd(log.end_position, "")
+
+
+def _is_begun(segment: Segment) -> bool:
+    return any(segment.view[:4])
 
 
 def _scan_segment(segment: Segment) -> Iterator[Found]:

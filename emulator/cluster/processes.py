@@ -90,7 +90,7 @@ class NodeProcess:
         except subprocess.TimeoutExpired:
             self.popen.kill()
             self.popen.wait()
-        self.last_lines()  # remembered, for now the file goes
+        self.last_lines()  # read once more, since the file goes
         for file in (self.popen.stdin, self.popen.stdout, self._errors):
             assert file is not None
             file.close()

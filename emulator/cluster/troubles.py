@@ -10,13 +10,14 @@ import errno
 import msgspec
 
 from emulator.disk.files import StoreInUse, StoreUnwritable
-from emulator.disk.port import DiskFull
+from emulator.disk.port import DiskFull, StoreDamaged
 from emulator.net.transport import AddressInUse
 
 ADVICE: tuple[tuple[type[Exception], str], ...] = (
     (AddressInUse, "stop what listens there, or choose another port (0: any free one)"),
     (StoreInUse, "stop that process, or choose another folder"),
     (StoreUnwritable, "choose a folder that this user may write to"),
+    (StoreDamaged, "put the missing file back, or choose another folder"),
     (DiskFull, "free some room, or choose a folder on another disk"),
     (msgspec.ValidationError, "see the field names in emulator/config.py"),
 )

@@ -86,7 +86,7 @@ class FileDisk:
         if found is not None and not found.is_closed:
             return found
         path = self._path(base)
-        if not path.exists():
+        if not path.exists() or path.stat().st_size == 0:  # nothing can be mapped of no bytes
             _reserve(path, size)
         segment = self._open[base] = FileSegment(path, base)
         return segment

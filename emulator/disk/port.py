@@ -16,6 +16,10 @@ class DiskFull(Exception):
     """No room for the next segment or document; nothing was written."""
 
 
+class StoreDamaged(Exception):
+    """What is there cannot be continued, and guessing would lose messages; nothing was touched."""
+
+
 class Segment(Protocol):
     """``size`` bytes of the log, starting at absolute position ``base``."""
 
