@@ -110,9 +110,9 @@ class ConsumerOffsets:
         return topics
 
     def _store(self, key: str, queue_id: int, offset: int) -> None:
-        queues = self.offset_table.get(key)
-        if queues is None:
-            queues = self.offset_table[key] = {}
+        queues = self.offset_table.setdefault(key, {})
+        if queues.get(queue_id) == offset:
+            return  # clients say the same every 5 s: the file on disk is right already
         queues[queue_id] = offset
         self._changed()
 

@@ -20,6 +20,7 @@ from emulator.net.services import every_waiting
 from emulator.releases import FIVE
 from protocol import catalog
 from protocol.bodies.registration import RegisterBrokerBody, crc32, encode_register_broker
+from protocol.bodies.remembered import Remembered
 from protocol.bodies.topics import TopicConfig, TopicConfigAndMappingSerializeWrapper
 from protocol.codes import ResponseCode
 from protocol.requests.registration import RegisterBrokerRequest, UnregisterBrokerRequest
@@ -40,6 +41,9 @@ class Registration:
         self._client = client
         self._nursery = nursery
         self._namesrv = broker.config.namesrv
+        self._bodies = Remembered(
+            lambda table: encode_register_broker(table, broker.release, compressed=False)
+        )
 
     async def run(self) -> None:
         config = self._broker.config
@@ -120,7 +124,7 @@ class Registration:
             data_version=broker.topics.data_version,
         )
         table = RegisterBrokerBody(topic_config_serialize_wrapper=wrapper, filter_server_list=[])
-        body = encode_register_broker(table, broker.release, compressed=False)
+        body = self._bodies.text(table)
         header = RegisterBrokerRequest(
             broker_name=config.name,
             broker_addr=broker.address,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from emulator.net.errors import RemoteError
 from protocol.bodies.body import encode_body
 from protocol.bodies.groups import HeartbeatData, ProducerData
+from protocol.bodies.remembered import Remembered
 from protocol.catalog import HEART_BEAT, UNREGISTER_CLIENT
 from protocol.codes import ResponseCode
 from protocol.names import MASTER_ID
@@ -30,6 +31,7 @@ class Heartbeats:
         self._instance = instance
         self._timeout_ms = instance.config.api_timeout_ms
         self._under_way = False
+        self._bodies = Remembered(lambda data: encode_body(data, instance.release))
 
     async def send_round(self) -> bool:
         """To all, three seconds each at most.  False: a round is under way, or nobody is known."""
@@ -83,7 +85,7 @@ class Heartbeats:
             producer_data_set=[ProducerData(group_name=group) for group in instance.producers],
             consumer_data_set=[member.heartbeat_data() for member in instance.consumers.values()],
         )
-        return encode_body(data, instance.release)
+        return self._bodies.text(data)
 
     async def _send(self, address: str, body: bytes) -> bool:
         try:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from emulator.nameserver.nameserver import NameServer
     from protocol.bodies.routes import TopicList, TopicRouteData
     from protocol.requests.routes import GetRouteInfoRequest, GetTopicsByClusterRequest
+    from protocol.versions import Release
 
 STRICT_SINCE = STANDARD_JSON_ROUTES.version  # peers from here on want real JSON
 VERSIONED_SINCE = 37  # V3_0_11; below it a peer does not know what it says
@@ -93,10 +94,16 @@ def _encode(server: NameServer, call: Call, route: TopicRouteData) -> bytes:
         # which has no word for the ``false`` of 5.x.
         shape = min(shape, R_4_9_7)
     standard = strict and server.release >= STANDARD_JSON_ROUTES
-    body = encode_body(route, shape, standard=standard)
+    body = server.route_texts.text((route, shape, standard), (asked.topic, shape, standard))
     if server.release < TOPIC_SYS_FLAG_SPELLED:
         body = body.replace(b'"topicSysFlag":', b'"topicSynFlag":')
     return body
+
+
+def encode_route(asked: tuple[TopicRouteData, Release, bool]) -> bytes:
+    """A route in the shape of a release, as real JSON or as fastjson's own."""
+    route, shape, standard = asked
+    return encode_body(route, shape, standard=standard)
 
 
 def _no_route(server: NameServer, topic: str) -> str:

@@ -20,6 +20,7 @@ from emulator.nameserver.settings import Settings
 from emulator.net.results import Call, Handler, Peer, Push, Reply
 from emulator.releases import FIVE
 from protocol import catalog
+from protocol.bodies.remembered import Remembered
 
 if TYPE_CHECKING:
     from emulator.config import NameServerConfig
@@ -84,6 +85,7 @@ class NameServer:
         self.kv_config = KVConfig(disk, config.kv_entries_max)
         self.routes = Routes(self.settings, note, self._ids_changed)
         self.push = push
+        self.route_texts = Remembered(routes.encode_route)
         self.handlers: Mapping[int, tuple[Rpc, Handler]] = {
             rpc.code: (rpc, partial(answer, self))
             for rpc, answer in ANSWERS

@@ -5,8 +5,8 @@ Upstream: NettyRemotingAbstract.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 from emulator.clock import WallClock
@@ -53,21 +53,15 @@ class Remoting:
         self._unknown_is_silent = unknown_is_silent
         self._echoes = release < FIVE  # 4.x answers in the request's serialization, 5.x in its own
         self._depth = 0
+        self._batch = _Batch(self)
         self._dirty: dict[Connection, None] = {}
         self.connections: dict[Peer, Connection] = {}
 
     # For services that speak outside of a handler -------------------------------------
 
-    @contextmanager
-    def batch(self) -> Iterator[None]:
+    def batch(self) -> AbstractContextManager[None]:
         """Everything said inside leaves together, one write a connection."""
-        self._depth += 1
-        try:
-            yield
-        finally:
-            self._depth -= 1
-            if self._depth == 0:
-                self._flush()
+        return self._batch
 
     def ring(self, bell: Hashable, news: Any = None) -> None:
         if self._depth:  # inside a handler: what is said leaves with its batch
@@ -85,6 +79,14 @@ class Remoting:
             connection.transport.close()
 
     # For connections ------------------------------------------------------------------
+
+    def enter(self) -> None:
+        self._depth += 1
+
+    def leave(self) -> None:
+        self._depth -= 1
+        if self._depth == 0:
+            self._flush()
 
     def touched(self, connection: Connection) -> None:
         if self._depth:
@@ -199,6 +201,21 @@ class Remoting:
             dirty, self._dirty = self._dirty, {}
             for connection in dirty:
                 connection.flush()
+
+
+class _Batch(AbstractContextManager[None]):
+    """One for all turns: a generator each would cost more than the turn's bookkeeping."""
+
+    __slots__ = ("_remoting",)
+
+    def __init__(self, remoting: Remoting) -> None:
+        self._remoting = remoting
+
+    def __enter__(self) -> None:
+        self._remoting.enter()
+
+    def __exit__(self, *_: object) -> None:
+        self._remoting.leave()
 
 
 def refused(refusal: Refusal, rpc: Rpc | None) -> Reply:
