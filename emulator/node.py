@@ -15,7 +15,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +24,7 @@ import trio
 
 from emulator.clock import WallClock
 from emulator.cluster.roles import CONFIG_OF_ROLE, RoleConfig, import_role, serve_role
+from emulator.cluster.stopping import stop_on_signal, stop_with_parent
 from emulator.cluster.troubles import plain_text, the_one
 from emulator.config import BrokerConfig
 from emulator.disk.files import FileDisk
@@ -87,9 +87,9 @@ async def _serve_until_stopped(config: RoleConfig, journal_path: str, with_paren
     """Until a signal, or the end of standard input, says stop."""
     stop = trio.Event()
     async with trio.open_nursery() as watchers:
-        watchers.start_soon(_stop_on_signal, stop)
+        watchers.start_soon(stop_on_signal, stop)
         if with_parent:
-            watchers.start_soon(_stop_with_parent, stop)
+            watchers.start_soon(stop_with_parent, stop)
         clock = WallClock.of_this_machine()
         journal = Journal(name_of(config), clock.now_ms, _appender(journal_path))
         async with trio.open_nursery() as nursery:
@@ -128,21 +128,6 @@ def _appender(path: str) -> Callable[[bytes], object] | None:
         return None
     file = Path(path).open("ab", buffering=0)  # noqa: SIM115  # open as long as the process lives
     return file.write
-
-
-async def _stop_on_signal(stop: trio.Event) -> None:
-    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-        async for _ in signals:
-            stop.set()
-
-
-async def _stop_with_parent(stop: trio.Event) -> None:
-    """Standard input is a pipe nobody writes to: it ends when its other end dies."""
-    stdin = trio.lowlevel.FdStream(os.dup(0))
-    async with stdin:
-        async for _ in stdin:
-            continue
-    stop.set()
 
 
 if __name__ == "__main__":

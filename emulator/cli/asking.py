@@ -30,6 +30,7 @@ Namesrv = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON value instead of a table.")]
 NAMESRV = "127.0.0.1:9876"
+WIDTH_IN_A_PIPE = 200
 
 
 def ask(namesrv: str, question: Callable[[Admin], Awaitable[T]]) -> T:
@@ -52,6 +53,10 @@ def answer_json(value: Any) -> None:
 
 
 def answer(screen: RenderableType) -> None:
-    """A table; in a pipe plain text that is not folded to any width."""
+    a_console().print(screen)
+
+
+def a_console() -> Console:
+    """Of the terminal's width; in a pipe plain text that is not folded."""
     is_terminal = sys.stdout.isatty()
-    Console(width=None if is_terminal else 200, no_color=not is_terminal).print(screen)
+    return Console(width=None if is_terminal else WIDTH_IN_A_PIPE, no_color=not is_terminal)

@@ -12,11 +12,11 @@ import typer
 
 from emulator.cli.asking import NAMESRV, Namesrv
 from emulator.cli.errors import BadUse, fail, plain_errors
-from emulator.cli.live import stop_on_signals
 from emulator.client.plain_nursery import plain_nursery
 from emulator.client.push_config import PushConsumerConfig
 from emulator.client.push_consumer import PushConsumer
 from emulator.cluster.admin import admin_over_tcp
+from emulator.cluster.stopping import stop_on_signal
 
 if TYPE_CHECKING:
     from protocol.bodies.groups import ConsumeFromWhere
@@ -105,7 +105,7 @@ async def _consume(
         for topic in topics:
             await admin.route(topic)  # a consumer would wait for a topic that may never be
     async with plain_nursery() as nursery:
-        nursery.start_soon(stop_on_signals, printer.done)
+        nursery.start_soon(stop_on_signal, printer.done)
         with trio.move_on_after(wait_s or float("inf")):
             async with PushConsumer(printer, topics, config):
                 await printer.done.wait()

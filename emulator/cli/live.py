@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from emulator.cli.screens import Rates, cluster_screen, rates_between
 from emulator.client.plain_nursery import plain_nursery
 from emulator.cluster.admin import AdminError, admin_over_tcp
 from emulator.cluster.overview import Looker, Overview
+from emulator.cluster.stopping import stop_on_signal
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -26,18 +26,9 @@ async def watch(namesrv: str, title: str, check_alive: Callable[[], None]) -> No
     """Draw until SIGINT or SIGTERM.  Raises what *check_alive* raises."""
     async with plain_nursery() as nursery:
         stopped = trio.Event()
-        await nursery.start(stop_on_signals, stopped)
+        await nursery.start(stop_on_signal, stopped)
         nursery.start_soon(_draw, namesrv, title, check_alive)
         await stopped.wait()
-
-
-async def stop_on_signals(
-    stopped: trio.Event, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
-) -> None:
-    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-        task_status.started()
-        async for _ in signals:
-            stopped.set()
 
 
 async def _draw(namesrv: str, title: str, check_alive: Callable[[], None]) -> None:

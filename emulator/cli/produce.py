@@ -7,7 +7,7 @@ RocketMQ takes no empty body.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Annotated
 
@@ -16,6 +16,7 @@ import typer
 
 from emulator.cli.asking import NAMESRV, Namesrv, answer_json
 from emulator.cli.errors import BadUse, plain_errors
+from emulator.cli.lines import bodies
 from emulator.client.api import ClientError, Message, Producer
 
 GROUP = "rmqemu-produce"
@@ -58,11 +59,6 @@ async def _send_all(
                 answer_json(result)
     empty = f", skipped {skipped:,} empty lines" if skipped else ""
     typer.echo(f"sent {sent:,}{empty}", err=True)
-
-
-def bodies(lines: IO[bytes]) -> Iterator[bytes]:
-    """Lines without their ends, whatever system wrote them."""
-    return (line.removesuffix(b"\n").removesuffix(b"\r") for line in lines)
 
 
 def _stopped_at(number: int, sent: int, error: ClientError) -> Exception:

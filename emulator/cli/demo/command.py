@@ -1,0 +1,107 @@
+"""The command: checks the file, starts the cluster, runs the story, prints the ledger."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Annotated
+
+import trio
+import typer
+from rich.console import Console
+from rich.live import Live
+
+from emulator.cli.asking import a_console
+from emulator.cli.demo.members import stop_all
+from emulator.cli.demo.plan import Plan, a_quick_plan
+from emulator.cli.demo.screen import DemoScreen, happening_text, ledger_screen
+from emulator.cli.demo.story import Happening, Story
+from emulator.cli.errors import BadUse, fail, plain_errors
+from emulator.cli.lines import bodies
+from emulator.client.plain_nursery import plain_nursery
+from emulator.cluster.processes import ProcessCluster
+from emulator.cluster.spec import ClusterSpec
+from emulator.cluster.stopping import stop_on_signal
+
+SAMPLE = Path(__file__).with_name("sample.txt")
+DRAW_EVERY_S = 0.2
+INTERRUPTED = 130
+
+
+def demo(
+    file: Annotated[
+        str, typer.Option("--input", metavar="FILE", help="Lines to send; a sample ships.")
+    ] = str(SAMPLE),
+    release: Annotated[str, typer.Option(help="Whose behaviour: 4.9.7, 5.3.3 …")] = "4.9.7",
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Shorter timers than RocketMQ's: ten seconds in all.")
+    ] = False,
+) -> None:
+    """Your lines flow through a cluster while a consumer and a broker are killed."""
+    with plain_errors():
+        lines, empty = _counted(file)
+        plan = a_quick_plan() if quick else Plan()
+        with tempfile.TemporaryDirectory(prefix="rmqemu-demo-") as store:
+            spec = ClusterSpec(brokers=2, release=release, store=store)
+            with ProcessCluster(spec) as cluster:
+                story = trio.run(_play, cluster, plan, str(Path(file).resolve()), lines)
+    a_console().print(ledger_screen(story.ledger, lines, empty))
+    if story.was_interrupted:
+        raise typer.Exit(INTERRUPTED)
+    if story.ledger.lost:
+        raise fail(f"{story.ledger.lost:,} acknowledged messages were lost")
+    if missing := lines - len(story.ledger.sent_ms):
+        raise fail(f"{missing:,} lines could not be sent")
+
+
+def _counted(file: str) -> tuple[int, int]:
+    """Lines with something in them, and empty ones, which RocketMQ would refuse."""
+    lines = empty = 0
+    try:
+        with Path(file).open("rb") as opened:
+            for body in bodies(opened):
+                lines += bool(body)
+                empty += not body
+    except OSError as error:
+        raise BadUse(f"{file}: {error.strerror}") from error
+    if not lines:
+        raise BadUse(f"{file} has no line with anything in it to send")
+    return lines, empty
+
+
+async def _play(cluster: ProcessCluster, plan: Plan, file: str, lines: int) -> Story:
+    console = a_console()
+    draws = sys.stdout.isatty()
+
+    def tell(happening: Happening) -> None:
+        if not draws:
+            console.print(happening_text(happening))
+
+    story = Story(cluster, plan, file, lines, tell)
+    try:
+        async with plain_nursery() as nursery:
+            stopped = trio.Event()
+            await nursery.start(stop_on_signal, stopped)
+            if draws:
+                nursery.start_soon(_draw, story, console)
+            nursery.start_soon(_interrupt, story, stopped, nursery.cancel_scope)
+            await story.run()
+    finally:
+        stop_all(list(story.members.values()))
+    return story
+
+
+async def _interrupt(story: Story, stopped: trio.Event, scope: trio.CancelScope) -> None:
+    await stopped.wait()
+    story.was_interrupted = True
+    scope.cancel()
+
+
+async def _draw(story: Story, console: Console) -> None:
+    screen = DemoScreen(story)
+    with Live(console=console, screen=True, auto_refresh=False) as live:
+        while True:
+            live.update(screen.draw(time.time_ns() // 1_000_000), refresh=True)
+            await trio.sleep(DRAW_EVERY_S)

@@ -1,0 +1,126 @@
+"""A producer or a consumer as a process: ``python -m emulator.cli.demo.member ROLE JSON``.
+
+Its journal goes to standard output, a fact a line, before anything follows from the fact:
+so whoever reads it knows what happened up to the very moment of a ``kill -9``.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any, Literal
+
+import msgspec
+import trio
+
+from emulator.cli.demo.evidence import KINDS
+from emulator.cli.demo.plan import GROUP, PRODUCER_GROUP, TOPIC
+from emulator.cli.lines import bodies
+from emulator.client.api import Message, Producer, ProducerConfig, SendError
+from emulator.client.plain_nursery import plain_nursery
+from emulator.client.process import ClientProcess
+from emulator.client.push_config import PushConsumerConfig
+from emulator.client.push_consumer import PushConsumer
+from emulator.clock import WallClock
+from emulator.cluster.stopping import stop_on_signal, stop_with_parent
+from emulator.facts import NodeStarted
+from emulator.journal import Journal
+from protocol.message import MessageExt
+
+SENDS_AT_ONCE_MAX = 32
+ATTEMPTS_MAX, PAUSE_S = 10, 0.5
+WORK_S = 0.002  # what a listener takes for a line
+
+
+class Orders(msgspec.Struct, frozen=True, kw_only=True):
+    """What a member is told to do."""
+
+    name: str
+    role: Literal["producer", "consumer"]
+    namesrv: str
+    timers: dict[str, Any] = {}
+    file: str  # of lines to send
+    lines_a_second: float = 0.0  # 0: as fast as it goes
+
+
+def main() -> None:
+    orders = msgspec.json.decode(sys.argv[1], type=Orders)
+    with Path(orders.file).open("rb") as file:
+        trio.run(_live, orders, file)
+
+
+async def _live(orders: Orders, file: IO[bytes]) -> None:
+    clock = WallClock.of_this_machine()
+    journal = Journal(orders.name, clock.now_ms, _write, kinds=KINDS)
+    stop = trio.Event()
+    async with plain_nursery() as watchers:
+        watchers.start_soon(stop_on_signal, stop)
+        watchers.start_soon(stop_with_parent, stop)
+        async with ClientProcess(clock=clock, note=journal.note) as process:
+            if orders.role == "producer":
+                await _produce(orders, file, process, stop)
+            else:
+                await _consume(orders, process, journal, stop)
+
+
+def _write(line: bytes) -> None:
+    os.write(1, line)  # no buffer: what is written is told, even if we die now
+
+
+async def _consume(
+    orders: Orders, process: ClientProcess, journal: Journal, stop: trio.Event
+) -> None:
+    config = PushConsumerConfig(
+        group=GROUP,
+        namesrv=orders.namesrv,
+        consume_from="CONSUME_FROM_FIRST_OFFSET",
+        **orders.timers,
+    )
+
+    async def on_lines(_messages: list[MessageExt]) -> None:
+        await trio.sleep(WORK_S)
+
+    async with PushConsumer(on_lines, {TOPIC: "*"}, config, process=process):
+        journal.note(NodeStarted("consumer", "", config.release))
+        await stop.wait()
+
+
+async def _produce(
+    orders: Orders, file: IO[bytes], process: ClientProcess, stop: trio.Event
+) -> None:
+    config = ProducerConfig(group=PRODUCER_GROUP, namesrv=orders.namesrv, **orders.timers)
+    numbered = enumerate(line for line in bodies(file) if line)
+    async with Producer(config, process=process) as producer:
+        began_s = trio.current_time()
+        async with plain_nursery() as nursery:
+            nursery.start_soon(_cancelled_by, stop, nursery.cancel_scope)
+            async with trio.open_nursery() as hands:
+                for _ in range(SENDS_AT_ONCE_MAX):
+                    hands.start_soon(_send, producer, numbered, orders, began_s)
+
+
+async def _cancelled_by(stop: trio.Event, scope: trio.CancelScope) -> None:
+    await stop.wait()
+    scope.cancel()
+
+
+async def _send(
+    producer: Producer, numbered: Iterator[tuple[int, bytes]], orders: Orders, began_s: float
+) -> None:
+    """One of several hands: takes the next line, waits for its time, sends it until stored."""
+    for number, line in numbered:
+        if orders.lines_a_second:
+            await trio.sleep_until(began_s + number / orders.lines_a_second)
+        for _ in range(ATTEMPTS_MAX):
+            try:
+                await producer.send(Message(TOPIC, line, keys=str(number + 1)))
+            except SendError:
+                await trio.sleep(PAUSE_S)  # the journal knows; a person would press again
+            else:
+                break
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""The demo's producer and consumers as processes: started, read, killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+
+import msgspec
+import trio
+
+from emulator.cli.demo.evidence import Line, read_line
+from emulator.cli.demo.member import Orders
+from emulator.cluster.processes import node_environment
+from emulator.cluster.readiness import NodeDied
+
+READ_BYTES = 64 * 1024
+STOP_S_MAX = 8.0
+LAST_LINES = 5
+
+
+class MemberProcess:
+    """One client.  ``state`` is what a screen says about it."""
+
+    def __init__(self, orders: Orders) -> None:
+        self.name = orders.name
+        self.state = "running"
+        self.ended = trio.Event()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115  # lives as we do
+        self.popen = subprocess.Popen(  # noqa: S603  # our own interpreter, our own module
+            [
+                *(sys.executable, "-P", "-m", "emulator.cli.demo.member"),
+                msgspec.json.encode(orders).decode(),
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            env=node_environment(),
+            process_group=0,
+        )
+
+    async def read(self, heard: Callable[[Line], None]) -> None:
+        """Give every line to *heard*, also those a killed one left.  Raises ``NodeDied``."""
+        assert self.popen.stdout is not None
+        rest = b""
+        async with trio.lowlevel.FdStream(os.dup(self.popen.stdout.fileno())) as stream:
+            async for data in stream:
+                *lines, rest = (rest + data).split(b"\n")
+                for line in lines:
+                    heard(read_line(line))
+        code = await trio.to_thread.run_sync(self.popen.wait)
+        if self.state == "running":
+            self.state = "done" if code == 0 else "died"
+        self.ended.set()
+        if self.state == "died":
+            raise NodeDied(self.name, code, self._last_lines())
+
+    def kill(self) -> None:
+        self.state = "killed -9"
+        self.popen.send_signal(signal.SIGKILL)
+
+    def ask_to_stop(self) -> None:
+        if self.popen.poll() is None:
+            self.state = "stopped"
+            self.popen.terminate()
+
+    def wait_ended(self) -> None:
+        try:
+            self.popen.wait(STOP_S_MAX)
+        except subprocess.TimeoutExpired:
+            self.popen.kill()
+            self.popen.wait()
+
+    def _last_lines(self) -> list[str]:
+        self._errors.seek(0)
+        return self._errors.read().decode(errors="replace").splitlines()[-LAST_LINES:]
+
+
+def stop_all(members: list[MemberProcess]) -> None:
+    for member in members:
+        member.ask_to_stop()
+    until_s = time.monotonic() + STOP_S_MAX
+    for member in members:
+        if time.monotonic() < until_s:
+            member.wait_ended()
+        else:
+            member.popen.kill()

@@ -1,0 +1,177 @@
+"""What happens when: clients start, a consumer dies, a broker dies and comes back.
+
+The story is told by the clock, not by progress, so any file makes a demo.  All that is
+known about it afterwards comes from the members' facts.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Literal
+
+import msgspec
+import trio
+
+from emulator.cli.demo.evidence import Line
+from emulator.cli.demo.ledger import Ledger
+from emulator.cli.demo.member import Orders
+from emulator.cli.demo.members import MemberProcess
+from emulator.cli.demo.plan import QUEUES_A_BROKER, TOPIC, Plan
+from emulator.client.plain_nursery import plain_nursery
+from emulator.cluster.admin import admin_over_tcp
+from emulator.cluster.processes import ProcessCluster
+from emulator.facts import QueuesClaimed, SendFailed
+from protocol.bodies.topics import TopicConfig
+
+CONSUMERS = ("consumer-a", "consumer-b", "consumer-c")
+CONSUMER_KILLED, BROKER_KILLED = "consumer-b", "broker-b"
+LOOK_S = 0.05
+GATHER_S_MAX = 20.0
+
+
+class Happening(msgspec.Struct, frozen=True):
+    """One line of the timeline."""
+
+    at_s: float
+    text: str
+    is_bad: bool = False
+
+
+class Story:
+    """One run of the demo; *tell* hears every happening as it happens."""
+
+    def __init__(
+        self,
+        cluster: ProcessCluster,
+        plan: Plan,
+        file: str,
+        lines: int,
+        tell: Callable[[Happening], None],
+    ) -> None:
+        self.cluster = cluster
+        self.plan = plan
+        self.ledger = Ledger()
+        self.happenings: list[Happening] = []
+        self.members: dict[str, MemberProcess] = {}
+        self.lines = lines
+        self.was_interrupted = False
+        self.broker_state = dict.fromkeys(cluster.brokers, "running")
+        self._file = file
+        self._tell = tell
+        self._began_s = time.monotonic()
+        self._condition: Callable[[], bool] = self._is_complete
+        self._is_met = trio.Event()
+
+    @property
+    def now_s(self) -> float:
+        return time.monotonic() - self._began_s
+
+    async def run(self) -> None:
+        """From the first client to the last delivery.  Raises ``NodeDied`` for a death unasked."""
+        await self._make_topic()
+        async with plain_nursery() as nursery:
+            nursery.start_soon(self._watch_nodes)
+            for name in CONSUMERS:
+                self._start(nursery, self._orders(name, "consumer"))
+            self._say("three consumers start")
+            await self._wait_until(self._is_shared, GATHER_S_MAX)
+            began_s = trio.current_time()
+            producer = self._start(nursery, self._orders("producer", "producer"))
+            self._say(f"the producer starts: {self.lines:,} lines")
+            await self._hurt(began_s)
+            await producer.ended.wait()
+            self._say(f"the last line is acknowledged ({len(self.ledger.sent_ms):,})")
+            await self._wait_until(self._is_complete, self.plan.patience_s)
+            if self._is_complete():
+                self._say("every acknowledged line was delivered")
+            else:
+                self._say(f"{self.ledger.lost:,} acknowledged lines never came", is_bad=True)
+
+    async def _make_topic(self) -> None:
+        topic = TopicConfig(
+            topic_name=TOPIC, read_queue_nums=QUEUES_A_BROKER, write_queue_nums=QUEUES_A_BROKER
+        )
+        async with admin_over_tcp(self.cluster.namesrv) as admin:
+            await admin.create_topic_everywhere(topic)
+
+    async def _hurt(self, began_s: float) -> None:
+        plan, ledger = self.plan, self.ledger
+        await trio.sleep_until(began_s + plan.kill_consumer_s)
+        self.members[CONSUMER_KILLED].kill()
+        ledger.consumer_killed(CONSUMER_KILLED, _wall_ms())
+        self._say(f"{CONSUMER_KILLED} is killed with -9", is_bad=True)
+        await trio.sleep_until(began_s + plan.kill_broker_s)
+        self.cluster.kill(BROKER_KILLED)
+        self.broker_state[BROKER_KILLED] = "killed -9"
+        ledger.broker_killed(BROKER_KILLED, _wall_ms())
+        self._say(f"{BROKER_KILLED} is killed with -9", is_bad=True)
+        await trio.sleep_until(began_s + plan.restart_broker_s)
+        await trio.to_thread.run_sync(self.cluster.restart, BROKER_KILLED)
+        self.broker_state[BROKER_KILLED] = "restarted"
+        ledger.broker_back(_wall_ms())
+        self._say(f"{BROKER_KILLED} is back, with its store")
+
+    def _is_shared(self) -> bool:
+        """Every queue has an owner, and every consumer has queues."""
+        owners = [history.owner for history in self.ledger.queues.values()]
+        everywhere = len(owners) == QUEUES_A_BROKER * len(self.cluster.brokers)
+        return everywhere and all(owners) and set(owners) == set(CONSUMERS)
+
+    def _is_complete(self) -> bool:
+        return not self.ledger.lost
+
+    async def _wait_until(self, condition: Callable[[], bool], within_s: float) -> None:
+        """Looked at again with every line that is heard."""
+        self._condition, self._is_met = condition, trio.Event()
+        with trio.move_on_after(within_s):
+            if not condition():
+                await self._is_met.wait()
+
+    async def _watch_nodes(self) -> None:
+        while True:
+            self.cluster.check_alive()
+            await trio.sleep(LOOK_S)
+
+    # Members --------------------------------------------------------------------------
+
+    def _start(self, nursery: trio.Nursery, orders: Orders) -> MemberProcess:
+        member = self.members[orders.name] = MemberProcess(orders)
+        nursery.start_soon(member.read, self._heard)
+        return member
+
+    def _orders(self, name: str, role: Literal["producer", "consumer"]) -> Orders:
+        return Orders(
+            name=name,
+            role=role,
+            namesrv=self.cluster.namesrv,
+            timers=self.plan.timers,
+            file=self._file,
+            lines_a_second=self.lines / self.plan.send_until_s,
+        )
+
+    # What they say --------------------------------------------------------------------
+
+    def _heard(self, line: Line) -> None:
+        ledger, fact = self.ledger, line.fact
+        resumed = bool(ledger.broker_resumed_ms)
+        ledger.read(line)
+        if isinstance(fact, SendFailed):
+            self._say(f"{line.node}: a send failed: {fact.error.splitlines()[0]}", is_bad=True)
+        elif isinstance(fact, QueuesClaimed):
+            mine = [f"{q.broker}/{q.queue_id}" for q in fact.queues if q.topic == TOPIC]
+            if mine:
+                self._say(f"{line.node} takes {', '.join(mine)}")
+        elif bool(ledger.broker_resumed_ms) != resumed:
+            self._say(f"{ledger.broker}'s queues are delivered again")
+        if self._condition():
+            self._is_met.set()
+
+    def _say(self, text: str, *, is_bad: bool = False) -> None:
+        happening = Happening(self.now_s, text, is_bad)
+        self.happenings.append(happening)
+        self._tell(happening)
+
+
+def _wall_ms() -> int:
+    return time.time_ns() // 1_000_000
