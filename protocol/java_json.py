@@ -37,7 +37,10 @@ def read(data: bytes, *, strict_utf8: bool = False) -> Any:
     try:
         return _decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        pass
+        return _read_tolerantly(data, strict_utf8=strict_utf8)
+
+
+def _read_tolerantly(data: bytes, *, strict_utf8: bool) -> Any:
     try:
         text = data.decode("utf-8", "strict" if strict_utf8 else "replace")
     except UnicodeDecodeError as error:

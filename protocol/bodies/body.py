@@ -42,13 +42,15 @@ def encode_config_file(value: Any, release: Release) -> bytes:
 def decode_body(data: bytes, kind: type[B]) -> B:
     """The body as *kind*.  Raises ``BadFields`` when not even fastjson could read it so."""
     quick = _decoder(kind)
-    if quick is not None:
-        try:
-            found: B = quick.decode(data)
-        except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError):
-            pass  # the tolerant reading decides
-        else:
-            return found
+    if quick is None:
+        return _decode_tolerantly(data, kind)
+    try:
+        return quick.decode(data)
+    except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError):
+        return _decode_tolerantly(data, kind)
+
+
+def _decode_tolerantly(data: bytes, kind: type[B]) -> B:
     try:
         return convert(java_json.read(data), kind)
     except (java_json.NotJson, DoesNotFit) as error:
