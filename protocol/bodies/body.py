@@ -45,9 +45,10 @@ def decode_body(data: bytes, kind: type[B]) -> B:
     if quick is None:
         return _decode_tolerantly(data, kind)
     try:
-        return quick.decode(data)
+        found: B = quick.decode(data)
     except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError):
         return _decode_tolerantly(data, kind)
+    return found
 
 
 def _decode_tolerantly(data: bytes, kind: type[B]) -> B:
