@@ -12,7 +12,8 @@ GOLDEN = Path(__file__).parent / "golden"
 
 def cases(file: str, kind: str, line: str = "4.9") -> list[dict[str, Any]]:
     """The cases of one kind that hold for one release line; "both" holds for either."""
-    found = [case for case in _lines(file) if case["kind"] == kind and case["line"] in (line, "both")]
+    lines = (line, "both")
+    found = [c for c in _lines(file) if c["kind"] == kind and c["line"] in lines]
     assert found, f"{file} has no {kind} for {line}"
     return found
 

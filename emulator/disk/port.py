@@ -31,14 +31,14 @@ class Segment(Protocol):
 
 
 class Disk(Protocol):
-    """Every method is synchronous and quick; ``DiskFull`` and ``OSError`` are the world's errors."""
+    """Every method is synchronous and quick; ``DiskFull`` and ``OSError`` are the world's."""
 
     def segments(self) -> list[int]:
         """Bases of the segments that exist, ascending."""
         ...
 
     def open_segment(self, base: int, size: int) -> Segment:
-        """Open the segment at *base*, or make it (zeroed, its space reserved: else ``DiskFull``)."""
+        """The segment at *base*, new (zeroed, its space reserved, or ``DiskFull``) or old."""
         ...
 
     def remove_segment(self, base: int) -> None: ...
@@ -48,5 +48,5 @@ class Disk(Protocol):
         ...
 
     def replace(self, name: str, data: bytes) -> None:
-        """Write the document *name* whole: a reader sees the old text or the new, never a mixture."""
+        """Write the document *name* whole: a reader sees the old text or the new one."""
         ...
