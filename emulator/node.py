@@ -17,7 +17,6 @@ import os
 import random
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import msgspec
 import trio
@@ -28,6 +27,7 @@ from emulator.cluster.stopping import stop_on_signal, stop_with_parent
 from emulator.cluster.troubles import plain_text, the_one
 from emulator.config import BrokerConfig
 from emulator.disk.files import FileDisk
+from emulator.disk.line_file import LineFile
 from emulator.disk.memory import MemoryDisk
 from emulator.disk.port import Disk
 from emulator.journal import Journal
@@ -123,11 +123,7 @@ async def _serve(
 
 
 def _appender(path: str) -> Callable[[bytes], object] | None:
-    """Unbuffered: a fact is in the kernel's hands before the reply it proves."""
-    if not path:
-        return None
-    file = Path(path).open("ab", buffering=0)  # noqa: SIM115  # open as long as the process lives
-    return file.write
+    return LineFile(path).append if path else None
 
 
 if __name__ == "__main__":

@@ -16,8 +16,10 @@ import msgspec
 from emulator.broker.documents import Document
 from emulator.broker.system_topics import system_topics
 from emulator.facts import TopicChanged, TopicCreated
+from emulator.net.results import Refusal
 from emulator.releases import DLQ_IS_READABLE
 from protocol.bodies.topics import DataVersion, TopicConfig, TopicConfigSerializeWrapper
+from protocol.codes import ResponseCode
 from protocol.names import AUTO_CREATE_TOPIC_KEY_TOPIC, is_dlq_topic
 from protocol.perm import INHERIT, READ_WRITE, WRITE
 
@@ -66,6 +68,7 @@ class Topics:
     ) -> TopicConfig | None:
         """The topic, new if need be, or None if *template* may not be inherited from.
 
+        Raises ``Refusal`` where the table cannot be saved: messages would outlive their topic.
         Upstream: TopicConfigManager.createTopicInSendMessageMethod.
         """
         if (known := self.get(name)) is not None:
@@ -84,7 +87,7 @@ class Topics:
             topic_filter_type=model.topic_filter_type,
             topic_sys_flag=sys_flag,
         )
-        return self._create(topic, now_ms, by="send")
+        return self._create(topic, now_ms, by="send", must_last=True)
 
     def create_internal(
         self, name: str, queues: int, now_ms: int, *, by: str, order: bool = False
@@ -106,12 +109,15 @@ class Topics:
         return self._create(topic, now_ms, by=by)
 
     def update(self, topic: TopicConfig, now_ms: int) -> None:
-        """An administrator's word.  Upstream: TopicConfigManager.updateTopicConfig."""
+        """An administrator's word; raises ``Refusal`` where it cannot be saved.
+
+        Upstream: TopicConfigManager.updateTopicConfig.
+        """
         known = self.get(_name(topic))
         if known is None:
-            self._create(topic, now_ms, by="admin")
+            self._create(topic, now_ms, by="admin", must_last=True)
             return
-        self._put(topic, now_ms)
+        self._put(topic, now_ms, must_last=True)
         self._note(TopicChanged(*_shape(topic)))
 
     def set_order(self, names: set[str], now_ms: int) -> None:
@@ -133,18 +139,25 @@ class Topics:
         """Something else that NameServers must hear has changed: the broker's permission."""
         self.data_version = self.data_version.next(now_ms)
 
-    def _create(self, topic: TopicConfig, now_ms: int, *, by: str) -> TopicConfig:
-        self._put(topic, now_ms)
+    def _create(
+        self, topic: TopicConfig, now_ms: int, *, by: str, must_last: bool = False
+    ) -> TopicConfig:
+        self._put(topic, now_ms, must_last=must_last)
         self._note(TopicCreated(*_shape(topic), by))
         return topic
 
-    def _put(self, topic: TopicConfig, now_ms: int) -> None:
-        self.topic_config_table[_name(topic)] = topic
+    def _put(self, topic: TopicConfig, now_ms: int, *, must_last: bool = False) -> None:
+        """What need not last is written with the next change, if there is no room now."""
+        before = self.topic_config_table, self.data_version
+        self.topic_config_table = {**self.topic_config_table, _name(topic): topic}
         self.data_version = self.data_version.next(now_ms)
-        self._save()
+        if not self._save() and must_last:
+            self.topic_config_table, self.data_version = before
+            remark = f"the topic {_name(topic)} cannot be saved: the broker's disk is full"
+            raise Refusal(ResponseCode.SERVICE_NOT_AVAILABLE, remark)
 
-    def _save(self) -> None:
-        self._document.save(
+    def _save(self) -> bool:
+        return self._document.save(
             TopicConfigSerializeWrapper(
                 topic_config_table=self.topic_config_table, data_version=self.data_version
             )

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from emulator.disk.port import DiskFull
 
-_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 class StoreInUse(Exception):
@@ -133,7 +133,7 @@ def _no_room_left(temporary: Path) -> Iterator[None]:
         yield
     except OSError as error:
         temporary.unlink(missing_ok=True)
-        if error.errno in _NO_ROOM:
+        if error.errno in NO_ROOM:
             raise DiskFull(f"no room for {temporary.with_suffix('')}") from error
         raise
 

@@ -10,7 +10,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
@@ -20,9 +19,9 @@ import trio
 from emulator.client.plain_nursery import plain_nursery
 from emulator.clock import WallClock
 from emulator.cluster.admin import Admin
-from emulator.cluster.processes import ProcessCluster
+from emulator.cluster.processes import ProcessCluster, node_command, node_environment
 from emulator.cluster.spec import ClusterSpec
-from emulator.config import NetConfig
+from emulator.config import BrokerConfig, NetConfig
 from emulator.journal import silent
 from emulator.net.remoting_client import RemotingClient
 from emulator.net.tcp import TcpNetwork
@@ -42,7 +41,6 @@ from protocol.requests.offsets import (
 from protocol.requests.pulling import PullMessageReply, PullMessageRequest
 from protocol.requests.sending import SendMessageReply, SendMessageRequestV2
 
-ROOT = Path(__file__).parents[2]
 BROKER = "broker-a"
 START_S_MAX = 20.0
 CALL_MS_MAX = 10_000
@@ -87,10 +85,9 @@ async def wait_ended_in_order(cluster) -> int:
 
 def failed_start(config) -> tuple[int, list[str]]:
     """Exit code and last words of a broker that cannot start."""
-    text = msgspec.json.encode(config).decode()
     ended = subprocess.run(
-        [sys.executable, "-m", "emulator.node", "broker", text],
-        cwd=ROOT,
+        node_command("broker", msgspec.json.encode(config).decode()),
+        env=node_environment(),
         capture_output=True,
         text=True,
         timeout=START_S_MAX,
@@ -98,6 +95,33 @@ def failed_start(config) -> tuple[int, list[str]]:
     )
     assert ended.stdout == ""
     return ended.returncode, ended.stderr.splitlines()
+
+
+class LoneBroker:
+    """A broker without a NameServer, started with *before* in front of its command."""
+
+    def __init__(self, folder, before=(), **settings) -> None:
+        store, journal = str(store_of(folder)), folder / "journal"
+        journal.mkdir()
+        config = BrokerConfig(listen_address="127.0.0.1:0", store=store, **settings)
+        text = msgspec.json.encode(config).decode()
+        self.process = subprocess.Popen(
+            [*before, *node_command("broker", text, str(journal / f"{BROKER}.jsonl"))],
+            env=node_environment(),
+            stdout=subprocess.PIPE,
+        )
+        self.brokers = {BROKER: json.loads(self.process.stdout.readline())["address"]}
+        self.namesrv = ""
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def end(self) -> int:
+        """Its exit code."""
+        self.process.terminate()
+        with self.process:
+            return self.process.wait(START_S_MAX)
 
 
 class Questions:

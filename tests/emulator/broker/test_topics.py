@@ -12,6 +12,7 @@ from emulator.broker.topics import DOCUMENT, Topics
 from emulator.config import BrokerConfig
 from emulator.disk.memory import MemoryDisk
 from emulator.facts import Fact, StoreRefused, TopicChanged, TopicCreated
+from emulator.net.results import Refusal
 from protocol.bodies.topics import TopicConfig
 
 CLIENT_QUEUES = 4
@@ -182,15 +183,29 @@ def test_a_damaged_file_falls_back_to_the_one_before() -> None:
     assert again.get("second") is None
 
 
-def test_a_full_disk_keeps_a_new_topic_in_memory_and_says_so() -> None:
+def test_a_full_disk_refuses_a_topic_that_its_messages_would_outlive() -> None:
     rig = Rig()
     rig.send("first")
     rig.disk.bytes_max = rig.disk.bytes_used
-    assert rig.send("second") is not None
+    version = rig.topics.data_version
+    with pytest.raises(Refusal, match="full"):
+        rig.send("second")
+    assert rig.topics.get("second") is None
+    assert rig.topics.data_version == version
     assert any(isinstance(fact, StoreRefused) for fact in rig.facts)
     rig.disk.bytes_max = None
-    rig.send("third")
+    rig.send("second")
     assert Rig(rig.disk).topics.get("second") is not None
+
+
+def test_a_full_disk_keeps_a_retry_topic_in_memory_until_the_next_change() -> None:
+    rig = Rig()
+    rig.send("first")
+    rig.disk.bytes_max = rig.disk.bytes_used
+    rig.topics.create_internal("%RETRY%g", 1, NOW, by="heartbeat")
+    rig.disk.bytes_max = None
+    rig.send("second")
+    assert Rig(rig.disk).topics.get("%RETRY%g") is not None
 
 
 @pytest.mark.parametrize(("line", "release"), [("4.9", LAST_4), ("5.3", LAST_5)])

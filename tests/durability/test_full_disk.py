@@ -1,0 +1,140 @@
+"""A disk without room: sends are refused and say why, the rest goes on, and room ends it.
+
+Two ways to run out: a limit on the size of files, which needs no rights at all, and a real
+small file system wherever the kernel lets a process have its own mounts.
+"""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from killed_cluster import SMALL, LoneBroker, facts_of, questions_to, store_of
+
+from emulator.cluster.admin import Refused
+from emulator.disk.line_file import LineFile
+from emulator.facts import StoreRefused
+from protocol.codes import ResponseCode
+
+UNLIMITED = resource.RLIM_INFINITY
+LARGE = bytes(60_000)
+MOUNT_AND_GO_ON = """
+mount -t tmpfs -o size=1400k tmpfs "$0" && head -c 500000 /dev/zero > "$0/ballast" && exec "$@"
+"""
+
+
+class LimitedFiles:
+    """No new file may become as large as a segment."""
+
+    def __init__(self, folder) -> None:
+        self.broker = LoneBroker(folder, **SMALL)
+
+    def fill(self, bytes_max=SMALL["segment_bytes"] - 1) -> None:
+        resource.prlimit(self.broker.pid, resource.RLIMIT_FSIZE, (bytes_max, UNLIMITED))
+
+    def free(self) -> None:
+        resource.prlimit(self.broker.pid, resource.RLIMIT_FSIZE, (UNLIMITED, UNLIMITED))
+
+
+class SmallFileSystem:
+    """Room for a few segments beside a file that can be removed."""
+
+    def __init__(self, folder) -> None:
+        self._store = store_of(folder)
+        self._store.mkdir(parents=True)
+        before = ("unshare", "-rm", "sh", "-c", MOUNT_AND_GO_ON, str(self._store))
+        self.broker = LoneBroker(folder, before, **SMALL)
+
+    def fill(self) -> None:
+        """The messages will."""
+
+    def free(self) -> None:
+        Path(f"/proc/{self.broker.pid}/root{self._store}/ballast").unlink()
+
+
+def _may_mount() -> bool:
+    probe = ["unshare", "-rm", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
+    try:
+        return subprocess.run(probe, capture_output=True, check=False).returncode == 0
+    except FileNotFoundError:
+        return False
+
+
+DISKS = [LimitedFiles, SmallFileSystem] if _may_mount() else [LimitedFiles]
+
+
+@contextmanager
+def on(disk, folder):
+    disk = disk(folder)
+    try:
+        yield disk
+    finally:
+        assert disk.broker.end() == 0
+
+
+async def send_until_refused(ask):
+    """Large messages to the only queue: how many were stored, and the refusal."""
+    stored = 0
+    while (reply := await ask.send("orders", 0, LARGE)).code == ResponseCode.SUCCESS:
+        stored += 1
+        assert stored < 100
+    return stored, reply
+
+
+@pytest.mark.parametrize("kind", DISKS)
+async def test_a_full_disk_refuses_sends_says_it_once_and_serves_what_is_there(
+    tmp_path, kind
+) -> None:
+    with on(kind, tmp_path) as disk:
+        async with questions_to(disk.broker) as ask:
+            await ask.stored("orders", 0, b"first")
+            disk.fill()
+            stored, reply = await send_until_refused(ask)
+            assert reply.code == ResponseCode.SERVICE_NOT_AVAILABLE
+            assert "full" in reply.remark
+            for _ in range(5):
+                reply = await ask.send("orders", 0, LARGE)
+                assert reply.code == ResponseCode.SERVICE_NOT_AVAILABLE
+            assert len(facts_of(tmp_path, StoreRefused)) == 1
+            bodies = [message.body for message in await ask.messages("orders", 0)]
+            assert bodies == [b"first", *[LARGE] * stored]
+            disk.free()
+            assert await ask.stored("orders", 0, LARGE) == stored + 1
+            assert len(await ask.messages("orders", 0)) == stored + 2
+
+
+async def test_no_topic_is_answered_for_that_a_restart_would_forget(tmp_path) -> None:
+    """There is room in the segment, but none for the table of topics, nor for the journal."""
+    with on(LimitedFiles, tmp_path) as disk:
+        async with questions_to(disk.broker) as ask:
+            await ask.stored("orders", 0, b"first")
+            disk.fill(bytes_max=0)
+            for _ in range(2):
+                reply = await ask.send("fresh", 0, b"hello")
+                assert reply.code == ResponseCode.SERVICE_NOT_AVAILABLE
+            with pytest.raises(Refused, match="disk is full"):
+                await ask.create_topic("fresh")
+            assert "fresh" not in await ask.topics()
+            assert await ask.stored("orders", 0, b"second") == 1
+            disk.free()
+            assert await ask.stored("fresh", 0, b"hello") == 0
+            assert "fresh" in await ask.topics()
+
+
+def test_lines_that_find_no_room_are_left_out_whole(tmp_path) -> None:
+    path = tmp_path / "journal.jsonl"
+    lines = LineFile(path)
+    assert lines.append(b"first\n")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, hard))
+    try:
+        assert not lines.append(b"second, of which a part would fit\n")
+        assert lines.append(b"3rd\n")
+        assert not lines.append(b"4th\n")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    lines.close()
+    assert path.read_bytes() == b"first\n3rd\n"
