@@ -36,6 +36,7 @@ class Admin:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
+        self._is_five = broker.release >= FIVE
         self._bad_parameter = (
             ResponseCode.INVALID_PARAMETER
             if broker.release >= INVALID_PARAMETER_CODE
@@ -74,10 +75,12 @@ class Admin:
             perm=request.perm,
             topic_filter_type=request.topic_filter_type,
             topic_sys_flag=request.topic_sys_flag or 0,
-            order=request.order,
+            order=request.order and self._is_five,  # 4.x leaves that to the NameServer's table
         )
-        bell = self._broker.update_topic(config, call.now_ms)
         done = Reply(remark="not set any response code")  # upstream forgets to clear it
+        if self._is_five and config == self._broker.topics.get(request.topic):
+            return done
+        bell = self._broker.update_topic(config, call.now_ms)
         if bell is None:
             return done
         until_ms = call.now_ms + self._broker.register_call_ms_max
@@ -96,9 +99,7 @@ class Admin:
     def all_topics(self, _call: Call) -> Result:
         topics = self._broker.topics
         kind = (
-            TopicConfigAndMappingSerializeWrapper
-            if self._broker.release >= FIVE
-            else TopicConfigSerializeWrapper
+            TopicConfigAndMappingSerializeWrapper if self._is_five else TopicConfigSerializeWrapper
         )
         wrapper = kind(
             topic_config_table={t.topic_name or "": t for t in topics.all()},
@@ -122,7 +123,7 @@ class Admin:
         return Reply(body=encode_body(TopicStatsTable(offset_table=table), broker.release))
 
     def _shown_queues(self, topic: TopicConfig) -> int:
-        if self._broker.release >= FIVE:
+        if self._is_five:
             return max(topic.read_queue_nums, topic.write_queue_nums)
         return topic.write_queue_nums
 
@@ -153,7 +154,7 @@ class Admin:
         wrapper = SubscriptionGroupWrapper(
             subscription_group_table={g.group_name or "": g for g in groups.all()},
             data_version=groups.data_version,
-            forbidden_table={} if self._broker.release >= FIVE else None,
+            forbidden_table={} if self._is_five else None,
         )
         return Reply(body=encode_body(wrapper, self._broker.release))
 
@@ -211,11 +212,12 @@ class Admin:
         return OffsetWrapper(
             broker_offset=broker.store.max_offset(topic, queue_id),
             consumer_offset=consumed,
+            pull_offset=consumed,
             last_timestamp=max(0, last_ms),
         )
 
     def _is_system(self, topic: str) -> bool:
-        known = SYSTEM_TOPICS_5 if self._broker.release >= FIVE else SYSTEM_TOPICS
+        known = SYSTEM_TOPICS_5 if self._is_five else SYSTEM_TOPICS
         return self._broker.topics.is_system(topic) or is_system_topic(topic, known)
 
 

@@ -220,6 +220,7 @@ class Sending:
             msg_id=",".join(offset_msg_id(broker.store_host, put.position) for put in puts),
             queue_id=queue_id,
             queue_offset=puts[0].queue_offset,
+            transaction_id=property_of(properties, UNIQ_KEY) if self._is_five else None,
             region_id=self._region,
             trace_on=self._trace,
         )

@@ -69,15 +69,19 @@ class Client:
         self, rpc: Rpc, header: Header | None = None, body: bytes = b"", flag: int = 0
     ) -> RemotingCommand | None:
         """The answer if there is one now."""
-        self._opaque += 1
         command = RemotingCommand(
             code=rpc.code,
-            opaque=self._opaque,
             flag=flag,
             version=self._version,
             ext=ext_of(header),
             body=body,
         )
+        return self.say(command)
+
+    def say(self, command: RemotingCommand) -> RemotingCommand | None:
+        """Any command, numbered; the answer if there is one now."""
+        self._opaque += 1
+        command.opaque = self._opaque
         self.endpoint.feed(encode_command(command))
         return self.answer_to(self._opaque)
 

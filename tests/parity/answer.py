@@ -1,0 +1,99 @@
+"""An answer as it is compared: what depends on the hour or on a port is masked.
+
+Times become ``<time>`` unless they are 0 or negative, addresses of this machine
+``<host>``, the host half of a message id likewise, a key made by the broker ``<key>``,
+messages a second ``<rate>``.
+Sets that travel as lists are sorted.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import Any
+
+from protocol import java_json
+from protocol.command import RemotingCommand
+from protocol.records import BadRecord, StoredMessage, decode_records
+
+REMARK_CHARS_MAX = 200  # the rest are stack frames
+TEXT_CHARS_MAX = 100
+_TIMES = {"timestamp", "lastTimestamp", "lastUpdateTimestamp", "lastUpdateTime"}
+_MADE_KEY = re.compile(r"[0-9A-F]{32}|[0-9A-F]{56}")
+_ADDRESS = re.compile(r"/?127\.0\.0\.1:\d+")
+_OFFSET_ID = re.compile(r"\b7F000001[0-9A-F]{8}(?=[0-9A-F]{16}\b)")
+
+
+def shown(reply: RemotingCommand | None) -> dict[str, Any] | None:
+    """The reply without what may differ; None if there was none."""
+    if reply is None:
+        return None
+    ext = None if not reply.ext else reply.fields()
+    return {
+        "code": reply.code,
+        "remark": _text((reply.remark or "")[:REMARK_CHARS_MAX]) or None,
+        "ext": ext if ext is None else {k: _field(k, v) for k, v in sorted(ext.items())},
+        "body": _body(reply.body),
+    }
+
+
+def position_of(reply: RemotingCommand) -> str:
+    """Where in the log the message lies that this reply speaks of."""
+    return str(int(reply.fields()["msgId"][-16:], 16))
+
+
+def _field(key: str, value: str) -> str:
+    if key in _TIMES and int(value) > 0:
+        return "<time>"
+    return _text(value)
+
+
+def _text(text: str) -> str:
+    if _MADE_KEY.fullmatch(text):
+        return "<key>"
+    return _OFFSET_ID.sub("<host>", _ADDRESS.sub("<host>", text))
+
+
+def _body(body: bytes) -> Any:
+    if not body:
+        return None
+    if body.startswith((b"{", b"[")):
+        return _json(java_json.read(body))
+    try:
+        return [_record(message) for message in decode_records(body)]
+    except BadRecord:
+        return body.decode("utf-8", "replace")
+
+
+def _json(value: Any, key: str = "") -> Any:
+    if isinstance(value, dict):
+        if set(value) >= {"counter", "timestamp"}:  # a data version
+            return {**value, "timestamp": "<time>"}
+        return {str(k): _json(v, str(k)) for k, v in sorted(value.items(), key=str)}
+    if isinstance(value, list):
+        return sorted((_json(item) for item in value), key=repr)
+    if key in _TIMES and value > 0:
+        return "<time>"
+    if isinstance(value, Decimal):
+        return "<rate>"
+    return _text(value) if isinstance(value, str) else value
+
+
+def _record(message: StoredMessage) -> dict[str, Any]:
+    properties = message.property_map()
+    return {
+        "topic": message.topic,
+        "queue": [message.queue_id, message.queue_offset],
+        "position": message.position,
+        "size": message.size,
+        "flags": [message.flag, message.sys_flag],
+        "born_ms": message.born_ms,
+        "reconsume_times": message.reconsume_times,
+        "prepared_offset": message.prepared_offset,
+        "body": _short(message.body.decode()),
+        "properties": {k: _short(v) for k, v in sorted(properties.items())},
+    }
+
+
+def _short(text: str) -> str:
+    return _text(text) if len(text) <= TEXT_CHARS_MAX else f"{len(text)} characters"

@@ -1,0 +1,141 @@
+"""What producers may ask, well and badly."""
+
+from __future__ import annotations
+
+from parity.question import (
+    BORN_MS,
+    UNIQ_KEY,
+    Pass,
+    Question,
+    RequestCode,
+    Step,
+    give_back,
+    plain,
+    pull,
+    send,
+)
+
+from protocol.batch import BatchMessage, encode_batch
+
+_LONG_NAMES = {
+    "a": "producerGroup",
+    "b": "topic",
+    "c": "defaultTopic",
+    "d": "defaultTopicQueueNums",
+    "e": "queueId",
+    "f": "sysFlag",
+    "g": "bornTimestamp",
+    "h": "flag",
+    "i": "properties",
+}
+_KEYED = encode_batch([BatchMessage(b"k%d" % n, b"UNIQ_KEY\x01own%d" % n) for n in range(2)])
+_BATCH = encode_batch([BatchMessage(b"m%d" % n, b"KEYS\x01k%d" % n) for n in range(3)])
+
+SENDING: tuple[Step, ...] = (
+    send("a first send makes its topic", keep=("position", "first")),
+    send("a second one goes on", i="UNIQ_KEY\x01K1\x02WAIT\x01true\x02TAGS\x01TagA"),
+    send("the last queue", e="3"),
+    send("a queue that is not there", e="4"),
+    send("a topic for sixteen queues", "Wide", d="16", e="7"),
+    send("a topic for no queues", "Narrow", d="0"),
+    send("a topic for less than no queues", "Negative", d="-1"),
+    send("no topic name", ""),
+    send("a blank topic name", " "),
+    send("a topic name with a blank", "no blank"),
+    send("a topic name of 127", "x" * 127),
+    send("a topic name of 128", "x" * 128),
+    send("the template itself", "TBW102"),
+    send("the delayed messages' topic", "SCHEDULE_TOPIC_XXXX"),
+    send("the half messages' topic", "RMQ_SYS_TRANS_HALF_TOPIC"),
+    send("the self-test topic", "SELF_TEST_TOPIC"),
+    send("the offset-moved topic", "OFFSET_MOVED_EVENT"),
+    send("the benchmark topic", "BenchmarkTest", e="1023"),
+    send("a template that is not there", "Untold1", c="Nobody"),
+    send("a template that may not be inherited", "Untold2", c="SELF_TEST_TOPIC"),
+    send("the cluster as a template", "Clustered", c="DefaultCluster", d="20"),
+    send("a body of 4 MiB and one", "Orders", bytes(4_194_305)),
+    send("properties that just fit", i=f"{UNIQ_KEY}\x02K\x01" + "v" * 32_600),
+    send("properties that do not fit", i=f"{UNIQ_KEY}\x02K\x01" + "v" * 32_760),
+    send("numbers that are numbers", d=4, e=0, f=0, g=BORN_MS, h=0, j=0, k=False, m=False),
+    send("a prepared transaction by flag only", f="4"),
+    send("a commit by flag only", f="8"),
+    send("a queue id that is a word", e="one"),
+    send("a queue id beyond an int", e="4294967296"),
+    send("a queue id with blanks", e=" 1 "),
+    send("a queue id that is null", e=None),
+    send("a born time that is a word", g="now"),
+    *(send(f"without {name} ({_LONG_NAMES[name]})", **{name: ...}) for name in "efgh"),
+    send("retries that are a word", j="many"),
+    send("unit mode that is a word", k="perhaps"),
+    Question(
+        title="the long names",
+        code=RequestCode.SEND_MESSAGE,
+        fields={long: (send("").fields or {})[name] for name, long in _LONG_NAMES.items()},
+        body=b"hello",
+    ),
+    plain("the long names, missing", RequestCode.SEND_MESSAGE, topic="Orders"),
+    send("a delay of level 1", i=f"{UNIQ_KEY}\x02DELAY\x011\x02A\x01b\x02WAIT\x01true", e="1"),
+    send("a delay of level 99", i=f"{UNIQ_KEY}\x02DELAY\x0199"),
+    send("a delay that is a word", "Wordy", i=f"{UNIQ_KEY}\x02DELAY\x01soon"),
+    Pass(2_000),
+    pull("what the delayed message became", queueId="1"),
+    pull("what the wordy delay became", "Wordy"),
+    pull("everything that was sent to queue 0", maxMsgNums="9"),
+)
+
+BATCHES: tuple[Step, ...] = (
+    send("a batch", "Batched", _BATCH, m="true", i=""),
+    pull("what the batch became", "Batched"),
+    send("a batch with a property of its own", "Batched", _BATCH, m="true", i="A\x01b"),
+    send("a batch as clients send it", "Batched", _BATCH, m="true", i="WAIT\x01true"),
+    send("a batch with a key of its own", "Batched", _KEYED, m="true"),
+    send("a batch that is no batch", "Batched", b"hello", m="true"),
+    send("a batch that is cut", "Batched", _BATCH[:-3], m="true"),
+    send("a batch of nothing", "Batched", b"", m="true"),
+    send("a batch with a delay", "Batched", _BATCH, m="true", i="DELAY\x011"),
+    pull("what the batches became", "Batched"),
+)
+
+RETRIES: tuple[Step, ...] = (
+    send("a retry of a new group", "%RETRY%r", j="1"),
+    send("a retry beyond the group's limit", "%RETRY%r", j="16"),
+    send("a retry beyond its own limit", "%RETRY%r", j="3", l="3"),
+    send("the same by an old client", "%RETRY%r", j="3", l="3", version=100),
+    send("a retry into a queue that is not there", "%RETRY%r", e="1"),
+    send("a batch of retries", "%RETRY%r", _BATCH, m="true"),
+    send("a send to the dead letters", "%DLQ%r"),
+    pull("the dead letters", "%DLQ%r"),
+    give_back("a message given back", "{first}"),
+    give_back("a message given back to the dead", "{first}", delayLevel="-1"),
+    give_back("a message given back at level 1", "{first}", delayLevel="1"),
+    give_back("a message given back once too often", "{first}", maxReconsumeTimes="0"),
+    give_back("a place where nothing begins", "{first}1"),
+    give_back("a place beyond the end", "99999999999"),
+    give_back("a place before the beginning", "-1"),
+    give_back("no place", ...),
+    give_back("no group", "{first}", group=...),
+    give_back("an empty group", "{first}", group=""),
+    give_back("no level", "{first}", delayLevel=...),
+    give_back("a level that is a word", "{first}", delayLevel="x"),
+    give_back("no origin", "{first}", originTopic=..., originMsgId=..., unitMode=...),
+    pull("what was given up", "%DLQ%g"),
+    Pass(2_000),
+    pull("what was given back", "%RETRY%g"),
+    plain("a message by its place", RequestCode.VIEW_MESSAGE_BY_ID, offset="{first}"),
+    plain("a message by a wrong place", RequestCode.VIEW_MESSAGE_BY_ID, offset="{first}3"),
+    plain("a message before the beginning", RequestCode.VIEW_MESSAGE_BY_ID, offset="-5"),
+    plain("a message by no place", RequestCode.VIEW_MESSAGE_BY_ID),
+)
+
+# Fields upstream does without until it needs them.  Asked last: they move all that follows.
+LAX: tuple[Step, ...] = (
+    send("a topic to be lax with", "Lax"),
+    send("a null property text", "Lax", i=None),
+    send("no unique key", "Lax", i=""),
+    send("no body", "Lax", b""),
+    *(send(f"without {name} ({_LONG_NAMES[name]})", "Lax", **{name: ...}) for name in "iabcd"),
+    send("a topic that is null", b=None),
+    plain("a send with no fields", RequestCode.SEND_MESSAGE_V2),
+    send("a new topic without a template", "Lax2", c=...),
+    send("a new topic without a queue count", "Lax3", d=...),
+)

@@ -1,0 +1,39 @@
+"""What real brokers answered to the whole story, one JSON object a question."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from golden_data import GOLDEN
+from parity.question import Question
+
+SHOWN_CHARS_MAX = 200
+
+
+def recorded(release: str) -> dict[str, Any]:
+    """Title to answer, as a real broker of *release* gave it."""
+    lines = _path(release).read_text(encoding="utf-8").splitlines()
+    return {line["title"]: line["answer"] for line in map(json.loads, lines)}
+
+
+def record(release: str, answers: Iterable[tuple[Question, Any]]) -> None:
+    """Write them, with so much of each question that a reader knows what was asked."""
+    lines = [
+        {"title": q.title, "code": q.code, "fields": _asked(q), "answer": answer}
+        for q, answer in answers
+    ]
+    text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+    _path(release).write_text(text, encoding="utf-8")
+
+
+def _asked(question: Question) -> dict[str, Any] | None:
+    if question.fields is None:
+        return None
+    return {name: str(value)[:SHOWN_CHARS_MAX] for name, value in question.fields.items()}
+
+
+def _path(release: str) -> Path:
+    return GOLDEN / f"parity-{release}.jsonl"

@@ -1,0 +1,52 @@
+"""Three hundred questions to a real broker: is the recording still what it says?
+
+Our own broker is held to the recording on every machine; this needs Java and Maven.
+``RECORD=1`` writes the recording anew.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from typing import NoReturn
+
+import pytest
+from parity.asking import told
+from parity.recording import record, recorded
+from parity.story import STORY
+
+from benchmarks.clusters import ROOT, ClusterNotUp, running
+
+
+@pytest.fixture(params=["4.9.7", "5.3.3"])
+def real_broker(request: pytest.FixtureRequest) -> Iterator[tuple[str, str]]:
+    """Release and address of a broker that nobody has asked anything yet."""
+    missing = [tool for tool in ("java", "mvn") if shutil.which(tool) is None]
+    script = str(ROOT / "benchmarks" / "real_cluster.py")
+    command = (sys.executable, script, "--version", request.param, "--brokers", "1")
+    if missing:
+        _give_up(f"no {' and no '.join(missing)} on this machine")
+    try:
+        with running(command) as cluster:
+            yield request.param, cluster.brokers["broker-a"]
+    except ClusterNotUp as error:
+        _give_up(str(error))
+
+
+def _give_up(reason: str) -> NoReturn:
+    if os.environ.get("REQUIRE_PARTS") == "1":
+        pytest.fail(f"REQUIRE_PARTS=1, but {reason}")
+    pytest.skip(reason)
+
+
+@pytest.mark.real
+def test_a_real_broker_answers_as_it_was_recorded(real_broker: tuple[str, str]) -> None:
+    release, address = real_broker
+    answers = list(told(STORY, address))
+    if os.environ.get("RECORD") == "1":
+        record(release, answers)
+    before = recorded(release)
+    changed = {q.title: (before.get(q.title), a) for q, a in answers if before.get(q.title) != a}
+    assert changed == {}
