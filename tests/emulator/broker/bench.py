@@ -93,6 +93,9 @@ class Client:
     def answer_to(self, opaque: int) -> RemotingCommand | None:
         return self._answers.get(opaque)
 
+    def answers(self) -> list[RemotingCommand]:
+        return list(self._answers.values())
+
     @property
     def last_opaque(self) -> int:
         return self._opaque
