@@ -161,8 +161,9 @@ class Broker:
         return self._announced(self.topics.create_internal(name, queues, now_ms, by=by))
 
     def update_topic(self, topic: TopicConfig, now_ms: int) -> Hashable | None:
+        """An administrator hears of success when every NameServer knows; the bell to wait for."""
         self.topics.update(topic, now_ms)
-        self._announced(topic)
+        self._announced(topic, must_be_heard=True)
         return self._registering.get(topic.topic_name or "")
 
     def delete_topic(self, name: str, now_ms: int) -> None:
@@ -180,11 +181,12 @@ class Broker:
         self._registering.pop(topic, None)
         self._ring(bell, None)
 
-    def _announced(self, topic: TopicConfig) -> TopicConfig:
+    def _announced(self, topic: TopicConfig, *, must_be_heard: bool = False) -> TopicConfig:
         if not self.config.namesrv:
             return topic
         bell: Hashable | None = None
-        if self.release >= REGISTER_TOPIC_SYNCHRONOUSLY and self._announce is not _unannounced:
+        must_be_heard = must_be_heard or self.release >= REGISTER_TOPIC_SYNCHRONOUSLY
+        if must_be_heard and self._announce is not _unannounced:
             name = topic.topic_name or ""
             bell = self._registering[name] = ("registered", name)
         self._announce(topic, bell)

@@ -177,7 +177,9 @@ async def test_a_batch_becomes_records_in_a_row() -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"\0\0\0\x05hello", b"\xff" * 40])
-async def test_a_batch_that_is_none_fails_as_it_does_upstream_and_stores_nothing(body: bytes) -> None:
+async def test_a_batch_that_is_none_fails_as_it_does_upstream_and_stores_nothing(
+    body: bytes,
+) -> None:
     bench = Bench()
     client = bench.client()
     client.sent("Orders")

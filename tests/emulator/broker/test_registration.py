@@ -1,0 +1,323 @@
+"""When a broker tells the NameServers of itself and of its topics, in virtual time."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+import pytest
+import trio
+
+from emulator.broker.service import serve_broker
+from emulator.clock import WallClock
+from emulator.config import BrokerConfig, NetConfig
+from emulator.disk.memory import MemoryDisk
+from emulator.facts import RegisteredWith
+from emulator.journal import Journal
+from emulator.net.remoting_client import RemotingClient
+from emulator.net.remoting_server import RemotingServer
+from emulator.net.results import Call, Reply, Result, Wait
+from emulator.releases import Release
+from emulator.sim.path import Latency
+from emulator.sim.world import EPOCH_MS, World, run_virtual
+from protocol import catalog
+from protocol.bodies.registration import RegisterBrokerBody, decode_register_broker
+from protocol.codes import RequestCode
+from protocol.fields import Header
+from protocol.requests.admin import CreateTopicRequest
+from protocol.requests.registration import RegisterBrokerReply
+from protocol.requests.sending import SendMessageRequestV2
+from protocol.rpc import Rpc
+
+LAST_4, LAST_5 = "4.9.7", "5.3.3"
+FIRST_SEND = SendMessageRequestV2(
+    producer_group="pg",
+    topic="New",
+    default_topic="TBW102",
+    default_topic_queue_nums=4,
+    queue_id=0,
+    sys_flag=0,
+    born_timestamp=0,
+    flag=0,
+)
+NEW_TOPIC = CreateTopicRequest(
+    topic="New",
+    default_topic="TBW102",
+    read_queue_nums=4,
+    write_queue_nums=4,
+    perm=6,
+    topic_filter_type="SINGLE_TAG",
+)
+
+
+class FakeNameServer:
+    """Remembers when it was told of which topics, and answers *late_ms* later."""
+
+    def __init__(self, stage: Stage, late_ms: int) -> None:
+        self._stage = stage
+        self._late_ms = late_ms
+        self.times_s: list[float] = []
+        self.told: list[RegisterBrokerBody] = []
+        self.one_ways: list[bool] = []
+        self.goodbyes_s: list[float] = []
+        self.server = RemotingServer(
+            stage.clock,
+            NetConfig(),
+            stage.release,
+            lambda _fact: None,
+            {
+                RequestCode.REGISTER_BROKER: (catalog.REGISTER_BROKER, self.register),
+                RequestCode.UNREGISTER_BROKER: (catalog.UNREGISTER_BROKER, self.unregister),
+            },
+        )
+
+    def register(self, call: Call) -> Result:
+        self.times_s.append(self._stage.now_s())
+        self.told.append(decode_register_broker(call.body, self._stage.release))
+        self.one_ways.append(call.command.is_one_way)
+        until_ms = call.now_ms + self._late_ms
+        return Wait(object(), until_ms, lambda _now_ms, _expired: Reply(RegisterBrokerReply()))
+
+    def unregister(self, _call: Call) -> Result:
+        self.goodbyes_s.append(self._stage.now_s())
+        return Reply()
+
+    def topics(self, turn: int) -> set[str]:
+        return set(self.told[turn].topic_config_serialize_wrapper.topic_config_table)
+
+
+class Stage:
+    """One broker, its NameServers, and somebody who asks it things."""
+
+    def __init__(self, world: World, release: str) -> None:
+        self.world = world
+        self.release = Release.parse(release)
+        self.clock = WallClock(EPOCH_MS, 0.0)
+        self.stop = trio.Event()
+        self.rounds: list[RegisteredWith] = []
+        self.namesrv: list[str] = []
+        host = world.network.host("client")
+        self._client = RemotingClient(
+            host,
+            world.nursery,
+            clock=self.clock,
+            config=NetConfig(),
+            release=self.release,
+            note=lambda _fact: None,
+            handlers={},
+        )
+
+    def now_s(self) -> float:
+        return (self.clock.now_ms() - EPOCH_MS) / 1_000
+
+    async def name_server(self, name: str, late_ms: int = 0) -> FakeNameServer:
+        host = self.world.network.host(name)
+        self.namesrv.append(f"{host.ip}:9876")
+        fake = FakeNameServer(self, late_ms)
+        await fake.server.serve(host, self.namesrv[-1], self.world.nursery)
+        return fake
+
+    async def broker(self, **settings: int) -> None:
+        host = self.world.network.host("broker")
+        config = BrokerConfig(
+            release=str(self.release),
+            namesrv=tuple(self.namesrv),
+            listen_address=f"{host.ip}:10911",
+            **settings,
+        )
+        serve = partial(
+            serve_broker,
+            config,
+            network=host,
+            disk=MemoryDisk(),
+            clock=self.clock,
+            rng=random.Random(7),
+            journal=Journal("broker-a", self.clock.now_ms, listeners=[self._heard]),
+            stop=self.stop,
+        )
+        self._address = await self.world.nursery.start(serve)
+
+    async def ask(self, rpc: Rpc, header: Header, body: bytes = b"x") -> int:
+        reply = await self._client.call(self._address, rpc, header, body, timeout_ms=60_000)
+        return reply.code
+
+    def _heard(self, entry: object) -> None:
+        fact = getattr(entry, "fact", None)
+        if isinstance(fact, RegisteredWith):
+            self.rounds.append(fact)
+
+
+def on_stage(story: Callable[[Stage], Awaitable[None]], release: str = LAST_4) -> None:
+    async def main(world: World) -> None:
+        await story(Stage(world, release))
+
+    run_virtual(main, seed=1, latency=Latency(us_min=0, us_max=0))
+
+
+@pytest.mark.parametrize(
+    ("interval_ms", "times_s"),
+    [
+        (30_000, [0, 10, 40, 70, 100]),
+        (5_000, [0, 10, 20, 30, 40]),
+        (110_000, [0, 10, 70, 130, 190]),
+    ],
+)
+def test_invariant_16_a_broker_registers_at_start_after_ten_seconds_and_then_every_thirty(
+    interval_ms: int, times_s: list[int]
+) -> None:
+    async def story(stage: Stage) -> None:
+        fake = await stage.name_server("namesrv")
+        await stage.broker(register_interval_ms=interval_ms)
+        await trio.sleep_until(times_s[-1] + 1)
+        assert fake.times_s == times_s
+        assert not any(fake.one_ways)
+        assert {"TBW102", "BenchmarkTest"} <= fake.topics(0) == fake.topics(-1)
+
+    on_stage(story)
+
+
+def test_a_broker_is_up_when_every_name_server_that_answers_has_been_told() -> None:
+    async def story(stage: Stage) -> None:
+        await stage.name_server("quick")
+        await stage.name_server("slow", late_ms=2_000)
+        stage.namesrv.append(f"{stage.world.network.host('nobody').ip}:9876")
+        await stage.broker()
+        assert stage.now_s() == pytest.approx(2, abs=0.01)
+        [first] = stage.rounds
+        assert (len(first.accepted), len(first.failed)) == (2, 1)
+
+    on_stage(story)
+
+
+@pytest.mark.parametrize(("release", "waits_s"), [(LAST_4, 6), (LAST_5, 24)])
+def test_a_silent_name_server_holds_a_round_up_for_as_long_as_the_release_says(
+    release: str, waits_s: int
+) -> None:
+    async def story(stage: Stage) -> None:
+        await stage.name_server("silent", late_ms=10**6)
+        await stage.broker()
+        assert stage.now_s() == pytest.approx(waits_s, abs=0.01)
+
+    on_stage(story, release)
+
+
+def test_invariant_21_when_a_first_send_is_answered_every_name_server_knows_the_topic() -> None:
+    async def story(stage: Stage) -> None:
+        quick = await stage.name_server("quick")
+        slow = await stage.name_server("slow", late_ms=500)
+        await stage.broker()
+        asked_s = stage.now_s()
+        assert await stage.ask(catalog.SEND_MESSAGE_V2, FIRST_SEND) == 0
+        assert stage.now_s() - asked_s == pytest.approx(0.5, abs=0.01)
+        assert quick.topics(-1) == slow.topics(-1) == {"New"}
+        assert quick.one_ways[-1] is False
+        asked_s = stage.now_s()
+        assert await stage.ask(catalog.SEND_MESSAGE_V2, FIRST_SEND) == 0
+        assert stage.now_s() == asked_s
+
+    on_stage(story, LAST_5)
+
+
+def test_invariant_21_a_name_server_that_is_down_does_not_lose_the_message() -> None:
+    async def story(stage: Stage) -> None:
+        stage.namesrv.append(f"{stage.world.network.host('nobody').ip}:9876")
+        await stage.broker()
+        assert await stage.ask(catalog.SEND_MESSAGE_V2, FIRST_SEND) == 0
+
+    on_stage(story, LAST_5)
+
+
+def test_a_topic_deleted_while_its_first_send_waits_is_made_again() -> None:
+    async def story(stage: Stage) -> None:
+        await stage.name_server("slow", late_ms=500)
+        await stage.broker()
+        codes: list[int] = []
+
+        async def send() -> None:
+            codes.append(await stage.ask(catalog.SEND_MESSAGE_V2, FIRST_SEND))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(send)
+            await trio.sleep(0.1)
+            header = catalog.DELETE_TOPIC_IN_BROKER.request(topic="New")
+            codes.append(await stage.ask(catalog.DELETE_TOPIC_IN_BROKER, header))
+        assert codes == [0, 0]
+
+    on_stage(story, LAST_5)
+
+
+def test_before_5_1_4_a_first_send_waits_for_nobody_and_the_whole_table_is_told() -> None:
+    async def story(stage: Stage) -> None:
+        slow = await stage.name_server("slow", late_ms=500)
+        await stage.broker()
+        asked_s = stage.now_s()
+        assert await stage.ask(catalog.SEND_MESSAGE_V2, FIRST_SEND) == 0
+        assert stage.now_s() == asked_s
+        await trio.sleep(0.1)
+        assert {"New", "TBW102"} <= slow.topics(-1)
+        assert slow.one_ways[-1] is True
+
+    on_stage(story)
+
+
+@pytest.mark.parametrize("release", [LAST_4, LAST_5])
+def test_invariant_21_an_administrator_s_topic_is_known_when_he_is_answered(release: str) -> None:
+    async def story(stage: Stage) -> None:
+        slow = await stage.name_server("slow", late_ms=500)
+        await stage.broker()
+        asked_s = stage.now_s()
+        assert await stage.ask(catalog.UPDATE_AND_CREATE_TOPIC, NEW_TOPIC) == 0
+        assert stage.now_s() - asked_s == pytest.approx(0.5, abs=0.01)
+        assert slow.topics(-1) == {"New"}
+
+    on_stage(story, release)
+
+
+def test_a_deleted_topic_is_not_told_before_the_next_round() -> None:
+    async def story(stage: Stage) -> None:
+        fake = await stage.name_server("namesrv")
+        await stage.broker()
+        await stage.ask(catalog.SEND_MESSAGE_V2, FIRST_SEND)
+        told = len(fake.told)
+        header = catalog.DELETE_TOPIC_IN_BROKER.request(topic="New")
+        assert await stage.ask(catalog.DELETE_TOPIC_IN_BROKER, header) == 0
+        assert len(fake.told) == told
+        await trio.sleep(11)
+        assert "New" not in fake.topics(-1)
+
+    on_stage(story)
+
+
+@pytest.mark.parametrize(
+    ("release", "topic", "perm"),
+    [
+        (LAST_4, "DefaultCluster", 4),
+        (LAST_5, "DefaultCluster", 4),
+        (LAST_5, "rmq_sys_SYNC_BROKER_MEMBER_broker-a", 0),
+    ],
+)
+def test_a_restricted_broker_tells_restricted_permissions(
+    release: str, topic: str, perm: int
+) -> None:
+    async def story(stage: Stage) -> None:
+        fake = await stage.name_server("namesrv")
+        await stage.broker(perm=4)
+        table = fake.told[0].topic_config_serialize_wrapper.topic_config_table
+        assert table[topic].perm == perm
+
+    on_stage(story, release)
+
+
+def test_who_leaves_says_goodbye() -> None:
+    async def story(stage: Stage) -> None:
+        fake = await stage.name_server("namesrv")
+        await stage.broker()
+        await trio.sleep(1)
+        stage.stop.set()
+        await trio.sleep(1)
+        assert len(fake.goodbyes_s) == 1
+        await trio.sleep(60)
+        assert fake.times_s == [0]
+
+    on_stage(story)
