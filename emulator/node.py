@@ -12,6 +12,7 @@ ends the node when its standard input ends, so that no orphan outlives who start
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -22,6 +23,7 @@ import msgspec
 import trio
 
 from emulator.clock import WallClock
+from emulator.cluster.outspoken import OutspokenJournal
 from emulator.cluster.roles import CONFIG_OF_ROLE, RoleConfig, import_role, serve_role
 from emulator.cluster.stopping import stop_on_signal, stop_with_parent
 from emulator.cluster.troubles import plain_text, the_one
@@ -47,7 +49,7 @@ def main() -> int:
         config = msgspec.json.decode(text, type=CONFIG_OF_ROLE[role])
         split_address(config.listen_address)
     except (msgspec.MsgspecError, ValueError) as error:
-        print(f"{role}: {error}", file=sys.stderr)  # noqa: T201  # this line is the interface
+        _complain(f"{role}: {error}")
         return BAD_USE
     return run(config, journal, with_parent="--with-parent" in options)
 
@@ -69,8 +71,14 @@ def _said(name: str, error: BaseException) -> int:
     text = plain_text(error)
     if text is None:
         raise error
-    print(f"{name}: {text}", file=sys.stderr)  # noqa: T201  # this line is the interface
+    _complain(f"{name}: {text}")
     return WORLD_SAYS_NO
+
+
+def _complain(line: str) -> None:
+    # Standard error may be a file on the very disk that is full.
+    with contextlib.suppress(OSError):
+        print(line, file=sys.stderr, flush=True)  # noqa: T201  # such lines are the interface
 
 
 def _first_line() -> str:
@@ -91,7 +99,9 @@ async def _serve_until_stopped(config: RoleConfig, journal_path: str, with_paren
         if with_parent:
             watchers.start_soon(stop_with_parent, stop)
         clock = WallClock.of_this_machine()
-        journal = Journal(name_of(config), clock.now_ms, _appender(journal_path))
+        journal = OutspokenJournal(
+            name_of(config), clock.now_ms, _appender(journal_path), _complain
+        )
         async with trio.open_nursery() as nursery:
             address = await nursery.start(_serve, config, clock, journal, stop)
             role = "broker" if isinstance(config, BrokerConfig) else "nameserver"

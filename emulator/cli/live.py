@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import trio
 from rich.console import Console, Group
@@ -20,27 +19,42 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 LOOK_EVERY_S = 1.0
+COMPLAINTS_SHOWN = 5
 
 
-async def watch(namesrv: str, title: str, check_alive: Callable[[], None]) -> None:
-    """Draw until SIGINT or SIGTERM.  Raises what *check_alive* raises."""
+class Watched(Protocol):
+    """What is drawn of: a cluster of ours, in whatever world."""
+
+    @property
+    def namesrv(self) -> str: ...
+
+    def check_alive(self) -> None: ...
+
+    def complaints(self) -> list[str]: ...
+
+
+async def watch(cluster: Watched, title: str) -> None:
+    """Draw until SIGINT or SIGTERM.  Raises what ``check_alive`` raises."""
     async with plain_nursery() as nursery:
         stopped = trio.Event()
         await nursery.start(stop_on_signal, stopped)
-        nursery.start_soon(_draw, namesrv, title, check_alive)
+        nursery.start_soon(_draw, cluster, title)
         await stopped.wait()
 
 
-async def _draw(namesrv: str, title: str, check_alive: Callable[[], None]) -> None:
+async def _draw(cluster: Watched, title: str) -> None:
+    complaints: list[str] = []
     began_s = trio.current_time()
     before: tuple[Overview, float] | None = None
     with Live(console=Console(), screen=True, auto_refresh=False) as live:
-        async with admin_over_tcp(namesrv) as admin:
-            looker = Looker(admin, namesrv)
+        async with admin_over_tcp(cluster.namesrv) as admin:
+            looker = Looker(admin, cluster.namesrv)
             while True:
-                check_alive()
+                cluster.check_alive()
+                complaints = [*complaints, *cluster.complaints()][-COMPLAINTS_SHOWN:]
                 now_s = trio.current_time()
                 head = _head(title, now_s - began_s)
+                foot = Text("\n".join(complaints), "red")
                 try:
                     overview = await looker.look()
                 except AdminError as error:
@@ -48,7 +62,7 @@ async def _draw(namesrv: str, title: str, check_alive: Callable[[], None]) -> No
                 else:
                     rates = _rates(before, overview, now_s)
                     before = overview, now_s
-                    live.update(Group(head, cluster_screen(overview, rates)), refresh=True)
+                    live.update(Group(head, cluster_screen(overview, rates), foot), refresh=True)
                 await trio.sleep_until(now_s + LOOK_EVERY_S)
 
 
@@ -59,5 +73,5 @@ def _rates(before: tuple[Overview, float] | None, overview: Overview, now_s: flo
 def _head(title: str, up_s: float) -> RenderableType:
     minutes, seconds = divmod(int(up_s), 60)
     return Text.assemble(
-        (title, "bold"), f"  up {minutes}:{seconds:02}  ", ("Ctrl-C stops it all\n", "dim")
+        (title, "bold"), f"  up {minutes}:{seconds:02}  ", ("Ctrl-C stops it all", "dim")
     )

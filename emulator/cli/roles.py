@@ -16,7 +16,7 @@ import typer
 from emulator.cli.errors import plain_errors
 from emulator.cluster.processes import node_command, node_environment
 from emulator.cluster.roles import RoleConfig
-from emulator.cluster.settings import Settings
+from emulator.cluster.settings import BadSetting, Settings
 from emulator.config import BrokerConfig, NameServerConfig
 
 ORDER = "Settings, each beating those before it: defaults, -c, --config, RMQEMU_…, --set, flags."
@@ -103,6 +103,8 @@ def _reachable(settings: Settings) -> RoleConfig:
     host, _, port = config.listen_address.rpartition(":")
     if config.advertised_address or host not in ALL_ADDRESSES:
         return config
+    if port == "0":
+        raise BadSetting(f"--listen {config.listen_address} needs a port, or --advertise")
     return msgspec.structs.replace(config, advertised_address=f"{_own_address()}:{port}")
 
 

@@ -92,7 +92,7 @@ def _stay(cluster: Cluster, title: str, journal: str) -> None:
 
         from emulator.cli.live import watch  # noqa: PLC0415  # the same
 
-        trio.run(watch, cluster.namesrv, title, cluster.check_alive)
+        trio.run(watch, cluster, title)
         return
     typer.echo(json.dumps(ready_line(cluster)))
     show_news = _log(journal)
@@ -100,6 +100,8 @@ def _stay(cluster: Cluster, title: str, journal: str) -> None:
         time.sleep(LOOK_S)
         show_news()
         cluster.check_alive()
+        for line in cluster.complaints():
+            typer.echo(f"rmqemu: {line}", err=True)
 
 
 def ready_line(cluster: Cluster) -> dict[str, object]:

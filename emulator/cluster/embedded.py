@@ -24,12 +24,13 @@ import trio
 import emulator.broker.service
 import emulator.nameserver.service  # noqa: F401  # loaded now, so that starting takes no time
 from emulator.clock import WallClock
+from emulator.cluster.outspoken import OutspokenJournal
 from emulator.cluster.roles import RoleConfig, serve_role
 from emulator.cluster.troubles import the_one
 from emulator.disk.files import FileDisk
+from emulator.disk.line_file import LineFile
 from emulator.disk.memory import MemoryDisk
 from emulator.disk.port import Disk
-from emulator.journal import Journal
 from emulator.net.tcp import TcpNetwork
 
 if TYPE_CHECKING:
@@ -43,11 +44,17 @@ START_S_MAX, STOP_S_MAX = 30.0, 8.0
 class EmbeddedNode:
     """One role in the cluster's thread.  In memory, its disk outlives its restarts."""
 
-    def __init__(self, name: str, write: Callable[[bytes], object] | None) -> None:
+    def __init__(
+        self,
+        name: str,
+        write: Callable[[bytes], object] | None,
+        say: Callable[[str], object],
+    ) -> None:
         self.name = name
         self.address = ""
         self.config: RoleConfig | None = None
         self._write = write
+        self._say = say
         self._memory = MemoryDisk()
         self._stop = trio.Event()
         self._ended = trio.Event()
@@ -70,7 +77,7 @@ class EmbeddedNode:
                     disk=disk,
                     clock=clock,
                     rng=random.Random(),
-                    journal=Journal(self.name, clock.now_ms, self._write),
+                    journal=OutspokenJournal(self.name, clock.now_ms, self._write, self._say),
                     stop=self._stop,
                     task_status=task_status,
                 )
@@ -98,6 +105,7 @@ class EmbeddedCluster:
         self._started = threading.Event()
         self._failure: BaseException | None = None
         self._files = contextlib.ExitStack()
+        self._said: list[str] = []
         self._thread = threading.Thread(target=self._run, name="rocketmq", daemon=True)
 
     def __enter__(self) -> Self:
@@ -131,6 +139,11 @@ class EmbeddedCluster:
         """Raises what ended the cluster, if anything did."""
         if self._failure is not None:
             raise self._failure
+
+    def complaints(self) -> list[str]:
+        """New lines of nodes that have something to say, a full disk for example."""
+        said, self._said[:] = list(self._said), []
+        return said
 
     def stop_node(self, name: str) -> None:
         """An orderly end: it says goodbye."""
@@ -168,7 +181,9 @@ class EmbeddedCluster:
 
     async def _start(self, name: str, config: RoleConfig) -> None:
         assert self._nursery is not None
-        node = self._nodes.setdefault(name, EmbeddedNode(name, self._appender(name)))
+        node = self._nodes.setdefault(
+            name, EmbeddedNode(name, self._appender(name), self._said.append)
+        )
         node.address = await self._nursery.start(node.serve, config)
 
     async def _restart(self, name: str) -> None:
@@ -185,7 +200,9 @@ class EmbeddedCluster:
             return None
         folder = Path(self._journal)
         folder.mkdir(parents=True, exist_ok=True)
-        return self._files.enter_context((folder / f"{name}.jsonl").open("ab", buffering=0)).write
+        file = LineFile(folder / f"{name}.jsonl")
+        self._files.callback(file.close)
+        return file.append
 
     @property
     def _namesrv(self) -> tuple[str, ...]:

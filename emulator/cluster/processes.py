@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 START_S_MAX = 30.0
 STOP_S_MAX = 8.0
 LAST_LINES = 5
+ERROR_BYTES_MAX = 64 * 1024
 
 
 class NodeProcess:
@@ -42,6 +43,7 @@ class NodeProcess:
         self.address = ""
         self.config: RoleConfig | None = None
         self.is_meant_to_end = False
+        self._heard_to = 0
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # lives as the node does
         self._last_lines: list[str] = []
         self.popen = subprocess.Popen(  # noqa: S603  # our own interpreter, our own module
@@ -75,12 +77,19 @@ class NodeProcess:
         if self.is_running:
             self.popen.send_signal(number)
 
+    def complaints(self) -> list[str]:
+        """What it said on standard error since this was asked last."""
+        # pread, for the position in the file is shared with the node that writes there.
+        data = os.pread(self._errors.fileno(), ERROR_BYTES_MAX, self._heard_to)
+        self._heard_to += len(data)
+        return data.decode(errors="replace").splitlines()
+
     def last_lines(self) -> list[str]:
-        """What it said last on standard error."""
+        """What it said last on standard error, also after it has ended."""
         if not self._errors.closed:
-            self._errors.seek(0)
-            text = self._errors.read().decode(errors="replace")
-            self._last_lines = text.splitlines()[-LAST_LINES:]
+            start = max(0, os.fstat(self._errors.fileno()).st_size - ERROR_BYTES_MAX)
+            data = os.pread(self._errors.fileno(), ERROR_BYTES_MAX, start)
+            self._last_lines = data.decode(errors="replace").splitlines()[-LAST_LINES:]
         return self._last_lines
 
     def wait_ended(self, until_s: float) -> None:
@@ -178,6 +187,15 @@ class ProcessCluster:
         for node in self._nodes.values():
             if not node.is_running and not node.is_meant_to_end:
                 raise NodeDied(node.name, node.popen.returncode, node.last_lines())
+
+    def complaints(self) -> list[str]:
+        """New lines of nodes that run and have something to say, a full disk for example."""
+        return [
+            line
+            for node in self._nodes.values()
+            if not node.is_meant_to_end
+            for line in node.complaints()
+        ]
 
     # What can be done to it -----------------------------------------------------------
 

@@ -68,12 +68,15 @@ class MemberProcess:
             self.state = "stopped"
             self.popen.terminate()
 
-    def wait_ended(self) -> None:
+    def wait_ended(self, until_s: float) -> None:
         try:
-            self.popen.wait(STOP_S_MAX)
+            self.popen.wait(max(0.0, until_s - time.monotonic()))
         except subprocess.TimeoutExpired:
             self.popen.kill()
             self.popen.wait()
+        for file in (self.popen.stdin, self.popen.stdout, self._errors):
+            assert file is not None
+            file.close()
 
     def _last_lines(self) -> list[str]:
         self._errors.seek(0)
@@ -85,7 +88,4 @@ def stop_all(members: list[MemberProcess]) -> None:
         member.ask_to_stop()
     until_s = time.monotonic() + STOP_S_MAX
     for member in members:
-        if time.monotonic() < until_s:
-            member.wait_ended()
-        else:
-            member.popen.kill()
+        member.wait_ended(until_s)

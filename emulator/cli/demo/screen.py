@@ -37,7 +37,7 @@ class DemoScreen:
         head = Text.assemble(
             ("RocketMQ demo", "bold"),
             f"  {story.now_s:5.1f} s   {len(ledger.sent_ms):,} of {story.lines:,} lines sent, "
-            f"{len(ledger.first_ms):,} delivered, {ledger.duplicates:,} twice\n",
+            f"{len(ledger.first_ms):,} delivered, {ledger.duplicates:,} twice",
         )
         recent = story.happenings[-HAPPENINGS_SHOWN:]
         return Group(head, sides, *map(happening_text, recent))
@@ -65,7 +65,7 @@ class DemoScreen:
         states = {"namesrv": "running", **story.broker_state}
         for name, state in states.items():
             table.add_row(name, Text(state, STATE_STYLES.get(state, "")), "", "")
-        for name, member in sorted(story.members.items(), reverse=True):
+        for name, member in sorted(story.members.items(), key=_producer_first):
             count = story.ledger.of_member.get(name, 0)
             shown = Text(member.state, STATE_STYLES.get(member.state, ""))
             table.add_row(name, shown, f"{count:,}", f"{rates.get(name, 0):,.0f}")
@@ -79,6 +79,10 @@ class DemoScreen:
         if not span_s:
             return {}
         return {name: (count - then.get(name, 0)) / span_s for name, count in counts.items()}
+
+
+def _producer_first(item: tuple[str, object]) -> tuple[bool, str]:
+    return not item[0].startswith("producer"), item[0]
 
 
 def happening_text(happening: Happening) -> Text:

@@ -7,7 +7,7 @@ known about it afterwards comes from the members' facts.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import msgspec
@@ -21,7 +21,7 @@ from emulator.cli.demo.plan import QUEUES_A_BROKER, TOPIC, Plan
 from emulator.client.plain_nursery import plain_nursery
 from emulator.cluster.admin import admin_over_tcp
 from emulator.cluster.processes import ProcessCluster
-from emulator.facts import QueuesClaimed, SendFailed
+from emulator.facts import Queue, QueuesClaimed, SendFailed
 from protocol.bodies.topics import TopicConfig
 
 CONSUMERS = ("consumer-a", "consumer-b", "consumer-c")
@@ -159,9 +159,8 @@ class Story:
         if isinstance(fact, SendFailed):
             self._say(f"{line.node}: a send failed: {fact.error.splitlines()[0]}", is_bad=True)
         elif isinstance(fact, QueuesClaimed):
-            mine = [f"{q.broker}/{q.queue_id}" for q in fact.queues if q.topic == TOPIC]
-            if mine:
-                self._say(f"{line.node} takes {', '.join(mine)}")
+            if mine := [queue for queue in fact.queues if queue.topic == TOPIC]:
+                self._say(f"{line.node} takes {queues_text(mine)}")
         elif bool(ledger.broker_resumed_ms) != resumed:
             self._say(f"{ledger.broker}'s queues are delivered again")
         if self._condition():
@@ -171,6 +170,14 @@ class Story:
         happening = Happening(self.now_s, text, is_bad)
         self.happenings.append(happening)
         self._tell(happening)
+
+
+def queues_text(queues: Sequence[Queue]) -> str:
+    """``broker-a/0,1,2 broker-b/3``."""
+    numbers: dict[str, list[str]] = {}
+    for queue in sorted(queues):
+        numbers.setdefault(queue.broker, []).append(str(queue.queue_id))
+    return " ".join(f"{broker}/{','.join(ids)}" for broker, ids in numbers.items())
 
 
 def _wall_ms() -> int:

@@ -1,0 +1,14 @@
+# The emulator as an image: the command line, nothing else.
+FROM python:3.11-slim
+
+WORKDIR /app
+COPY pyproject.toml constraints.txt README.md ./
+COPY protocol protocol
+COPY emulator emulator
+RUN pip install --no-cache-dir -c constraints.txt . \
+    && useradd --create-home rocketmq \
+    && mkdir /store && chown rocketmq /store
+USER rocketmq
+
+ENTRYPOINT ["rmqemu"]
+CMD ["--help"]

@@ -1,0 +1,76 @@
+"""Running the command line as a user does: another process, its pipes, its exit code."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+RMQEMU = (sys.executable, "-m", "emulator")
+PATIENCE_S = 60
+
+
+def environment(**more: str) -> dict[str, str]:
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("RMQEMU_")}
+    plain.pop("NAMESRV_ADDR", None)
+    return {**plain, "PYTHONPATH": str(ROOT), **more}
+
+
+def rmqemu(*arguments: str, stdin: bytes = b"", **more: str) -> subprocess.CompletedProcess:
+    """Run one command to its end."""
+    return subprocess.run(
+        [*RMQEMU, *arguments],
+        input=stdin,
+        capture_output=True,
+        timeout=PATIENCE_S,
+        env=environment(**more),
+        check=False,
+    )
+
+
+@contextlib.contextmanager
+def started(*arguments: str, command: tuple[str, ...] = RMQEMU) -> Iterator[subprocess.Popen]:
+    """A command that stays until the block ends."""
+    process = subprocess.Popen(
+        [*command, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+    )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=PATIENCE_S)
+
+
+def ready_line(process: subprocess.Popen) -> dict:
+    """Its first line, when it comes; readline ends at the latest with the process."""
+    line = process.stdout.readline()
+    assert line, process.stderr.read().decode()
+    return json.loads(line)
+
+
+def wait_gone(pids) -> None:
+    """Until none of these processes runs; they are no children of ours."""
+    until_s = time.monotonic() + PATIENCE_S
+    while any(map(is_running, pids)):
+        assert time.monotonic() < until_s, f"some of {pids} still run"
+        time.sleep(0.01)
+
+
+def is_running(pid: int) -> bool:
+    """Neither gone nor a zombie nobody has waited for."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"

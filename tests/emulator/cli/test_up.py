@@ -1,0 +1,137 @@
+"""``up``: one line when ready, everything gone at the end, and errors that say what to do."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+
+import pytest
+from command_line import RMQEMU, ready_line, rmqemu, started, wait_gone
+
+
+def test_in_a_pipe_it_says_in_one_json_line_where_everything_listens() -> None:
+    with started("up", "--brokers", "2", "--port", "0") as up:
+        line = ready_line(up)
+        assert list(line) == ["namesrv", "brokers", "pids", "ready_s"]
+        assert list(line["brokers"]) == ["broker-a", "broker-b"]
+        assert len(line["pids"]) == 3
+        for address in (line["namesrv"], *line["brokers"].values()):
+            host, _, port = address.rpartition(":")
+            socket.create_connection((host, int(port)), 5).close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda n: n.name)
+def test_a_signal_stops_all_of_it_in_order(number) -> None:
+    with started("up", "--brokers", "1", "--port", "0") as up:
+        pids = ready_line(up)["pids"]
+        up.send_signal(number)
+        assert up.wait(30) == 0
+        wait_gone(pids)
+
+
+def test_when_up_itself_is_killed_no_orphan_outlives_it() -> None:
+    with started("up", "--brokers", "1", "--port", "0") as up:
+        pids = ready_line(up)["pids"]
+        up.kill()
+        wait_gone(pids)
+        assert up.wait(30) == -signal.SIGKILL
+
+
+def test_a_node_that_dies_is_named_and_ends_it_all_with_an_error() -> None:
+    with started("up", "--brokers", "1", "--port", "0") as up:
+        line = ready_line(up)
+        os.kill(line["pids"][-1], signal.SIGKILL)
+        _, errors = up.communicate(timeout=30)
+        assert up.returncode == 1
+        assert errors.decode() == "rmqemu: broker-a was killed by signal 9\n"
+        wait_gone(line["pids"])
+
+
+def test_embedded_it_is_one_process() -> None:
+    with started("up", "--embedded", "--port", "0") as up:
+        line = ready_line(up)
+        assert line["pids"] == [up.pid]
+        assert list(line["brokers"]) == ["broker-a", "broker-b"]
+
+
+def test_facts_go_to_the_folder_that_was_asked_for_and_log_renders_them(tmp_path) -> None:
+    with started("up", "-v", "--brokers=1", "--port=0", f"--journal={tmp_path}") as up:
+        ready_line(up)
+        said = up.stderr.readline().decode()
+        assert "NodeStarted" in said
+        assert "namesrv" in said
+    facts = (tmp_path / "broker-a.jsonl").read_bytes().splitlines()
+    assert json.loads(facts[0])["fact"]["kind"] == "NodeStarted"
+    assert json.loads(facts[-1])["node"] == "broker-a"
+
+
+def said_one_line(done, code: int) -> str:
+    text = done.stderr.decode()
+    assert done.returncode == code, text
+    assert text.startswith("rmqemu: ")
+    assert len(text.splitlines()) == 1, text
+    return text
+
+
+def test_a_port_in_use_is_one_line_that_says_what_to_do() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        if port > 60_000:
+            pytest.skip("the system gave a port that leaves no room for brokers above it")
+        text = said_one_line(rmqemu("up", "--brokers", "0", "--port", str(port)), 1)
+    assert f"127.0.0.1:{port} is in use: stop what listens there, or choose another port" in text
+
+
+@pytest.mark.parametrize("how", [(), ("--embedded",)], ids=["processes", "embedded"])
+def test_an_unwritable_store_is_one_line_that_says_what_to_do(how) -> None:
+    text = said_one_line(rmqemu("up", "--port=0", "--store=/proc/nothing", *how), 1)
+    assert "cannot write to the store directory /proc/nothing/namesrv" in text
+    assert "choose a folder that this user may write to" in text
+
+
+def test_a_store_of_another_cluster_that_still_runs_is_left_alone(tmp_path) -> None:
+    with started("up", "--brokers=0", "--port=0", f"--store={tmp_path}") as up:
+        pid = ready_line(up)["pids"][0]
+        text = said_one_line(rmqemu("up", "--brokers=0", "--port=0", f"--store={tmp_path}"), 1)
+    assert f"is in use by process {pid}: stop that process, or choose another folder" in text
+
+
+def test_a_full_disk_is_one_line_on_each_side_and_the_broker_goes_on(tmp_path) -> None:
+    limited = ("sh", "-c", 'ulimit -f 200; exec "$@"', "sh", *RMQEMU)
+    with started("up", "--brokers=1", "--port=0", f"--store={tmp_path}", command=limited) as up:
+        namesrv = ready_line(up)["namesrv"]
+        done = rmqemu("produce", "--topic", "orders", "-n", namesrv, stdin=b"a line\n")
+        assert "the broker's disk is full" in said_one_line(done, 1)
+        complaint = up.stderr.readline().decode()
+        assert up.poll() is None
+    assert complaint.startswith("rmqemu: broker-a: no room for ")
+    assert complaint.endswith(": free some room, or choose a folder on another disk\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (
+            ("--set", "brokerNme=x"),
+            "no setting 'brokerNme' here; did you mean brokerName?",
+        ),
+        (("--set", "brokerName=x"), "every broker needs its own"),
+        (("--set", "perm=9"), "perm is a sum of"),
+        (("--brokers", "99"), "0 to 26 brokers"),
+        (("--release", "next"), "next"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_anything_starts(arguments, complaint) -> None:
+    assert complaint in said_one_line(rmqemu("up", "--port=0", *arguments), 2)
+
+
+def test_a_setting_reaches_every_broker_under_either_name() -> None:
+    with started("up", "--port=0", "--set", "defaultTopicQueueNums=3", "--set", "region=x") as up:
+        namesrv = ready_line(up)["namesrv"]
+        done = rmqemu("produce", "--topic", "made", "-n", namesrv, stdin=b"a line\n")
+        assert done.returncode == 0, done.stderr
+        topics = json.loads(rmqemu("topic", "list", "--json", "-n", namesrv).stdout)
+    queues_a_broker = {topic["queues"] / len(topic["brokers"]) for topic in topics}
+    assert queues_a_broker == {3}

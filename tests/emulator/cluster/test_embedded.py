@@ -1,0 +1,109 @@
+"""A cluster in a thread of this process."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from emulator.client.api import Message, Producer
+from emulator.cluster.admin import Admin, Unknown, Unreachable, admin_over_tcp
+from emulator.cluster.embedded import EmbeddedCluster
+from emulator.cluster.overview import Looker
+from emulator.cluster.spec import ClusterSpec
+from emulator.net.transport import AddressInUse
+from protocol.bodies.topics import TopicConfig
+from protocol.queues import MessageQueue
+
+
+def asked(cluster, question):
+    async def ask():
+        async with admin_over_tcp(cluster.namesrv) as admin:
+            return await question(admin)
+
+    return trio.run(ask)
+
+
+async def make_orders(admin: Admin) -> list[str]:
+    topic = TopicConfig(topic_name="orders", read_queue_nums=2, write_queue_nums=2)
+    return await admin.create_topic_everywhere(topic)
+
+
+async def send(namesrv: str, count: int) -> None:
+    async with Producer(namesrv=namesrv, group="shop") as producer:
+        for number in range(count):
+            await producer.send(Message("orders", f"order {number}".encode()))
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with EmbeddedCluster(ClusterSpec()) as running:
+        assert asked(running, make_orders) == ["broker-a", "broker-b"]
+        trio.run(send, running.namesrv, 8)
+        yield running
+
+
+def test_it_is_ready_when_the_block_begins(cluster) -> None:
+    masters = asked(cluster, lambda admin: admin.masters())
+    assert masters == cluster.brokers
+
+
+def test_a_look_finds_brokers_topics_and_what_is_stored(cluster) -> None:
+    found = asked(cluster, lambda admin: Looker(admin, cluster.namesrv).look())
+    assert [broker.name for broker in found.brokers] == ["broker-a", "broker-b"]
+    orders = next(topic for topic in found.topics if topic.name == "orders")
+    assert (orders.queues, orders.messages) == (4, 8)
+    assert orders.brokers == ("broker-a", "broker-b")
+
+
+def test_a_broker_in_memory_keeps_its_messages_through_a_restart(cluster) -> None:
+    address = cluster.brokers["broker-a"]
+    cluster.restart("broker-a")
+    assert cluster.brokers["broker-a"] == address
+    stats = asked(cluster, lambda admin: admin.topic_stats(address, "orders"))
+    stored = [offset.max_offset for offset in stats.offset_table.values()]
+    assert stored == [2, 2]
+
+
+def test_an_unknown_topic_is_said_to_be_unknown(cluster) -> None:
+    with pytest.raises(Unknown, match="there is no topic nope"):
+        asked(cluster, lambda admin: admin.route("nope"))
+
+
+def test_a_group_moves_to_the_first_the_last_or_a_moment(cluster) -> None:
+    def moved(to, at_ms=None) -> list[int]:
+        rows = asked(cluster, lambda admin: admin.move_group("mover", "orders", to, at_ms))
+        return [row["offset"] for row in rows]
+
+    assert moved("first") == [0, 0, 0, 0]
+    assert moved("last") == [2, 2, 2, 2]
+    assert moved("time", at_ms=1) == [0, 0, 0, 0]
+    stats = asked(
+        cluster,
+        lambda admin: admin.consume_stats(cluster.brokers["broker-a"], "mover", "orders"),
+    )
+    assert stats.offset_table[MessageQueue("orders", "broker-a", 0)].consumer_offset == 0
+
+
+def test_a_cluster_that_is_not_there_is_unreachable() -> None:
+    async def ask() -> None:
+        async with admin_over_tcp("127.0.0.1:1") as admin:
+            await admin.cluster_info()
+
+    with pytest.raises(Unreachable, match=r"no NameServer answers at 127\.0\.0\.1:1"):
+        trio.run(ask)
+
+
+def test_a_port_in_use_is_raised_plain_where_the_cluster_was_started(cluster) -> None:
+    port = int(cluster.namesrv.rpartition(":")[2])
+    with (
+        pytest.raises(AddressInUse, match=f"{port} is in use"),
+        EmbeddedCluster(ClusterSpec(port=port, brokers=0)),
+    ):
+        pass
+
+
+def test_facts_go_to_one_file_a_node(tmp_path) -> None:
+    with EmbeddedCluster(ClusterSpec(brokers=1), journal=str(tmp_path)):
+        pass
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["broker-a.jsonl", "namesrv.jsonl"]
+    assert b"NodeStopped" in (tmp_path / "broker-a.jsonl").read_bytes()

@@ -1,0 +1,97 @@
+"""A cluster of operating-system processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+import trio
+
+from emulator.cluster.admin import admin_over_tcp
+from emulator.cluster.processes import ProcessCluster
+from emulator.cluster.readiness import NodeDied
+from emulator.cluster.spec import ClusterSpec
+
+
+def masters(namesrv: str) -> dict[str, str]:
+    async def ask() -> dict[str, str]:
+        async with admin_over_tcp(namesrv) as admin:
+            return await admin.masters()
+
+    return trio.run(ask)
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    store = tmp_path_factory.mktemp("store")
+    with ProcessCluster(ClusterSpec(store=str(store)), journal=str(store / "facts")) as running:
+        yield running
+
+
+def test_every_broker_is_in_the_route_when_the_block_begins(cluster) -> None:
+    assert masters(cluster.namesrv) == cluster.brokers
+    assert set(cluster.pids) == {"namesrv", "broker-a", "broker-b"}
+    assert 0 < cluster.ready_s < 20
+
+
+def test_a_broker_that_was_killed_starts_again_where_it_listened(cluster) -> None:
+    address, pid = cluster.brokers["broker-b"], cluster.pids["broker-b"]
+    cluster.kill("broker-b")
+    assert not is_alive(pid)
+    cluster.check_alive()  # a death that was asked for is none to report
+    cluster.restart("broker-b")
+    assert cluster.brokers["broker-b"] == address
+    assert cluster.pids["broker-b"] != pid
+    assert masters(cluster.namesrv)["broker-b"] == address
+
+
+def test_a_paused_node_answers_again_when_it_is_resumed(cluster) -> None:
+    cluster.pause("namesrv")
+    cluster.resume("namesrv")
+    assert masters(cluster.namesrv) == cluster.brokers
+
+
+def test_each_node_writes_its_facts_to_a_file_of_its_own(cluster) -> None:
+    facts = Path(cluster.spec.store, "facts").iterdir()
+    assert sorted(path.name for path in facts) == [
+        "broker-a.jsonl",
+        "broker-b.jsonl",
+        "namesrv.jsonl",
+    ]
+
+
+def test_a_death_nobody_asked_for_is_reported_with_how_it_came() -> None:
+    with ProcessCluster(ClusterSpec(brokers=1)) as running:
+        os.kill(running.pids["broker-a"], signal.SIGKILL)
+        os.waitid(os.P_PID, running.pids["broker-a"], os.WEXITED | os.WNOWAIT)
+        with pytest.raises(NodeDied, match="broker-a was killed by signal 9"):
+            running.check_alive()
+
+
+def test_all_nodes_are_gone_after_the_block_even_a_paused_one() -> None:
+    with ProcessCluster(ClusterSpec(brokers=1)) as running:
+        pids = list(running.pids.values())
+        running.pause("broker-a")
+    assert not any(map(is_alive, pids))
+
+
+def test_a_start_that_fails_says_what_the_node_said_and_leaves_nobody(cluster) -> None:
+    port = int(cluster.namesrv.rpartition(":")[2])
+    second = ProcessCluster(ClusterSpec(port=port, brokers=0))
+    with pytest.raises(NodeDied) as caught, second:
+        pass
+    assert str(caught.value) == (
+        f"namesrv: 127.0.0.1:{port} is in use: "
+        "stop what listens there, or choose another port (0: any free one)"
+    )
+    assert not any(map(is_alive, second.pids.values()))

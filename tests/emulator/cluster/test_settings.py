@@ -1,0 +1,147 @@
+"""Where a role's settings come from, and what is refused by name."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from emulator.cluster.settings import DIALECTS, BadSetting, Settings
+from emulator.cluster.upstream import ADVERTISED_HOST, BROKER, LISTEN_HOST, LISTEN_PORT
+from emulator.config import BrokerConfig, NameServerConfig, NetConfig
+
+SHIPPED_CONF = """
+# what comes with a distribution
+brokerClusterName = DefaultCluster
+brokerName = broker-x
+brokerId = 0
+deleteWhen = 04
+fileReservedTime = 48
+brokerRole = ASYNC_MASTER
+flushDiskType = ASYNC_FLUSH
+"""
+
+
+def a_file(tmp_path, name: str, text: str) -> str:
+    path = tmp_path / name
+    path.write_text(text)
+    return str(path)
+
+
+def test_each_source_beats_those_before_it(tmp_path) -> None:
+    settings = Settings(BrokerConfig)
+    names = ("brokerName", "regionId", "brokerClusterName")
+    conf = "".join(f"{name}=conf\n" for name in names) + "defaultTopicQueueNums=1\nlistenPort=1\n"
+    settings.add_properties_file(a_file(tmp_path, "broker.conf", conf))
+    toml = 'name = "toml"\nregion = "toml"\ndefault_topic_queues = 2\ncluster = "toml"\n'
+    settings.add_toml_file(a_file(tmp_path, "broker.toml", toml))
+    settings.add_environment({"RMQEMU_NAME": "env", "RMQEMU_REGION": "env", "HOME": "/"})
+    settings.add_assignments(["region=set", "brokerName=set"])
+    settings.add_flags(name="flag", release=None)
+    config = settings.config()
+    assert isinstance(config, BrokerConfig)
+    assert (config.name, config.region, config.cluster) == ("flag", "set", "toml")
+    assert config.default_topic_queues == 2
+    assert config.listen_address == "127.0.0.1:1"
+    assert config.release == BrokerConfig().release
+
+
+def test_the_conf_file_of_a_distribution_is_understood(tmp_path) -> None:
+    settings = Settings(BrokerConfig)
+    settings.add_properties_file(a_file(tmp_path, "broker.conf", SHIPPED_CONF))
+    config = settings.config()
+    assert (config.name, config.retained_hours_max) == ("broker-x", 48)
+    assert settings.ignored == ["deleteWhen", "brokerRole", "flushDiskType"]
+
+
+def test_addresses_are_put_together_from_upstreams_parts() -> None:
+    settings = Settings(BrokerConfig)
+    settings.add_texts(
+        {"brokerIP1": "10.1.2.3", "listenPort": "7000", "bindAddress": "0.0.0.0"}, "a file"
+    )
+    config = settings.config()
+    assert config.listen_address == "0.0.0.0:7000"
+    assert config.advertised_address == "10.1.2.3:7000"
+
+
+def test_units_of_upstream_become_ours() -> None:
+    settings = Settings(NameServerConfig)
+    settings.add_assignments(["waitSecondsForService=7", "serverChannelMaxIdleTimeSeconds=30"])
+    config = settings.config()
+    assert config.wait_for_service_ms == 7_000
+    assert config.net.idle_ms_max == 30_000
+
+
+def test_several_name_servers_may_be_split_as_upstream_does() -> None:
+    settings = Settings(BrokerConfig)
+    settings.add_assignments(["namesrvAddr=a:1;b:2"])
+    assert settings.config().namesrv == ("a:1", "b:2")
+
+
+def test_limits_of_the_network_are_a_table_in_toml_and_a_prefix_elsewhere(tmp_path) -> None:
+    settings = Settings(BrokerConfig)
+    settings.add_toml_file(a_file(tmp_path, "b.toml", "[net]\nconnect_ms_max = 5\n"))
+    settings.add_environment({"RMQEMU_NET_IDLE_MS_MAX": "6"})
+    settings.add_assignments(["net.frame_bytes_max=70000"])
+    assert settings.config().net == NetConfig(
+        connect_ms_max=5, idle_ms_max=6, frame_bytes_max=70_000
+    )
+
+
+@pytest.mark.parametrize(
+    ("assignment", "complaint"),
+    [
+        ("brokerNme=x", "brokerNme.*did you mean brokerName"),
+        ("prem=4", "prem.*did you mean perm"),
+        ("flushDiskType=SYNC_FLUSH", "flushDiskType=SYNC_FLUSH is not supported"),
+        ("brokerRole=SLAVE", "only ASYNC_MASTER is"),
+        ("brokerId=x", "brokerId.*broker_id = 'x'"),
+        ("nonsense", "key=value"),
+    ],
+)
+def test_what_cannot_be_is_refused_by_name(assignment, complaint) -> None:
+    with pytest.raises(BadSetting, match=complaint):
+        Settings(BrokerConfig).add_assignments([assignment])
+
+
+def test_an_unknown_key_in_toml_is_refused_with_its_file(tmp_path) -> None:
+    path = a_file(tmp_path, "broker.toml", "brokr = 1\n")
+    with pytest.raises(BadSetting, match=r"broker\.toml: there is no setting 'brokr'"):
+        Settings(BrokerConfig).add_toml_file(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"), [("name = ", "is no TOML"), (b"\xff\xfe", "is no text")]
+)
+def test_a_file_that_cannot_be_read_is_named(tmp_path, text, complaint) -> None:
+    path = tmp_path / "x.toml"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(BadSetting, match=complaint):
+        Settings(BrokerConfig).add_toml_file(str(path))
+    with pytest.raises(BadSetting, match="No such file"):
+        Settings(BrokerConfig).add_toml_file(str(tmp_path / "nothing"))
+
+
+def test_settings_that_do_not_fit_together_are_refused() -> None:
+    settings = Settings(BrokerConfig)
+    settings.add_assignments(["register_interval_ms=500000"])
+    with pytest.raises(BadSetting, match="register_interval_ms must be below"):
+        settings.config()
+
+
+@pytest.mark.parametrize("kind", DIALECTS, ids=lambda kind: kind.__name__)
+def test_every_property_in_the_table_is_a_setting_of_ours(kind) -> None:
+    ours = {field.name for field in msgspec.structs.fields(kind)}
+    ours |= {f"net.{field.name}" for field in msgspec.structs.fields(NetConfig)}
+    ours |= {ADVERTISED_HOST, LISTEN_HOST, LISTEN_PORT}
+    dialect = DIALECTS[kind]
+    assert {known.field for known in dialect.settings.values()} <= ours
+    assert not dialect.settings.keys() & dialect.harmless.keys()
+
+
+def test_every_broker_setting_that_names_an_upstream_property_has_that_name_in_the_table() -> None:
+    unnamed = {field.name for field in msgspec.structs.fields(BrokerConfig)} - {
+        known.field for known in BROKER.settings.values()
+    }
+    ours_alone = {"release", "listen_address", "advertised_address", "net", "durable_offsets"}
+    assert ours_alone <= unnamed
+    assert {"name", "perm", "property_filter", "delay_levels", "store"}.isdisjoint(unnamed)

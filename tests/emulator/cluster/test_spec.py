@@ -1,0 +1,58 @@
+"""A cluster as a value."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from emulator.cluster.spec import ClusterSpec
+
+
+def test_ports_follow_from_the_name_servers_as_upstream_habit_has_it() -> None:
+    spec = ClusterSpec(brokers=2, port=9876)
+    assert spec.name_server_config("namesrv").listen_address == "127.0.0.1:9876"
+    assert spec.broker_config("broker-a").listen_address == "127.0.0.1:10911"
+    assert spec.broker_config("broker-b").listen_address == "127.0.0.1:11011"
+
+
+def test_port_0_means_any_free_port_for_every_node() -> None:
+    spec = ClusterSpec(name_servers=2, port=0)
+    assert spec.name_server_config("namesrv-b").listen_address == "127.0.0.1:0"
+    assert spec.broker_config("broker-b").listen_address == "127.0.0.1:0"
+
+
+def test_every_node_has_a_folder_of_its_own_in_the_store() -> None:
+    spec = ClusterSpec(store="/data/mq")
+    stores = {spec.broker_config(name).store for name in spec.broker_names}
+    assert stores == {"/data/mq/broker-a", "/data/mq/broker-b"}
+    assert spec.name_server_config("namesrv").store == "/data/mq/namesrv"
+
+
+def test_one_brokers_settings_beat_those_for_every_broker() -> None:
+    spec = ClusterSpec(
+        broker_settings={"perm": 4, "default_topic_queues": 3},
+        settings_of={"broker-b": {"perm": 6}},
+    )
+    assert spec.broker_config("broker-a").perm == 4
+    assert spec.broker_config("broker-b").perm == 6
+    assert spec.broker_config("broker-b").default_topic_queues == 3
+
+
+def test_an_unknown_setting_is_found_before_anything_starts() -> None:
+    spec = ClusterSpec(broker_settings={"pern": 4})
+    with pytest.raises(msgspec.ValidationError, match="pern"):
+        spec.check()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "word"),
+    [
+        ({"brokers": 27}, "brokers"),
+        ({"name_servers": 0}, "NameServers"),
+        ({"port": 65_000}, "port"),
+        ({"settings_of": {"broker-z": {}}}, "broker-z"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_by_name(wrong, word) -> None:
+    with pytest.raises(ValueError, match=word):
+        ClusterSpec(**wrong)

@@ -1,0 +1,95 @@
+"""The same cluster in the virtual world."""
+
+from __future__ import annotations
+
+import msgspec
+import trio
+
+from emulator.client.api import Message, Producer
+from emulator.cluster.spec import ClusterSpec
+from emulator.cluster.virtual import VirtualCluster
+from emulator.sim.world import run_virtual
+
+
+def kinds(lines, node: str) -> list[str]:
+    entries = map(msgspec.json.decode, lines)
+    return [entry["fact"]["kind"] for entry in entries if entry["node"] == node]
+
+
+def test_every_broker_is_in_the_route_when_the_cluster_has_started() -> None:
+    lines: list[bytes] = []
+
+    async def main(world) -> None:
+        await VirtualCluster(world, ClusterSpec(brokers=3), lines.append).start()
+
+    run_virtual(main, seed=1)
+    assert kinds(lines, "namesrv").count("BrokerRegistered") == 3
+
+
+def test_a_killed_node_writes_nothing_while_it_dies() -> None:
+    lines: list[bytes] = []
+
+    async def main(world) -> None:
+        cluster = VirtualCluster(world, ClusterSpec(brokers=1), lines.append)
+        await cluster.start()
+        cluster.kill("broker-a")
+        await trio.sleep(1)
+
+    run_virtual(main, seed=1)
+    assert kinds(lines, "broker-a") == ["NodeStarted", "ConnectionOpened", "RegisteredWith"]
+    assert "BrokerUnregistered" in kinds(lines, "namesrv")
+
+
+def test_what_a_broker_stored_is_there_after_it_was_killed_and_started_again() -> None:
+    found: list[int] = []
+
+    async def main(world) -> None:
+        cluster = VirtualCluster(world, ClusterSpec(brokers=1))
+        await cluster.start()
+        sent = trio.Event()
+
+        async def program(process) -> None:
+            async with Producer(
+                process=process, namesrv=cluster.namesrv, group="shop"
+            ) as producer:
+                first = await producer.send(Message("orders", b"one"))
+                sent.set()
+                await trio.sleep(60)
+                again = await producer.send(Message("orders", b"two"), queue=first.queue)
+                found.append(again.queue_offset)
+
+        client = cluster.start_client("client", program)
+        await sent.wait()
+        cluster.kill("broker-a")
+        await trio.sleep(10)
+        await cluster.restart("broker-a")
+        await client.wait_ended()
+
+    run_virtual(main, seed=3)
+    assert found == [1]
+
+
+def test_a_paused_name_server_holds_routes_back_until_it_goes_on() -> None:
+    took_s: list[float] = []
+
+    async def main(world) -> None:
+        cluster = VirtualCluster(world, ClusterSpec(brokers=1))
+        await cluster.start()
+        cluster.pause("namesrv")
+
+        async def program(process) -> None:
+            async with Producer(
+                process=process, namesrv=cluster.namesrv, group="shop"
+            ) as producer:
+                await producer.send(Message("orders", b"one"))
+                took_s.append(trio.current_time())
+
+        client = cluster.start_client("client", program)
+        await trio.sleep(2)
+        assert not took_s
+        cluster.resume("namesrv")
+        await client.wait_ended()
+
+    run_virtual(main, seed=3)
+    assert took_s
+    assert took_s[0] >= 2
