@@ -32,6 +32,7 @@ class Document(Generic[B]):
         self._kind = kind
         self._release = release
         self._note = note
+        self._is_refusing = False
 
     def load(self) -> B | None:
         """What was saved last, or before that; None if neither can be read."""
@@ -54,6 +55,9 @@ class Document(Generic[B]):
                 self._disk.replace(f"{self._name}.bak", before)
             self._disk.replace(self._name, text)
         except DiskFull as error:
-            self._note(StoreRefused(f"{self._name}: {error}"))
+            if not self._is_refusing:  # once, not for every try
+                self._note(StoreRefused(f"{self._name}: {error}"))
+            self._is_refusing = True
             return False
+        self._is_refusing = False
         return True

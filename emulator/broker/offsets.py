@@ -47,6 +47,11 @@ class ConsumerOffsets:
         if queue_id not in self._pending_resets.get(key, ()):
             self._store(key, queue_id, offset)
 
+    @property
+    def owes_disk(self) -> bool:
+        """A durable table that the disk had no room for: nobody may be told that it is there."""
+        return self._is_durable and self._is_dirty
+
     def query(self, group: str, topic: str, queue_id: int) -> int | None:
         """What was committed last."""
         return self.offset_table.get(_key(topic, group), {}).get(queue_id)
@@ -111,7 +116,7 @@ class ConsumerOffsets:
 
     def _store(self, key: str, queue_id: int, offset: int) -> None:
         queues = self.offset_table.setdefault(key, {})
-        if queues.get(queue_id) == offset:
+        if queues.get(queue_id) == offset and not self.owes_disk:
             return  # clients say the same every 5 s: the file on disk is right already
         queues[queue_id] = offset
         self._changed()

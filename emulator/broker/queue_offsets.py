@@ -72,6 +72,9 @@ class QueueOffsets:
         broker.offsets.commit(
             request.consumer_group, request.topic, request.queue_id, request.commit_offset
         )
+        if broker.offsets.owes_disk:
+            remark = "the offset is not saved: the broker's disk is full"
+            raise Refusal(ResponseCode.SERVICE_NOT_AVAILABLE, remark)
         if broker.wants(OffsetCommitted):
             queue = (request.consumer_group, request.topic, request.queue_id)
             broker.note(OffsetCommitted(*queue, request.commit_offset, call.peer.address))

@@ -27,7 +27,9 @@ from emulator.net.remoting_client import RemotingClient
 from emulator.net.tcp import TcpNetwork
 from emulator.releases import R_4_9_7
 from protocol import catalog
+from protocol.bodies.body import decode_body
 from protocol.bodies.groups import SubscriptionGroupConfig
+from protocol.bodies.offsets import ConsumerOffsetSerializeWrapper
 from protocol.bodies.topics import TopicConfig
 from protocol.codes import ResponseCode
 from protocol.message import decode_messages
@@ -57,6 +59,14 @@ def a_cluster(folder, **settings):
 
 def store_of(folder) -> Path:
     return folder / "store" / BROKER
+
+
+def saved_offsets(folder) -> dict[str, dict[int, int]] | None:
+    """The broker's table of consumer offsets as it is on disk; None before it is first written."""
+    path = store_of(folder) / "config" / "consumerOffset.json"
+    if not path.exists():
+        return None
+    return decode_body(path.read_bytes(), ConsumerOffsetSerializeWrapper).offset_table
 
 
 def facts_of(folder, kind):

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from killed_cluster import SMALL, LoneBroker, facts_of, questions_to, store_of
+from killed_cluster import SMALL, LoneBroker, facts_of, questions_to, saved_offsets, store_of
 
 from emulator.cluster.admin import Refused
 from emulator.disk.line_file import LineFile
@@ -29,8 +29,8 @@ mount -t tmpfs -o size=1400k tmpfs "$0" && head -c 500000 /dev/zero > "$0/ballas
 class LimitedFiles:
     """No new file may become as large as a segment."""
 
-    def __init__(self, folder) -> None:
-        self.broker = LoneBroker(folder, **SMALL)
+    def __init__(self, folder, **settings) -> None:
+        self.broker = LoneBroker(folder, **SMALL, **settings)
 
     def fill(self, bytes_max=SMALL["segment_bytes"] - 1) -> None:
         resource.prlimit(self.broker.pid, resource.RLIMIT_FSIZE, (bytes_max, UNLIMITED))
@@ -67,8 +67,8 @@ DISKS = [LimitedFiles, SmallFileSystem] if _may_mount() else [LimitedFiles]
 
 
 @contextmanager
-def on(disk, folder):
-    disk = disk(folder)
+def on(kind, folder, **settings):
+    disk = kind(folder, **settings)
     try:
         yield disk
     finally:
@@ -122,6 +122,21 @@ async def test_no_topic_is_answered_for_that_a_restart_would_forget(tmp_path) ->
             disk.free()
             assert await ask.stored("fresh", 0, b"hello") == 0
             assert "fresh" in await ask.topics()
+
+
+async def test_a_durable_offset_is_answered_for_only_when_it_is_on_disk(tmp_path) -> None:
+    with on(LimitedFiles, tmp_path, durable_offsets=True) as disk:
+        async with questions_to(disk.broker) as ask:
+            await ask.create_topic("orders", 1)
+            await ask.commit("readers", "orders", 0, 1)
+            disk.fill(bytes_max=0)
+            for _ in range(3):
+                with pytest.raises(Refused, match="disk is full"):
+                    await ask.commit("readers", "orders", 0, 2)
+            assert saved_offsets(tmp_path) == {"orders@readers": {0: 1}}
+            disk.free()
+            await ask.commit("readers", "orders", 0, 2)
+            assert saved_offsets(tmp_path) == {"orders@readers": {0: 2}}
 
 
 def test_lines_that_find_no_room_are_left_out_whole(tmp_path) -> None:

@@ -32,7 +32,7 @@ async def kill_it_again_and_again(cluster, load, audience, chance) -> None:
     """Each life ends in the middle of whatever its senders have under way."""
     for life in range(KILLS):
         if life % LONG_LIVES == 0:
-            await audience.wait_heard(set(load.ledger.delayed), HEARD_S_MAX)
+            assert not await audience.wait_heard(set(load.ledger.delayed), HEARD_S_MAX)
         await load.ledger.wait_more(chance.choice((1, 100, 500, 3_000)) + chance.randrange(100))
         kill_now(cluster)
         load.pause()

@@ -12,6 +12,7 @@ from killed_cluster import (
     facts_of,
     kill_now,
     questions_to,
+    saved_offsets,
     store_of,
     wait_ended_in_order,
     wait_restarted,
@@ -19,8 +20,6 @@ from killed_cluster import (
 
 from emulator.cluster.admin import Unreachable
 from emulator.facts import DelayedDelivered
-from protocol.bodies.body import decode_body
-from protocol.bodies.offsets import ConsumerOffsetSerializeWrapper
 
 GROUPS = ("one", "two", "three")
 LIVES = 6
@@ -117,15 +116,11 @@ async def test_durable_offsets_are_there_as_soon_as_they_were_acknowledged(tmp_p
             assert len(topics) > LIVES
 
 
-async def wait_written(path, expected) -> None:
+async def wait_saved(folder, expected) -> None:
     """Until the offset table on disk is *expected*: upstream's clock writes it, not a reply."""
     with trio.fail_after(FIRST_WRITE_S_MAX):
-        while not path.exists() or offset_table(path) != expected:  # noqa: ASYNC110  # another process writes it
+        while saved_offsets(folder) != expected:  # noqa: ASYNC110  # another process writes it
             await trio.sleep(0.05)
-
-
-def offset_table(path):
-    return decode_body(path.read_bytes(), ConsumerOffsetSerializeWrapper).offset_table
 
 
 async def test_offsets_that_upstreams_clock_has_written_survive_a_kill(tmp_path) -> None:
@@ -133,8 +128,7 @@ async def test_offsets_that_upstreams_clock_has_written_survive_a_kill(tmp_path)
         async with questions_to(cluster) as ask:
             await ask.create_topic("orders")
             await ask.commit("readers", "orders", 2, 700)
-            document = store_of(tmp_path) / "config" / "consumerOffset.json"
-            await wait_written(document, {"orders@readers": {2: 700}})
+            await wait_saved(tmp_path, {"orders@readers": {2: 700}})
             await ask.commit("readers", "orders", 2, 800)
             kill_now(cluster)
             await wait_restarted(cluster)
