@@ -9,6 +9,7 @@ anything: what it is given it writes, in order, at once.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from typing import Any
 
 import msgspec
 
@@ -22,9 +23,6 @@ class Entry(msgspec.Struct, frozen=True):
     at_ms: int
     node: str
     fact: Fact
-
-
-_encode = msgspec.json.Encoder().encode
 
 
 class Journal:
@@ -67,3 +65,24 @@ class Journal:
 
 def silent(fact: Fact) -> None:
     """A ``note`` for those who keep no journal."""
+
+
+_encode_whole = msgspec.json.Encoder().encode
+
+
+def _encode(entry: Entry) -> bytes:
+    try:
+        return _encode_whole(entry)
+    except UnicodeEncodeError:  # a peer called something by half a surrogate pair
+        return _encode_whole(_writable(msgspec.to_builtins(entry)))
+
+
+def _writable(value: Any) -> Any:
+    """The same with question marks for what no UTF-8 can say."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {name: _writable(member) for name, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [_writable(item) for item in value]
+    return value

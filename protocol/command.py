@@ -41,7 +41,6 @@ ONE_WAY = 2  # flag bit 1
 
 NO_EXT = msgspec.Raw(b"")
 STRICT_UTF8 = Release(5, 0, 0)  # 4.9 puts U+FFFD where a JSON header is no UTF-8
-_LAX = (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError)
 
 
 class RemotingCommand(msgspec.Struct):
@@ -75,13 +74,13 @@ class RemotingCommand(msgspec.Struct):
         """
         try:
             given = java_json.read(bytes(self.ext)) if self.ext else None
-        except java_json.NotJson as error:
+            if given is None:
+                return {}
+            if not isinstance(given, Mapping):
+                raise BadFields(f"ext fields are a map, not {given!r:.50}")
+            return {str(k): java_json.text_of(v) for k, v in given.items() if v is not None}
+        except (java_json.NotJson, RecursionError) as error:
             raise BadFields(f"the ext fields cannot be read: {error}") from error
-        if given is None:
-            return {}
-        if not isinstance(given, Mapping):
-            raise BadFields(f"ext fields are a map, not {given!r:.50}")
-        return {str(k): java_json.text_of(v) for k, v in given.items() if v is not None}
 
     def decode(self, kind: type[H]) -> H:
         """The ext fields as *kind*.
@@ -93,7 +92,7 @@ class RemotingCommand(msgspec.Struct):
         decode, truths = _reader(kind)
         try:
             found: H = decode(self.ext)
-        except _LAX:
+        except java_json.UNREADABLE:
             return coerce_fields(self.fields(), kind)
         if truths is not None and True in truths(found) and _ONE.search(self.ext):
             return coerce_fields(self.fields(), kind)
@@ -160,7 +159,7 @@ def decode_command(frame: Frame, release: Release = R_4_9_7) -> RemotingCommand:
     if frame.serialize_type == JSON:
         try:
             command = _decode_json(frame.header)
-        except _LAX:
+        except java_json.UNREADABLE:
             command = _decode_lax(frame.header, release)
         else:
             if command.opaque is None or not command.ext or not frame.header.isascii():
@@ -193,7 +192,7 @@ def _decode_lax(header: bytes, release: Release) -> RemotingCommand:
     try:
         given = java_json.read(header, strict_utf8=release >= STRICT_UTF8)
         found = convert(given, kind)
-    except (java_json.NotJson, DoesNotFit) as error:
+    except (java_json.NotJson, DoesNotFit, RecursionError) as error:
         raise BadFrame(f"the header is no JSON that fastjson would take: {error}") from error
     members = {plain_name(str(name)): member for name, member in given.items()}
     if any(isinstance(key, int) for key in members.get("extfields") or ()):

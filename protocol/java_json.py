@@ -23,7 +23,20 @@ from protocol.java_json_writer import (
     write_value,
 )
 
-__all__ = ["NotJson", "read", "text_of", "write", "write_pretty", "write_texts", "write_value"]
+__all__ = [
+    "UNREADABLE",
+    "NotJson",
+    "read",
+    "text_of",
+    "write",
+    "write_pretty",
+    "write_texts",
+    "write_value",
+]
+
+# What the quick reading says to text that is odd, or made to break it: nested without end,
+# numbers of thousands of digits.  The tolerant one then takes it or refuses it.
+UNREADABLE = (msgspec.DecodeError, ValueError, RecursionError)
 
 _decode = msgspec.json.Decoder(float_hook=Decimal).decode
 _encode = msgspec.json.encode
@@ -36,7 +49,7 @@ def read(data: bytes, *, strict_utf8: bool = False) -> Any:
     """Plain values; fractions as ``Decimal``, object keys as their text.  Raises ``NotJson``."""
     try:
         return _decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         return _read_tolerantly(data, strict_utf8=strict_utf8)
 
 

@@ -11,7 +11,8 @@ import re
 from decimal import Decimal
 from typing import Any
 
-DEPTH_MAX = 100  # ours: upstream recurses until its stack ends
+DEPTH_MAX = 100  # ours, as the next: upstream recurses until its stack ends
+DIGITS_MAX = 1_000  # of a number, which upstream takes at any length
 
 _SKIP = re.compile(r"(?:[ \t\r\n\f\b\x00\ufeff]|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
 _SEPARATORS = re.compile(r"(?:[ \t\r\n\f\b\x00,;]|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
@@ -122,6 +123,8 @@ class _Reader:
     def _scalar(self) -> Any:
         if number := _NUMBER.match(self.text, self.at):
             self.at = number.end()
+            if number.end() - number.start() > DIGITS_MAX:
+                raise NotJson(f"a number of more than {DIGITS_MAX} digits")
             kind = Decimal if number.group(1) or number.group(2) else int
             return kind(number.group())
         word = _WORD.match(self.text, self.at)

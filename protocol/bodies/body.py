@@ -46,7 +46,7 @@ def decode_body(data: bytes, kind: type[B]) -> B:
         return _decode_tolerantly(data, kind)
     try:
         found: B = quick.decode(data)
-    except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError):
+    except java_json.UNREADABLE:
         return _decode_tolerantly(data, kind)
     return found
 
@@ -54,7 +54,7 @@ def decode_body(data: bytes, kind: type[B]) -> B:
 def _decode_tolerantly(data: bytes, kind: type[B]) -> B:
     try:
         return convert(java_json.read(data), kind)
-    except (java_json.NotJson, DoesNotFit) as error:
+    except (java_json.NotJson, DoesNotFit, RecursionError) as error:
         raise BadFields(f"the body is no {kind.__name__}: {error}") from error
 
 

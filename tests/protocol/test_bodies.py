@@ -225,3 +225,10 @@ def test_a_heartbeat_of_an_old_cpp_client_is_understood() -> None:
     assert consumer.subscription_data_set == [
         SubscriptionData("T", "TagA", ("TagA",), (2598919,), 1700000000000)
     ]
+
+
+@pytest.mark.parametrize("value", ["[" * 950, "[" * 100_000, "9" * 5_000])
+def test_a_body_made_to_break_its_reader_is_refused(value: str) -> None:
+    closing = "]" * value.count("[")
+    with pytest.raises(BadFields):
+        decode_body(f'{{"clientID":{value}{closing},x:1}}'.encode(), groups.HeartbeatData)

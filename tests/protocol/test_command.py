@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from golden_data import cases
 from hypothesis import given
@@ -13,6 +14,7 @@ from protocol import java_json
 from protocol.command import RemotingCommand, decode_command, encode_command, ext_of
 from protocol.fields import BadFields, Header, Int
 from protocol.framing import JSON, ROCKETMQ, BadFrame, Frame, FrameDecoder
+from protocol.requests.sending import SendMessageRequest
 from protocol.versions import R_4_9_7, R_5_3_3, Release
 
 LINES = [("4.9", R_4_9_7), ("5.3", R_5_3_3)]
@@ -206,3 +208,24 @@ def test_ext_fields_that_are_no_utf_8_close_the_channel_only_since_5() -> None:
 def test_ext_fields_that_are_no_map_are_refused_or_close_the_channel(ext: bytes) -> None:
     with pytest.raises((BadFields, BadFrame)):
         decode_command(Frame(JSON, b'{"opaque":1,"extFields":%b}' % ext, b"")).decode(Odd)
+
+
+DEEP = [b"[" * depth + b"]" * depth for depth in (950, 100_000)]
+LONG = [b"9" * 5_000, b"-" + b"1" * 100_000]
+
+
+def read_whole(header: bytes) -> None:
+    decode_command(Frame(JSON, header, b"")).decode(SendMessageRequest)
+
+
+@pytest.mark.parametrize("value", [*DEEP, *LONG], ids=len)
+@pytest.mark.parametrize("name", ["code", "opaque", "remark", "extFields"])
+def test_a_header_made_to_break_its_reader_is_refused(name: str, value: bytes) -> None:
+    with pytest.raises((BadFrame, BadFields)):
+        read_whole(b'{"opaque":1,"%b":%b}' % (name.encode(), value))
+
+
+@pytest.mark.parametrize("value", [*DEEP, *LONG], ids=len)
+def test_ext_fields_made_to_break_their_reader_are_refused(value: bytes) -> None:
+    with pytest.raises((BadFrame, BadFields)):
+        read_whole(b'{"code":10,"opaque":1,"extFields":{"topic":%b}}' % value)
