@@ -123,7 +123,7 @@ class Clients:
         return Reply(Header())
 
     def closed(self, peer: Peer) -> None:
-        """The connection ended.  Locks stay until they expire, held pulls until their time."""
+        """The connection ended.  Locks stay until they expire."""
         broker = self._broker
         models = {name: self._model(name) for name in broker.consumers.consumer_table}
         broker.producers.closed(peer)

@@ -111,7 +111,12 @@ class Pulling:
             self.held_count -= 1
             return self._second_pass(request, now_ms)
 
-        return Wait((request.topic, request.queue_id), until_ms, again, wants, self._sweep_at)
+        bell = (request.topic, request.queue_id)
+        return Wait(bell, until_ms, again, wants, self._sweep_at, self._let_go)
+
+    def _let_go(self) -> None:
+        """Who asked has gone.  Upstream answers nobody later; only our memory can tell."""
+        self.held_count -= 1
 
     def _second_pass(self, request: PullMessageRequest, now_ms: int) -> Result:
         """A held pull looks again: all checks, but no commit and no further waiting."""

@@ -122,7 +122,7 @@ class ClientInstance:
         return bool(self.consumers) or bool(self.producers.keys() - {CLIENT_INNER_PRODUCER_GROUP})
 
     def stop(self) -> None:
-        self.remoting.close_all()
+        self.remoting.end()
         self.nursery.cancel_scope.cancel()
 
     # Looking up -----------------------------------------------------------------------

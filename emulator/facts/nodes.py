@@ -36,7 +36,7 @@ class FrameRefused(Fact, frozen=True):
 
 
 class PushDropped(Fact, frozen=True):
-    """A slow reader's outbox was full: one server-initiated request was not sent."""
+    """A one-way request was not sent: its reader is too slow, or no frame could hold it."""
 
     peer: str
     code: int

@@ -20,10 +20,11 @@ Answer = Callable[[Resume], None]  # who answers also hears what resuming raises
 
 
 class _Held:
-    __slots__ = ("answer", "timer", "until_ms", "wait")
+    __slots__ = ("answer", "asker", "timer", "until_ms", "wait")
 
-    def __init__(self, wait: Wait, answer: Answer) -> None:
+    def __init__(self, wait: Wait, asker: Hashable, answer: Answer) -> None:
         self.wait = wait
+        self.asker = asker
         self.answer = answer
         self.until_ms = wait.until_ms
         self.timer: Timer | None = None
@@ -36,11 +37,14 @@ class Bells:
         self._clock = clock
         self._timers = timers
         self._held: dict[Hashable, dict[_Held, None]] = {}
+        self._of: dict[Hashable, dict[_Held, None]] = {}  # by asker: those that end with it
         self.held_count = 0
 
-    def hold(self, wait: Wait, answer: Answer) -> None:
-        held = _Held(wait, answer)
+    def hold(self, wait: Wait, asker: Hashable, answer: Answer) -> None:
+        held = _Held(wait, asker, answer)
         self._held.setdefault(wait.on, {})[held] = None
+        if wait.gone is not None:
+            self._of.setdefault(asker, {})[held] = None
         self.held_count += 1
         self._end_at(held, wait.until_ms)
 
@@ -58,12 +62,12 @@ class Bells:
                 if sooner_ms < held.until_ms:
                     self._end_at(held, sooner_ms)
 
-    def drop(self, bell: Hashable) -> None:
-        """Forget whoever waits on *bell*; they are not answered."""
-        for held in self._held.pop(bell, {}):
-            self.held_count -= 1
-            if held.timer is not None:
-                held.timer.cancel()
+    def gone(self, asker: Hashable) -> None:
+        """Let go of what *asker* waited for, as far as it matters to nobody else."""
+        for held in list(self._of.get(asker, ())):
+            self._let_go(held)
+            assert held.wait.gone is not None, "only such waits are kept by asker"
+            held.wait.gone()
 
     def _end_at(self, held: _Held, until_ms: int) -> None:
         if held.timer is not None:
@@ -78,10 +82,21 @@ class Bells:
         waiting = self._held.get(held.wait.on)
         if waiting is None or held not in waiting:
             return  # resumed already: an earlier one of this ring answered for it
-        del waiting[held]
-        if not waiting:
-            del self._held[held.wait.on]
+        self._let_go(held)
+        held.answer(lambda: held.wait.resume(now_ms, expired))
+
+    def _let_go(self, held: _Held) -> None:
+        _discard(self._held, held.wait.on, held)
+        if held.wait.gone is not None:
+            _discard(self._of, held.asker, held)
         self.held_count -= 1
         if held.timer is not None:
             held.timer.cancel()
-        held.answer(lambda: held.wait.resume(now_ms, expired))
+
+
+def _discard(table: dict[Hashable, dict[_Held, None]], key: Hashable, held: _Held) -> None:
+    """Empty rows go with their last entry."""
+    row = table[key]
+    del row[held]
+    if not row:
+        del table[key]

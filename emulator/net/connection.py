@@ -11,7 +11,7 @@ import itertools
 from typing import TYPE_CHECKING
 
 from emulator.facts import ConnectionClosed, FrameRefused, PushDropped
-from emulator.net.errors import NoAnswer, RemoteError, TimedOut
+from emulator.net.errors import NeverSent, NoAnswer, RemoteError, TimedOut
 from emulator.net.results import Peer
 from protocol.command import ONE_WAY, RemotingCommand, decode_command, encode_command, ext_of
 from protocol.framing import JSON, BadFrame, FrameDecoder
@@ -32,6 +32,7 @@ class Connection:
         self.transport = transport
         self.peer = Peer(transport.remote, number)
         self.last_active_ms = remoting.clock.now_ms()
+        self.watch: Timer | None = None  # a server's eye on how long it has been silent
         self._remoting = remoting
         self._decoder = FrameDecoder(remoting.config.frame_bytes_max)
         self._out: list[bytes] = []
@@ -49,6 +50,7 @@ class Connection:
         self._work()
 
     def writable(self) -> None:
+        self.last_active_ms = self._remoting.clock.now_ms()
         self._work()
 
     def closed(self, reason: str) -> None:
@@ -56,6 +58,7 @@ class Connection:
             return
         self.peer.is_open = False
         self._remoting.note(ConnectionClosed(self.peer.address, reason))
+        self._decoder = FrameDecoder()  # who still knows us need not keep half a frame
         pending, self._pending = self._pending, {}
         with self._remoting.batch():
             self._remoting.lost(self)  # first: who hears of it may ask again, on another one
@@ -77,6 +80,7 @@ class Connection:
             self._out.clear()
             self._out_bytes = 0
             if self.peer.is_open:
+                self.last_active_ms = self._remoting.clock.now_ms()
                 self.transport.send(data)
 
     def waiting_bytes(self) -> int:
@@ -92,14 +96,25 @@ class Connection:
     ) -> None:
         """Send a request; *on_done* hears the reply, or why there is none, exactly once."""
         opaque = next(self._opaques)
+        try:
+            data = encode_command(self._request(code, header, body, opaque, 0))
+        except ValueError as error:
+            on_done(NeverSent(self.peer.address, str(error)))
+            return
         timer = self._remoting.timers.at(until_s, lambda: self._timed_out(opaque))
         self._pending[opaque] = (on_done, timer)
-        self.say(encode_command(self._request(code, header, body, opaque, 0)))
+        self.say(data)
 
-    def tell(self, code: int, header: Header | None, body: bytes = b"") -> None:
-        """Send a one-way request."""
+    def tell(self, code: int, header: Header | None, body: bytes = b"") -> bool:
+        """Send a one-way request; False, and a fact, if no frame can hold it."""
         opaque = next(self._opaques)
-        self.say(encode_command(self._request(code, header, body, opaque, ONE_WAY)))
+        try:
+            data = encode_command(self._request(code, header, body, opaque, ONE_WAY))
+        except ValueError:
+            self._remoting.note(PushDropped(self.peer.address, code, self.waiting_bytes()))
+            return False
+        self.say(data)
+        return True
 
     def push(self, code: int, header: Header | None, body: bytes = b"") -> bool:
         """A one-way request that a slow reader may miss; False, and a fact, if it does."""
@@ -109,16 +124,7 @@ class Connection:
         if waiting > self._remoting.config.outbox_bytes_max:
             self._remoting.note(PushDropped(self.peer.address, code, waiting))
             return False
-        self.tell(code, header, body)
-        return True
-
-    def forget(self, on_done: Callable[[RemotingCommand | RemoteError], None]) -> None:
-        """The caller has gone: whatever answer comes is nobody's."""
-        for opaque, (waiting, timer) in self._pending.items():
-            if waiting is on_done:
-                timer.cancel()
-                del self._pending[opaque]
-                return
+        return self.tell(code, header, body)
 
     # Inside ---------------------------------------------------------------------------
 

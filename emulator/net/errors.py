@@ -14,7 +14,7 @@ class RemoteError(Exception):
 
 
 class NeverSent(RemoteError):
-    """The connection could not be made: nothing left this machine."""
+    """No connection, or no frame could hold it: nothing left this machine."""
 
     definite = True
 

@@ -117,6 +117,7 @@ class Remoting:
     def lost(self, connection: Connection) -> None:
         """The stream ended: servers tell their value, clients forget the address."""
         self.connections.pop(connection.peer, None)
+        self.bells.gone(connection.peer)
 
     def call_timed_out(self, connection: Connection) -> None:
         """A call got no answer in time: clients close the connection."""
@@ -156,7 +157,8 @@ class Remoting:
         elif isinstance(result, NoReply):
             return
         elif isinstance(result, Wait):
-            self.bells.hold(result, lambda then: self._resumed(connection, command, then))
+            peer = connection.peer
+            self.bells.hold(result, peer, lambda then: self._resumed(connection, command, then))
         else:
             self._ask(connection, command, result)
 
@@ -188,7 +190,19 @@ class Remoting:
             body=reply.body,
             serialize_type=command.serialize_type if normal and self._echoes else JSON,
         )
-        connection.say(encode_command(response))
+        try:
+            data = encode_command(response)
+        except ValueError as error:  # longer than a frame may be
+            self.note(HandlerFailed(connection.peer.address, command.code, str(error)))
+            response = RemotingCommand(
+                code=SYSTEM_ERROR,
+                flag=RESPONSE,
+                opaque=command.opaque,
+                version=self.version,
+                remark=str(error),
+            )
+            data = encode_command(response)
+        connection.say(data)
 
     def _unknown(self, command: RemotingCommand) -> Result:
         if self._unknown_is_silent:

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import outcome
 import trio
 
 from emulator.facts import ConnectionOpened, Note
@@ -61,8 +60,9 @@ class RemotingClient(Remoting):
         self._nursery = nursery
         self._links: dict[str, _Link] = {}
         self._opened = 0
+        self._has_ended = False
         self.on_connected: Callable[[str], object] | None = None
-        nursery.start_soon(self.timers.run)
+        nursery.start_soon(self._run)
 
     async def call(
         self,
@@ -74,19 +74,25 @@ class RemotingClient(Remoting):
         timeout_ms: int,
     ) -> RemotingCommand:
         """The reply, whatever its code.  Raises ``NeverSent``, ``NoAnswer``, ``TimedOut``."""
-        task = trio.lowlevel.current_task()
-        caller: list[trio.lowlevel.Task] = [task]
+        caller: list[trio.lowlevel.Task] = []
+        replies: list[RemotingCommand | RemoteError] = []
 
         def on_done(reply: RemotingCommand | RemoteError) -> None:
+            replies.append(reply)
             if caller:
-                trio.lowlevel.reschedule(caller.pop(), outcome.Value(reply))
+                trio.lowlevel.reschedule(caller.pop())
 
         def gone(_: Callable[[], None]) -> trio.lowlevel.Abort:
             caller.clear()
             return trio.lowlevel.Abort.SUCCEEDED
 
         self.call_soon(address, rpc, header, body, timeout_ms=timeout_ms, on_done=on_done)
-        reply: RemotingCommand | RemoteError = await trio.lowlevel.wait_task_rescheduled(gone)
+        if replies:  # it could not even be sent
+            await trio.lowlevel.checkpoint()
+        else:
+            caller.append(trio.lowlevel.current_task())
+            await trio.lowlevel.wait_task_rescheduled(gone)
+        [reply] = replies
         if isinstance(reply, RemoteError):
             raise reply
         return reply
@@ -102,6 +108,9 @@ class RemotingClient(Remoting):
         on_done: OnDone,
     ) -> None:
         """Send without waiting; *on_done* hears the reply, or why there is none, exactly once."""
+        if self._has_ended:
+            on_done(NeverSent(address, "the client has ended"))
+            return
         until_s = trio.current_time() + timeout_ms / 1000
         link = self._link(address)
         if link.connection is not None:
@@ -132,6 +141,8 @@ class RemotingClient(Remoting):
             if isinstance(found, Connection):
                 found.tell(rpc.code, header, body)
 
+        if self._has_ended:
+            return
         link = self._link(address)
         if link.connection is not None:
             go_on(link.connection)
@@ -151,7 +162,21 @@ class RemotingClient(Remoting):
         for connection in list(self.connections.values()):
             connection.transport.close()
 
+    def end(self) -> None:
+        """Who waits for an answer or a connection hears of it, and so does who asks later."""
+        self._has_ended = True
+        links, self._links = self._links, {}
+        self.close_all()
+        for address, link in links.items():
+            self._connected(address, link, NeverSent(address, "the client has ended"))
+
     # Inside ---------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        try:
+            await self.timers.run()
+        finally:
+            self.end()  # callers may live longer than our nursery
 
     def lost(self, connection: Connection) -> None:
         super().lost(connection)
@@ -184,12 +209,15 @@ class RemotingClient(Remoting):
         with trio.move_on_after(self.config.connect_ms_max / 1000) as scope:
             try:
                 await self._network.connect(address, accept)
-            except OSError as error:
+            except (OSError, ValueError) as error:  # nobody there, or no address at all
                 failure = NeverSent(address, f"no connection: {error}")
         if scope.cancelled_caught:
             failure = NeverSent(address, "no connection in time")
         if failure is None and not made[0].peer.is_open:
             failure = NeverSent(address, "the connection ended at once")
+        if failure is None and self._has_ended:
+            made[0].transport.close()
+            return  # who waited has heard already
         self._connected(address, link, made[0] if failure is None else failure)
 
     def _connected(self, address: str, link: _Link, found: Connection | RemoteError) -> None:

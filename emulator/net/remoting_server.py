@@ -41,6 +41,8 @@ class RemotingServer(Remoting):
 
     def lost(self, connection: Connection) -> None:
         super().lost(connection)
+        if connection.watch is not None:
+            connection.watch.cancel()
         if self.on_lost is not None:
             self.on_lost(connection.peer, self.clock.now_ms())
 
@@ -50,12 +52,11 @@ class RemotingServer(Remoting):
 
     def _watch(self, connection: Connection) -> None:
         """Close a connection that neither read nor wrote for too long; looks again only then."""
-        if not connection.peer.is_open:
-            return
         idle_ms_max = self.config.idle_ms_max
         due_ms = connection.last_active_ms + idle_ms_max
         if self.clock.now_ms() >= due_ms:
             connection.closed("idle")
             connection.transport.close()
         else:
-            self.timers.at(self.clock.trio_time(due_ms), lambda: self._watch(connection))
+            due_s = self.clock.trio_time(due_ms)
+            connection.watch = self.timers.at(due_s, lambda: self._watch(connection))

@@ -80,6 +80,9 @@ class Wait(msgspec.Struct):
     ``resume(now_ms, expired)`` then answers.  News that are not wanted bring the end
     forward to ``unwanted_until_ms(now_ms)`` if that is given (upstream's sweep looks at
     every held pull whose queue has grown, whatever its filter says).
+
+    ``gone`` is called instead if the asker's connection ends before; without it the call
+    goes on, and its answer is nobody's.
     """
 
     on: Hashable
@@ -87,6 +90,7 @@ class Wait(msgspec.Struct):
     resume: Callable[[int, bool], Result]
     wants: Callable[[Any], bool] | None = None
     unwanted_until_ms: Callable[[int], int] | None = None
+    gone: Callable[[], object] | None = None
 
 
 class Ask(msgspec.Struct):

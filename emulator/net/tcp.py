@@ -150,23 +150,31 @@ class TcpTransport:
         self._end("closed here")
 
     async def read(self) -> None:
-        sock, endpoint = self._sock, self.endpoint
+        endpoint = self.endpoint
         try:
             while not self._ended:
-                await trio.lowlevel.wait_readable(sock)
-                data = sock.recv(READ_BYTES)
-                if not data:
-                    self._end("eof")
-                    return
-                endpoint.feed(data)
+                await trio.lowlevel.wait_readable(self._sock)
+                if data := self._receive():
+                    endpoint.feed(data)
                 if len(self._unsent) > UNSENT_BYTES_MAX and self._drained is not None:
                     await self._drained.wait()
-        except (trio.ClosedResourceError, BlockingIOError):
-            self._end("closed here")
-        except OSError as error:
-            self._end(_reason(error))
+        except trio.ClosedResourceError:
+            return
         finally:
             self._end("closed here")
+
+    def _receive(self) -> bytes:
+        """What has come; nothing if it was a false alarm, or the end."""
+        try:
+            data = self._sock.recv(READ_BYTES)
+        except BlockingIOError:
+            return b""
+        except OSError as error:
+            self._end(_reason(error))
+            return b""
+        if not data:
+            self._end("eof")
+        return data
 
     async def _write(self) -> None:
         try:

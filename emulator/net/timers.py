@@ -62,8 +62,9 @@ class Timers:
             self.fire(trio.current_time())
 
     def fire(self, now_s: float) -> None:
-        heap = self._heap
-        while heap and heap[0][0] <= now_s:
+        """Run what is due; what is asked for meanwhile comes later, so that others have a turn."""
+        heap, last = self._heap, self._born
+        while heap and heap[0][0] <= now_s and heap[0][1] <= last:
             timer = heapq.heappop(heap)[2]
             action, timer.action = timer.action, None
             if action is None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -36,6 +39,9 @@ HOLD = Rpc(code=6, name="HOLD", asked_of=("broker",), request=Word, reply=Word)
 FAIL = Rpc(code=7, name="FAIL", asked_of=("broker",))
 REFUSE = Rpc(code=8, name="REFUSE", asked_of=("broker",), reply=Word)
 MUTE = Rpc(code=9, name="MUTE", asked_of=("broker",))
+TURNSTILE = Rpc(code=10, name="TURNSTILE", asked_of=("broker",), request=Word)
+FLOOD = Rpc(code=12, name="FLOOD", asked_of=("broker",), reply=Word)
+CLOCK = Rpc(code=13, name="CLOCK", asked_of=("broker",), reply=Word)
 ASK = Rpc(code=11, name="ASK", asked_of=("broker",), reply=Word)
 
 
@@ -43,7 +49,7 @@ def echo(call: Call) -> Result:
     return Reply(Word(word=call.request.word), call.body)
 
 
-def hold(call: Call) -> Result:
+def hold(call: Call, gone: Callable[[], object] | None = None) -> Result:
     def resume(now_ms: int, expired: bool) -> Result:
         return Reply(Word(word=f"{call.request.word} {expired} {now_ms - call.now_ms}"))
 
@@ -53,6 +59,7 @@ def hold(call: Call) -> Result:
         resume,
         wants=lambda news: news == call.request.word,
         unwanted_until_ms=lambda now_ms: now_ms + 5_000,
+        gone=gone,
     )
 
 
@@ -73,7 +80,9 @@ def ask(call: Call) -> Result:
 
 HANDLERS = {
     5: (ECHO, echo),
-    6: (HOLD, hold),
+    10: (TURNSTILE, lambda call: Wait("door", call.now_ms + 15_000, lambda *_: Reply())),
+    12: (FLOOD, lambda _call: Reply(Word(word="big"), bytes(16 * 1024 * 1024))),
+    13: (CLOCK, lambda call: Reply(Word(word=str(call.now_ms)))),
     7: (FAIL, fail),
     8: (REFUSE, refuse),
     9: (MUTE, lambda _call: NO_REPLY),
@@ -114,13 +123,21 @@ class Server:
 
     def __init__(self, release: Release = R_4_9_7, config: NetConfig | None = None) -> None:
         self.facts: list[Fact] = []
+        self.gone: list[str] = []
         clock = WallClock(1_000_000, trio.current_time())
         self.remoting = RemotingServer(
-            clock, config or NetConfig(), release, self.facts.append, HANDLERS
+            clock,
+            config or NetConfig(),
+            release,
+            self.facts.append,
+            {**HANDLERS, 6: (HOLD, self.hold)},
         )
         self.wire = Wire()
         self.connection = self.remoting.accept(self.wire)
         self.wire.endpoint = self.connection
+
+    def hold(self, call: Call) -> Result:
+        return hold(call, gone=lambda: self.gone.append(call.request.word))
 
     def said(self, kind: type[Fact]) -> list[Any]:
         return [fact for fact in self.facts if isinstance(fact, kind)]
@@ -234,6 +251,62 @@ async def test_a_held_call_ends_in_time_and_unwanted_news_bring_its_end_forward(
         await trio.sleep(0.002)
         assert server.wire.commands()[0].fields() == {"word": f"knock True {after_ms}"}
         nursery.cancel_scope.cancel()
+
+
+async def test_a_held_call_whose_asker_has_gone_is_let_go() -> None:
+    server = Server()
+    server.connection.feed(a_request(6, word="knock") + a_request(10, opaque=2, word="knock"))
+    assert server.remoting.bells.held_count == 2
+    server.wire.close()
+    assert server.gone == ["knock"], "one said what is to be done then"
+    assert server.remoting.bells.held_count == 1, "the other goes on for nobody"
+    server.remoting.ring("door", "knock")
+    assert server.remoting.bells.held_count == 0
+    assert server.wire.sent == []
+
+
+async def test_nothing_is_kept_of_a_connection_that_ended() -> None:
+    server = Server()
+    ended = weakref.ref(server.connection)
+    server.connection.feed(a_request(6, word="knock") + a_request(5)[:-1])
+    server.wire.close()
+    del server.connection, server.wire
+    gc.collect()
+    assert ended() is None
+
+
+async def test_an_answer_no_frame_can_hold_is_a_system_error_and_a_fact() -> None:
+    server = Server()
+    server.connection.feed(a_request(12) + a_request(5, opaque=2))
+    assert [(a.opaque, a.code) for a in server.wire.commands()] == [(1, 1), (2, 0)]
+    assert "exceeds" in (server.wire.commands()[0].remark or "")
+    assert [fact.code for fact in server.said(HandlerFailed)] == [12]
+
+
+async def test_who_only_listens_is_not_silent(autojump_clock: MockClock) -> None:
+    server = Server()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(server.remoting.timers.run)
+        await trio.sleep(100)
+        server.connection.push(40, Word(word="news"))
+        await trio.sleep(100)
+        assert server.wire.is_open
+        await trio.sleep(21)
+        assert not server.wire.is_open
+        nursery.cancel_scope.cancel()
+
+
+async def test_calls_that_waited_behind_a_slow_reader_come_when_they_are_read(
+    autojump_clock: MockClock,
+) -> None:
+    server = Server(config=NetConfig(outbox_bytes_max=1_000))
+    server.wire.stuck = True
+    server.connection.feed(b"".join(a_request(13, opaque) for opaque in range(1, 101)))
+    await trio.sleep(30)
+    server.wire.stuck = False
+    server.connection.writable()
+    first, *_, last = (answer.fields()["word"] for answer in server.wire.commands())
+    assert int(last) - int(first) == 30_000
 
 
 async def test_a_server_may_ask_the_asker_first() -> None:

@@ -8,10 +8,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 import trio
+import trio.testing
 
 from emulator.clock import WallClock
 from emulator.config import NetConfig
-from emulator.facts import ConnectionClosed, Fact, FrameRefused
+from emulator.facts import ConnectionClosed, Fact, FrameRefused, PushDropped
 from emulator.net.errors import NeverSent, NoAnswer, TimedOut
 from emulator.net.remoting import Table
 from emulator.net.remoting_client import RemotingClient
@@ -124,6 +125,68 @@ async def test_nobody_listening_means_never_sent() -> None:
             with pytest.raises(NeverSent) as caught:
                 await pair.client.call(f"127.0.0.1:{port}", MUTE, timeout_ms=5_000)
         assert caught.value.definite
+
+
+@pytest.mark.parametrize(
+    "address", ["", "broker-a", "broker-a:", "1.2.3.4:70000", "a" * 300 + ":1"]
+)
+async def test_an_address_that_is_none_fails_the_call_and_nothing_else(address: str) -> None:
+    async with a_pair() as pair:
+        with pytest.raises(NeverSent):
+            await pair.client.call(address, MUTE, timeout_ms=5_000)
+        reply = await pair.client.call(pair.address, ECHO, Word(word="still"), timeout_ms=5_000)
+        assert reply.decode(Word).word == "still"
+
+
+async def test_a_request_no_frame_can_hold_is_never_sent() -> None:
+    body = bytes(16 * 1024 * 1024)
+    async with a_pair() as pair:
+        for _ in range(2):  # to be connected, and connected
+            with pytest.raises(NeverSent, match="exceeds"):
+                await pair.client.call(pair.address, ECHO, Word(word="hi"), body, timeout_ms=5_000)
+        pair.client.tell(pair.address, ECHO, Word(word="hi"), body)
+        assert [fact.code for fact in pair.facts if isinstance(fact, PushDropped)] == [5]
+        assert pair.client.is_connected(pair.address)
+
+
+async def test_who_waits_for_a_connection_hears_when_the_client_ends() -> None:
+    """Callers may live in a nursery that outlives the client's."""
+    failures: list[object] = []
+    with socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))
+        deaf.listen(0)
+        address = f"127.0.0.1:{deaf.getsockname()[1]}"
+        with socket.create_connection(deaf.getsockname()), socket.socket() as filler:
+            filler.setblocking(False)
+            filler.connect_ex(deaf.getsockname())  # the backlog is full: nobody gets in
+            async with trio.open_nursery() as callers:
+                async with a_pair() as pair:
+
+                    async def ask() -> None:
+                        with pytest.raises(NeverSent) as caught:
+                            await pair.client.call(address, MUTE, timeout_ms=60_000)
+                        failures.append(caught.value)
+
+                    callers.start_soon(ask)
+                    callers.start_soon(ask)
+                    await trio.testing.wait_all_tasks_blocked()
+                    assert failures == []
+                with pytest.raises(NeverSent, match="ended"):
+                    await pair.client.call(pair.address, MUTE, timeout_ms=60_000)
+    assert len(failures) == 2
+
+
+async def test_a_call_whose_send_fails_at_once_is_answered_once() -> None:
+    """The reset is heard by the send itself, while the caller is not waiting yet."""
+    async with a_pair() as pair:
+        await pair.client.call(pair.address, ECHO, Word(word="hi"), timeout_ms=5_000)
+        [connection] = pair.client.connections.values()
+        connection.transport.send = lambda _data: connection.transport.close()  # type: ignore[method-assign]
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            await pair.client.call(pair.address, MUTE, timeout_ms=5_000)
+        assert scope.cancelled_caught
+        assert not pair.client.is_connected(pair.address)
 
 
 async def test_silence_times_out_and_closes_the_connection_under_everybody() -> None:
