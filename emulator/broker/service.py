@@ -65,7 +65,7 @@ async def serve_broker(
                 await registration.unregister()
             listener.close()
             server.close_all()
-            client.close_all()
+            client.end()
         finally:
             broker.close()
         nursery.cancel_scope.cancel()
