@@ -1,0 +1,124 @@
+"""The ledger: what a run's facts prove."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+import msgspec
+from rich.console import Console
+
+from emulator.cli.demo.evidence import Line, read_line
+from emulator.cli.demo.ledger import Ledger
+from emulator.cli.demo.plan import Plan, a_quick_plan
+from emulator.cli.demo.screen import ledger_screen
+from emulator.cli.demo.story import queues_text
+from emulator.facts import MessageConsumed, MessageSent, Queue, QueuesClaimed, SendFailed
+
+A0, B0 = Queue("demo", "broker-a", 0), Queue("demo", "broker-b", 0)
+
+
+def sent(key: str, at_ms: int = 0) -> Line:
+    return Line(1, at_ms, "producer", MessageSent("demo", A0, 0, key, 1, 2))
+
+
+def consumed(key: str, at_ms: int, by: str = "consumer-a", queue: Queue = A0, ok=True) -> Line:
+    return Line(1, at_ms, by, MessageConsumed("readers", "demo", queue, 0, key, 0, ok))
+
+
+def claimed(by: str, at_ms: int, *queues: Queue) -> Line:
+    return Line(1, at_ms, by, QueuesClaimed("readers", queues))
+
+
+def a_ledger(*lines: Line) -> Ledger:
+    ledger = Ledger()
+    for line in lines:
+        ledger.read(line)
+    return ledger
+
+
+def test_what_was_acknowledged_and_never_consumed_is_lost() -> None:
+    ledger = a_ledger(sent("1"), sent("2"), consumed("1", 5))
+    assert ledger.lost == 1
+    ledger.read(consumed("2", 9))
+    assert ledger.lost == 0
+
+
+def test_a_failed_consumption_is_none() -> None:
+    assert a_ledger(sent("1"), consumed("1", 5, ok=False)).lost == 1
+
+
+def test_a_second_delivery_is_a_duplicate_whoever_had_the_first() -> None:
+    ledger = a_ledger(sent("1"), consumed("1", 5), consumed("1", 6, by="consumer-b"))
+    assert (ledger.duplicates, ledger.lost) == (1, 0)
+
+
+def test_what_was_stored_without_its_producer_knowing_is_no_loss() -> None:
+    failed = Line(1, 3, "producer", SendFailed("demo", "9", 3, "no answer", True))
+    ledger = a_ledger(failed, consumed("9", 4))
+    assert (ledger.failed_sends, ledger.maybe_stored) == (1, 1)
+    assert (ledger.unacknowledged, ledger.lost) == (1, 0)
+
+
+def test_the_longest_gap_is_between_two_deliveries_of_one_queue() -> None:
+    times = {"1": 100, "2": 150, "3": 900, "4": 950}
+    ledger = a_ledger(*(consumed(key, at_ms) for key, at_ms in times.items()))
+    assert ledger.queues[A0].longest_gap_ms == 750
+    assert ledger.queues[A0].gap_began_ms == 150
+
+
+def test_a_dead_consumers_queues_are_taken_over_and_read_after_some_time() -> None:
+    ledger = a_ledger(claimed("consumer-b", 10, A0, B0), consumed("1", 20, by="consumer-b"))
+    ledger.consumer_killed("consumer-b", 1_000)
+    ledger.read(consumed("2", 999, by="consumer-b"))  # was still in its pipe
+    ledger.read(claimed("consumer-a", 1_040, A0))
+    ledger.read(consumed("3", 1_300))
+    taken, orphan = ledger.takeovers
+    assert (taken.queue, taken.owner) == (A0, "consumer-a")
+    assert (taken.owned_after_ms, taken.delivered_after_ms) == (40, 300)
+    assert (orphan.queue, orphan.owner, orphan.owned_after_ms) == (B0, "", None)
+    assert ledger.queues[B0].owner == ""
+
+
+def test_a_broker_is_back_for_good_with_the_first_delivery_from_it() -> None:
+    ledger = a_ledger(consumed("1", 10, queue=B0))
+    ledger.broker_killed("broker-b", 100)
+    ledger.read(consumed("2", 120, queue=B0))  # was in the consumer's hands already
+    ledger.broker_back(600)
+    ledger.read(consumed("3", 700, queue=A0))
+    assert not ledger.broker_resumed_ms
+    ledger.read(consumed("4", 900, queue=B0))
+    assert ledger.broker_resumed_ms == 900
+
+
+def test_a_line_of_the_journal_is_read_as_it_was_written() -> None:
+    line = claimed("consumer-a", 7, A0, B0)
+    assert read_line(msgspec.json.encode(line)) == line
+
+
+def test_the_account_tells_losses_duplicates_and_takeovers_in_plain_words() -> None:
+    ledger = a_ledger(claimed("consumer-b", 1, A0), sent("1"), sent("2"), consumed("1", 5))
+    ledger.consumer_killed("consumer-b", 1_000)
+    ledger.read(claimed("consumer-c", 1_250, A0))
+    console = Console(width=100, file=StringIO())
+    console.print(ledger_screen(ledger, lines=2, empty=3))
+    text = console.file.getvalue()
+    assert "2 and 3 empty ones, which are not sent" in text
+    rows = [line.split() for line in text.splitlines()]
+    assert ["lost", "1"] in rows
+    assert ["broker-a/0", "consumer-b", "consumer-c", "0.25", "s", "-"] in rows
+
+
+def test_queues_are_named_shortly() -> None:
+    assert queues_text([B0, A0, A0._replace(queue_id=2)]) == "broker-a/0,2 broker-b/0"
+
+
+def test_both_plans_kill_and_restart_while_lines_are_sent() -> None:
+    for plan in (Plan(), a_quick_plan()):
+        times = (
+            plan.kill_consumer_s,
+            plan.kill_broker_s,
+            plan.restart_broker_s,
+            plan.send_until_s,
+        )
+        assert times == tuple(sorted(times))
+        assert plan.send_until_s + plan.patience_s < 100

@@ -1,0 +1,69 @@
+"""``nameserver`` and ``broker`` as processes of their own, configured in every way."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from command_line import environment, ready_line, rmqemu, started
+
+
+def test_a_name_server_and_a_broker_started_by_hand_make_a_cluster() -> None:
+    with started("nameserver", "--listen", "127.0.0.1:0") as name_server:
+        namesrv = ready_line(name_server)["address"]
+        arguments = ("--name", "mine", "--listen", "127.0.0.1:0", "--namesrv", namesrv)
+        with started("broker", *arguments) as broker:
+            line = ready_line(broker)
+            assert (line["role"], line["name"], line["pid"]) == ("broker", "mine", broker.pid)
+            status = json.loads(rmqemu("status", "--json", "-n", namesrv).stdout)
+    assert [(b["name"], b["address"]) for b in status["brokers"]] == [("mine", line["address"])]
+
+
+def test_a_broker_tells_the_advertised_address_and_listens_on_another() -> None:
+    with started("nameserver", "--listen", "127.0.0.1:0") as name_server:
+        namesrv = ready_line(name_server)["address"]
+        arguments = ("--listen", "127.0.0.1:0", "--advertise", "10.9.8.7:1", "--namesrv", namesrv)
+        with started("broker", *arguments) as broker:
+            listening = ready_line(broker)["address"]
+            status = json.loads(rmqemu("status", "--json", "-n", namesrv).stdout)
+    assert listening.startswith("127.0.0.1:")
+    assert status["brokers"][0]["address"] == "10.9.8.7:1"
+
+
+def test_a_rocketmq_users_own_conf_file_starts_a_broker(tmp_path) -> None:
+    conf = tmp_path / "broker.conf"
+    conf.write_text("brokerName=theirs\nlistenPort=0\ndeleteWhen=04\nbrokerRole=ASYNC_MASTER\n")
+    with started("broker", "-c", str(conf), "--set", "enablePropertyFilter=true") as broker:
+        assert ready_line(broker)["name"] == "theirs"
+        said = broker.stderr.readline().decode()
+    assert said == "rmqemu: of no effect here, ignored: brokerRole, deleteWhen\n"
+
+
+def test_the_environment_configures_a_role(monkeypatch) -> None:
+    monkeypatch.setattr("command_line.environment", lambda: environment_with(name="from-env"))
+    with started("broker", "--listen", "127.0.0.1:0") as broker:
+        assert ready_line(broker)["name"] == "from-env"
+
+
+def environment_with(**settings: str) -> dict[str, str]:
+    return environment(**{f"RMQEMU_{name.upper()}": value for name, value in settings.items()})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "more", "complaint"),
+    [
+        (("--set", "listenPrt=1"), {}, "there is no setting 'listenPrt' here"),
+        (("--config", "/nothing.toml"), {}, "/nothing.toml: No such file or directory"),
+        (("-c", "/nothing.conf"), {}, "/nothing.conf: No such file or directory"),
+        ((), {"RMQEMU_NMAE": "x"}, "the environment (RMQEMU_NMAE): there is no setting 'nmae'"),
+        (("--listen", "0.0.0.0:0"), {}, "0.0.0.0:0 needs a port, or --advertise"),
+        (("--listen", "here"), {}, "an address looks like 127.0.0.1:9876, not 'here'"),
+        (("--release", "five"), {}, "five"),
+    ],
+)
+def test_a_broker_that_cannot_be_is_refused_in_one_line(arguments, more, complaint) -> None:
+    done = rmqemu("broker", *arguments, **more)
+    text = done.stderr.decode()
+    assert done.returncode == 2
+    assert complaint in text
+    assert len(text.splitlines()) == 1

@@ -1,0 +1,115 @@
+"""Tables for terminals of a hundred columns, and facts as log lines."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from emulator.cli.logs import JournalFollower, LogLines
+from emulator.cli.screens import cluster_screen, rates_between
+from emulator.cluster.overview import (
+    BrokerView,
+    GroupView,
+    MemberView,
+    Overview,
+    QueueView,
+    TopicView,
+)
+
+COLUMNS = 100
+
+
+def an_overview(stored: int = 1_000, committed: int = 900, members: int = 2) -> Overview:
+    return Overview(
+        namesrv="127.0.0.1:9876",
+        brokers=(
+            BrokerView("broker-a", "127.0.0.1:10911", "DefaultCluster", 1, stored),
+            BrokerView("broker-b", "127.0.0.1:11011", "DefaultCluster", problem="it is silent"),
+        ),
+        topics=(TopicView("orders", 4, stored, stored, ("broker-a",)),),
+        groups=(
+            GroupView(
+                name="billing",
+                model="CLUSTERING",
+                members=tuple(
+                    MemberView(f"127.0.0.1@{number}#1", f"127.0.0.1:{number}", "JAVA")
+                    for number in range(members)
+                ),
+                subscriptions={"%RETRY%billing": "*", "orders": "TagA || TagB"},
+                queues=(QueueView("orders", "broker-a", 0, stored, committed),),
+            ),
+        ),
+    )
+
+
+def drawn(screen) -> str:
+    console = Console(width=COLUMNS, file=StringIO())
+    console.print(screen)
+    return console.file.getvalue()
+
+
+def test_a_screen_shows_brokers_topics_groups_members_lag_and_what_is_wrong() -> None:
+    text = drawn(cluster_screen(an_overview()))
+    for part in ("broker-a", "127.0.0.1:10911", "it is silent", "orders", "billing"):
+        assert part in text
+    assert "orders: TagA || TagB" in text
+    assert "%RETRY%" not in text
+    billing = next(line for line in text.splitlines() if "billing" in line)
+    assert billing.split()[-3:] == ["2", "1", "100"]
+
+
+def test_rates_are_what_came_and_went_between_two_looks() -> None:
+    rates = rates_between(an_overview(1_000, 900), an_overview(1_500, 1_000), seconds=2)
+    assert rates.brokers == {"broker-a": 250}
+    assert rates.topics == {"orders": 250}
+    assert rates.groups == {"billing": 50}
+
+
+def test_a_broker_that_came_back_empty_has_no_negative_rate() -> None:
+    rates = rates_between(an_overview(1_000), an_overview(10), seconds=1)
+    assert rates.brokers["broker-a"] == 0
+
+
+@pytest.mark.parametrize("members", [0, 3, 40])
+def test_no_line_is_wider_than_the_terminal_however_many_members_there_are(members) -> None:
+    lines = drawn(cluster_screen(an_overview(10**9, members=members))).splitlines()
+    assert max(map(len, lines)) <= COLUMNS
+    assert len(lines) < 30
+    assert any("and 34 more" in line for line in lines) == (members == 40)
+
+
+def test_a_cluster_without_topics_and_groups_says_so() -> None:
+    text = drawn(cluster_screen(Overview("x", (), (), ())))
+    assert "no topics yet" in text
+    assert "no groups yet" in text
+
+
+def a_line(at_ms: int, node: str, kind: str) -> str:
+    return f'{{"seq":1,"at_ms":{at_ms},"node":"{node}","fact":{{"kind":"{kind}","peer":"p:1"}}}}\n'
+
+
+def test_several_journals_are_followed_as_one_and_only_whole_lines_are_read(tmp_path) -> None:
+    half = a_line(3, "a", "NodeStopped")
+    (tmp_path / "a.jsonl").write_text(a_line(2, "a", "NodeStarted") + half[:20])
+    (tmp_path / "b.jsonl").write_text(a_line(1, "b", "NodeStarted"))
+    follower = JournalFollower(str(tmp_path))
+    assert [entry["node"] for entry in follower.news()] == ["b", "a"]
+    with (tmp_path / "a.jsonl").open("a") as file:
+        file.write(half[20:])
+    assert [entry["fact"]["kind"] for entry in follower.news()] == ["NodeStopped"]
+    assert follower.news() == []
+
+
+def test_a_fact_is_a_log_line_with_its_fields() -> None:
+    entry = {
+        "at_ms": 1_700_000_000_123,
+        "node": "broker-a",
+        "fact": {"kind": "SendRefused", "code": 14},
+    }
+    line = LogLines(colours=False).line(entry)
+    assert ".123" in line
+    assert "[warning  ]" in line
+    assert "broker-a   SendRefused" in line
+    assert "code=14" in line
