@@ -30,11 +30,11 @@ def a_tool(namesrv: str):
     return program
 
 
-def a_producer(namesrv: str):
+def a_producer(namesrv: str, sends_end_s: float = SENDS_END_S):
     async def program(process) -> None:
         async with Producer(process=process, namesrv=namesrv, group="shop") as producer:
             number = 0
-            while trio.current_time() < SENDS_END_S:
+            while trio.current_time() < sends_end_s:
                 number += 1
                 try:
                     await producer.send(Message(TOPIC, f"order {number}".encode()))
