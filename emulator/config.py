@@ -89,6 +89,17 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     property_filter: bool = False  # BrokerConfig.enablePropertyFilter
     slave_read: bool = False  # BrokerConfig.slaveReadEnable
 
+    # Room for all that (ours, every one: upstream has no such limits)
+    topics_max: int = 100_000
+    topic_queues_max: int = 100_000  # of one topic
+    groups_max: int = 100_000
+    producer_groups_max: int = 100_000
+    members_max: int = 100_000  # of all groups together
+    heartbeat_groups_max: int = 10_000  # in one heartbeat, consumers and producers together
+    subscriptions_max: int = 10_000  # of one group
+    locks_max: int = 1_000_000
+    committed_max: int = 100_000  # topics that groups have committed offsets of
+
     # Clients
     client_silence_ms_max: int = 120_000  # BrokerConfig.channelExpiredTimeout
     client_scan_interval_ms: int = 10_000  # ClientHousekeepingService.start
@@ -125,6 +136,8 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             raise ValueError("segment_bytes must hold at least one message of message_bytes_max")
         if self.retained_bytes_max and self.retained_bytes_max < 2 * self.segment_bytes:
             raise ValueError("retained_bytes_max must hold at least two segments")
+        if self.topics_max < 100 or self.groups_max < 100:
+            raise ValueError("topics_max and groups_max must leave room for the broker's own")
         if not 0 <= self.perm <= 7:
             raise ValueError("perm is a sum of 4 (read), 2 (write) and 1 (inherit)")
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from emulator.broker.limits import check_size
 from emulator.net.results import Call, Refusal, Reply, Result, Wait
 from emulator.releases import FIVE, INVALID_PARAMETER_CODE
 from protocol import catalog
@@ -146,6 +147,9 @@ class Admin:
         config = decode_body(call.body, SubscriptionGroupConfig)
         if config.group_name is None:
             raise BadFields("a group without a name")
+        queues_max = self._broker.config.topic_queues_max
+        check_size(config.retry_queue_nums, queues_max, "queues of a retry topic")
+        self._broker.groups.check_room(config.group_name)
         self._broker.groups.update(config, call.now_ms)
         return Reply()
 

@@ -19,6 +19,7 @@ from emulator.broker.admin import Admin
 from emulator.broker.clients import Clients
 from emulator.broker.consumers import Consumers
 from emulator.broker.delays import Delays
+from emulator.broker.limits import check_room, check_size
 from emulator.broker.locks import RebalanceLocks
 from emulator.broker.messages import Messages
 from emulator.broker.offsets import ConsumerOffsets
@@ -71,7 +72,7 @@ class Broker:
         self.offsets = ConsumerOffsets(disk, config, note=self.note)
         self.locks = RebalanceLocks(config.lock_ms_max)
         self.consumers = Consumers()
-        self.producers = Producers(keep_empty_groups=self.release < FIVE)
+        self.producers = Producers()
         self.store = Store(
             disk,
             config,
@@ -151,6 +152,7 @@ class Broker:
     def create_topic_on_send(
         self, name: str, template: str, queues_max: int, now_ms: int
     ) -> TopicConfig | None:
+        self._check_room_for(name)
         made = self.topics.create_on_send(name, template, queues_max, now_ms)
         return None if made is None else self._announced(made)
 
@@ -158,13 +160,22 @@ class Broker:
         known = self.topics.get(name)
         if known is not None:
             return known
+        self._check_room_for(name)
         return self._announced(self.topics.create_internal(name, queues, now_ms, by=by))
 
     def update_topic(self, topic: TopicConfig, now_ms: int) -> Hashable | None:
         """An administrator hears of success when every NameServer knows; the bell to wait for."""
+        self._check_room_for(topic.topic_name or "")
+        queues = max(topic.read_queue_nums, topic.write_queue_nums)
+        check_size(queues, self.config.topic_queues_max, "queues of a topic")
         self.topics.update(topic, now_ms)
         self._announced(topic, must_be_heard=True)
         return self._registering.get(topic.topic_name or "")
+
+    def _check_room_for(self, topic: str) -> None:
+        table = self.topics.topic_config_table
+        if topic not in table:
+            check_room(len(table), self.config.topics_max, "topics")
 
     def delete_topic(self, name: str, now_ms: int) -> None:
         """The NameServers keep their route until they are asked to delete it too."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.broker.consumers import BROADCASTING, ClientChannel, ConsumerGroup
+from emulator.broker.limits import check_name, check_size
 from emulator.facts import (
     MemberJoined,
     MemberLeft,
@@ -77,11 +78,32 @@ class Clients:
             call.peer, data.client_id, str(command.language), command.version, call.now_ms
         )
         _check_named(data)
+        self._check_room(data, call.peer)
         for consumer in data.consumer_data_set:
             self._heard_consumer(consumer, channel)
         for producer in data.producer_data_set:
             self._broker.producers.register(producer.group_name or "", channel)
         return Reply(extra=self._heartbeat_extra)
+
+    def _check_room(self, data: HeartbeatData, peer: Peer) -> None:
+        """Is there room for all of it?  Raises ``Refusal``."""
+        config = self._broker.config
+        check_name(data.client_id or "", "a client id")
+        consumers, producers = self._broker.consumers, self._broker.producers
+        groups = [consumer.group_name or "" for consumer in data.consumer_data_set]
+        check_size(
+            len(groups) + len(data.producer_data_set),
+            config.heartbeat_groups_max,
+            "groups in a heartbeat",
+        )
+        for consumer in data.consumer_data_set:
+            count = len(consumer.subscription_data_set)
+            check_size(count, config.subscriptions_max, "subscriptions of a group")
+        joining = sum(not consumers.has_member(group, peer) for group in groups)
+        check_size(consumers.member_count + joining, config.members_max, "members of groups")
+        new = {producer.group_name or "" for producer in data.producer_data_set}
+        count = len(producers.producer_table) + sum(not producers.knows(group) for group in new)
+        check_size(count, config.producer_groups_max, "producer groups")
 
     def _heard_consumer(self, data: ConsumerData, channel: ClientChannel) -> None:
         broker, name = self._broker, data.group_name or ""
@@ -190,7 +212,10 @@ class Clients:
 
     def lock(self, call: Call) -> Result:
         asked, group, client = _asked_locks(call)
-        granted = self._broker.locks.lock(group, asked.mq_set, client, call.now_ms)
+        locks = self._broker.locks
+        new = sum(locks.owner(group, queue, call.now_ms) is None for queue in asked.mq_set)
+        check_size(locks.held_count + new, self._broker.config.locks_max, "queue locks")
+        granted = locks.lock(group, asked.mq_set, client, call.now_ms)
         refused = [queue for queue in asked.mq_set if queue not in granted]
         self._broker.note(QueuesLocked(group, client, _names(granted), _names(refused)))
         body = LockBatchReply(lock_ok_mq_set=list(granted))

@@ -63,6 +63,11 @@ class Consumers:
 
     def __init__(self) -> None:
         self.consumer_table: dict[str, ConsumerGroup] = {}
+        self.member_count = 0  # a connection counts in each of its groups
+
+    def has_member(self, name: str, peer: Peer) -> bool:
+        group = self.consumer_table.get(name)
+        return group is not None and peer in group.channel_info_table
 
     def group(self, name: str) -> ConsumerGroup | None:
         return self.consumer_table.get(name)
@@ -85,6 +90,7 @@ class Consumers:
         group.message_model = message_model
         group.consume_from_where = consume_from_where
         joined = channel.peer not in group.channel_info_table
+        self.member_count += joined
         group.channel_info_table[channel.peer] = channel
         added, removed = _merge(group.subscription_table, subscriptions)
         return Registered(joined, added, removed)
@@ -95,6 +101,7 @@ class Consumers:
         if group is None:
             return None
         left = group.channel_info_table.pop(peer, None)
+        self.member_count -= left is not None
         if not group.channel_info_table:
             del self.consumer_table[name]
         return left

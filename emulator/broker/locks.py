@@ -54,6 +54,11 @@ class RebalanceLocks:
         lock = self._locks.get(group, {}).get(queue)
         return None if lock is None or self._has_lapsed(lock, now_ms) else lock.client
 
+    @property
+    def held_count(self) -> int:
+        """All that are kept, lapsed ones included until the next sweep."""
+        return sum(map(len, self._locks.values()))
+
     def holds_any(self, group: str, now_ms: int) -> bool:
         """Does anybody of *group* consume in order just now?
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.broker.documents import Document
+from emulator.broker.limits import check_name, check_room
 from emulator.facts import Note
 from emulator.journal import silent
 from emulator.releases import EMPTY_QUEUE_HAS_NO_OFFSET, FIVE, Release
@@ -32,6 +33,7 @@ class ConsumerOffsets:
     def __init__(self, disk: Disk, config: BrokerConfig, *, note: Note = silent) -> None:
         self._is_five = config.profile >= FIVE
         self._is_durable = config.durable_offsets
+        self._config = config
         self._document = Document(
             disk, DOCUMENT, ConsumerOffsetSerializeWrapper, config.profile, note
         )
@@ -46,6 +48,16 @@ class ConsumerOffsets:
         key = _key(topic, group)
         if queue_id not in self._pending_resets.get(key, ()):
             self._store(key, queue_id, offset)
+
+    def check_room(self, group: str, topic: str, queue_id: int) -> None:
+        """May the group commit there?  Raises ``Refusal``."""
+        key = _key(topic, group)
+        queues = self.offset_table.get(key)
+        if queues is None:
+            check_name(key, "a topic and a group")
+            check_room(len(self.offset_table), self._config.committed_max, "committed topics")
+        elif queue_id not in queues:
+            check_room(len(queues), self._config.topic_queues_max, "committed queues")
 
     @property
     def owes_disk(self) -> bool:

@@ -12,9 +12,11 @@ from emulator.net.results import Peer
 class Producers:
     """The producer table."""
 
-    def __init__(self, *, keep_empty_groups: bool) -> None:
+    def __init__(self) -> None:
         self.producer_table: dict[str, dict[Peer, ClientChannel]] = {}
-        self._keep_empty_groups = keep_empty_groups  # 4.x never forgets a producer group
+
+    def knows(self, group: str) -> bool:
+        return group in self.producer_table
 
     def register(self, group: str, channel: ClientChannel) -> None:
         self.producer_table.setdefault(group, {})[channel.peer] = channel
@@ -24,7 +26,7 @@ class Producers:
         if channels is None:
             return
         channels.pop(peer, None)
-        if not channels and not self._keep_empty_groups:
+        if not channels:
             del self.producer_table[group]
 
     def closed(self, peer: Peer) -> None:

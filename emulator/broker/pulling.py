@@ -80,9 +80,9 @@ class Pulling:
         request: PullMessageRequest = call.request
         matches = self._allowed(request, call.now_ms)
         if request.sys_flag & COMMIT_OFFSET:
-            self._broker.offsets.commit(
-                request.consumer_group, request.topic, request.queue_id, request.commit_offset
-            )
+            queue = (request.consumer_group, request.topic, request.queue_id)
+            self._broker.offsets.check_room(*queue)
+            self._broker.offsets.commit(*queue, request.commit_offset)
         found = self._get(request, matches)
         code = self._code(found, request)
         if code == ResponseCode.PULL_NOT_FOUND and request.sys_flag & SUSPEND:

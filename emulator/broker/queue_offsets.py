@@ -69,6 +69,7 @@ class QueueOffsets:
         request, broker = call.request, self._broker
         if broker.release >= FIVE:
             self._check_known(request.consumer_group, request.topic)
+        broker.offsets.check_room(request.consumer_group, request.topic, request.queue_id)
         broker.offsets.commit(
             request.consumer_group, request.topic, request.queue_id, request.commit_offset
         )

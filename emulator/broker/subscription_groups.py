@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.broker.documents import Document
+from emulator.broker.limits import check_name, check_room
 from emulator.facts import GroupCreated
 from emulator.releases import FIVE, GROUP_NAMES_CHECKED
 from protocol import names
@@ -65,6 +66,7 @@ class SubscriptionGroups:
         known = self.subscription_group_table.get(name)
         if known is not None or not self._may_create(name):
             return known
+        self.check_room(name)
         made = SubscriptionGroupConfig(group_name=name)
         self._put(name, made, now_ms)
         self._note(GroupCreated(name, by))
@@ -83,6 +85,13 @@ class SubscriptionGroups:
         self._put(name, config, now_ms)
         if is_new:
             self._note(GroupCreated(name, "admin"))
+
+    def check_room(self, name: str) -> None:
+        """May there be a group of that name?  Raises ``Refusal``."""
+        table = self.subscription_group_table
+        if name not in table:
+            check_name(name, "a group's name")
+            check_room(len(table), self._config.groups_max, "groups")
 
     def delete(self, name: str, now_ms: int) -> None:
         """Upstream: SubscriptionGroupManager.deleteSubscriptionGroupConfig."""

@@ -82,6 +82,8 @@ MEMBERS: tuple[Step, ...] = (
     with_body("a producer", _BEAT, {"clientID": "p1", "producerDataSet": [{"groupName": "pg"}]}),
     plain("the producers", RequestCode.GET_PRODUCER_CONNECTION_LIST, producerGroup="pg"),
     plain("the producers of nobody", RequestCode.GET_PRODUCER_CONNECTION_LIST, producerGroup="x"),
+    plain("a producer goes", RequestCode.UNREGISTER_CLIENT, clientID="p1", producerGroup="pg"),
+    plain("no producers", RequestCode.GET_PRODUCER_CONNECTION_LIST, producerGroup="pg"),
     with_body("a heartbeat of nothing", _BEAT, b""),
     with_body("a heartbeat of words", _BEAT, b"hello"),
     with_body("a heartbeat of a list", _BEAT, [1, 2]),
