@@ -54,4 +54,4 @@ def came_through(lines: list[bytes]) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(came_through(run_virtual(main, seed=int(sys.argv[1])))))
+    sys.stdout.write(json.dumps(came_through(run_virtual(main, seed=int(sys.argv[1])))))
