@@ -32,7 +32,6 @@ GROUP_NEEDED_TO_REGISTER = Release(
     5, 1, 1
 )  # heartbeat of a group that cannot be created is skipped
 GROUP_NEEDED_TO_COMMIT = Release(5, 3, 0)  # UPDATE_CONSUMER_OFFSET of an unknown group: 26
-SERVER_SIDE_RESET = Release(5, 2, 0)  # INVOKE_BROKER_TO_RESET_OFFSET needs nobody online
 ORDERLY_RETRY_GOES_TO_DLQ = Release(5, 1, 1)  # sends to %RETRY% of a group that holds locks
 FIRST_PULL_DELAYED = Release(5, 0, 0)  # client: 500 ms before a new queue's first pull
 REBALANCE_PACED = Release(5, 2, 0)  # client: at least 1 s between passes, 1 s retry if unbalanced

@@ -14,7 +14,6 @@ from collections.abc import Callable
 
 from protocol.sysflag import COMPRESSED, LZ4, ZLIB, ZSTD, compression_type, is_compressed
 
-COMPRESS_OVER_BYTES = 4096  # DefaultMQProducer.compressMsgBodyOverHowmuch
 LEVEL = 5
 BODY_BYTES_MAX = 64 * 1024 * 1024
 _ZSTD_STEP = 256  # bytes; may inflate to 8 MiB, as a block of 4 bytes may hold 128 KiB

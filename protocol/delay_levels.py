@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 DEFAULT_DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
-FIRST_RETRY_LEVEL = 3  # a message sent back for the first time waits 10 s
+FIRST_RETRY_LEVEL = 3  # a message sent back for the first time waits 10 s, then one level up
 UNKNOWN_LEVEL_DELAY_MS = 1000
 _UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 

@@ -13,7 +13,7 @@ import msgspec
 from emulator.broker.commit_log import CommitLog, RecordTooLarge
 from emulator.broker.index_entry import is_indexed
 from emulator.broker.put_status import PutRefused, PutStatus
-from emulator.disk.port import DiskFull
+from emulator.disk.port import NOT_WRITTEN
 from emulator.facts import StoreRefused
 from emulator.releases import FIVE
 from protocol.names import RETRY_GROUP_TOPIC_PREFIX
@@ -105,7 +105,7 @@ class Appender:
             written = self._log.append(build)
         except RecordTooLarge as error:
             raise PutRefused(PutStatus.MESSAGE_ILLEGAL, str(error)) from error
-        except DiskFull as error:
+        except NOT_WRITTEN as error:
             if not self._is_refusing:  # once, not for every sender who asks
                 self._note(StoreRefused(str(error)))
             self._is_refusing = True

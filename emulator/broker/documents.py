@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from emulator.disk.port import DiskFull
+from emulator.disk.port import NOT_WRITTEN
 from emulator.facts import StoreRefused
 from protocol.bodies.body import Body, decode_body, encode_config_file
 from protocol.fields import BadFields
@@ -45,7 +45,7 @@ class Document(Generic[B]):
         return None
 
     def save(self, body: B) -> bool:
-        """False if the disk is full: then the table lives on in memory, and the old text stays."""
+        """False if the disk will not have it: the table lives on in memory, the old text stays."""
         text = encode_config_file(body, self._release)
         before = self._disk.read(self._name)
         if text == before:
@@ -54,7 +54,7 @@ class Document(Generic[B]):
             if before:
                 self._disk.replace(f"{self._name}.bak", before)
             self._disk.replace(self._name, text)
-        except DiskFull as error:
+        except NOT_WRITTEN as error:
             if not self._is_refusing:  # once, not for every try
                 self._note(StoreRefused(f"{self._name}: {error}"))
             self._is_refusing = True

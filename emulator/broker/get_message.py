@@ -27,9 +27,8 @@ INDEX_FILE_ENTRIES = 300_000  # ConsumeQueue's file: upstream never looks past t
 class GetStatus(enum.Enum):
     """How a look into a queue ended; the name is the reply's remark.
 
-    Four never come from a store that drops entries together with their messages and makes
-    queues when asked; they are here because clients and tables know them.
-    Upstream: GetMessageStatus.
+    Upstream: GetMessageStatus, less four that a store never says which drops entries
+    together with their messages and makes queues when asked.
     """
 
     FOUND = enum.auto()
@@ -38,10 +37,6 @@ class GetStatus(enum.Enum):
     OFFSET_TOO_SMALL = enum.auto()
     OFFSET_OVERFLOW_ONE = enum.auto()
     OFFSET_OVERFLOW_BADLY = enum.auto()
-    MESSAGE_WAS_REMOVING = enum.auto()
-    OFFSET_FOUND_NULL = enum.auto()
-    NO_MATCHED_LOGIC_QUEUE = enum.auto()
-    OFFSET_RESET = enum.auto()
 
 
 class GetLimits(msgspec.Struct, frozen=True):

@@ -36,11 +36,18 @@ class QueueFloors:
     def items(self) -> list[tuple[tuple[str, int], Floor]]:
         return list(self._floors.items())
 
-    def set(self, floors: dict[tuple[str, int], Floor]) -> None:
-        """Change these, on disk before in memory; raises DiskFull and then changes nothing."""
-        if not floors:
+    def set(self, floors: dict[tuple[str, int], Floor], min_position: int = 0) -> None:
+        """Change these, on disk before in memory; raises DiskFull and then changes nothing.
+
+        Records before *min_position* are gone, and with them the need to ignore them.
+        """
+        changed = {
+            queue: floor
+            for queue, floor in {**self._floors, **floors}.items()
+            if floor.next_offset or floor.since_position > min_position
+        }
+        if changed == self._floors:
             return
-        changed = {**self._floors, **floors}
         rows = [(*queue, *floor) for queue, floor in changed.items()]
         self._disk.replace(DOCUMENT, msgspec.json.encode(rows))
         self._floors = changed

@@ -63,7 +63,8 @@ class QueueIndex:
                 key: Floor(queue.max_offset)
                 for key, queue in self._queues.items()
                 if queue.positions and queue.positions[-1] < position
-            }
+            },
+            min_position=position,
         )
 
     def drop_before(self, position: int) -> None:

@@ -19,10 +19,13 @@ from emulator.net.errors import RemoteError
 from emulator.net.services import every_waiting
 from emulator.releases import FIVE
 from protocol import catalog
+from protocol.bodies.body import decode_body
 from protocol.bodies.registration import RegisterBrokerBody, crc32, encode_register_broker
 from protocol.bodies.remembered import Remembered
+from protocol.bodies.routes import KVTable
 from protocol.bodies.topics import TopicConfig, TopicConfigAndMappingSerializeWrapper
 from protocol.codes import ResponseCode
+from protocol.fields import BadFields
 from protocol.requests.registration import RegisterBrokerRequest, UnregisterBrokerRequest
 
 if TYPE_CHECKING:
@@ -38,6 +41,7 @@ class Registration:
 
     def __init__(self, broker: Broker, client: RemotingClient, nursery: trio.Nursery) -> None:
         self._broker = broker
+        self._now_ms = client.clock.now_ms
         self._client = client
         self._nursery = nursery
         self._namesrv = broker.config.namesrv
@@ -53,7 +57,7 @@ class Registration:
     async def register(self, topics: Sequence[TopicConfig] | None = None) -> None:
         """One round: the whole table, or only *topics*.  Failures are facts, not errors."""
         header, body = self._request(topics)
-        accepted: list[str] = []
+        accepted: dict[str, bytes] = {}
         failed: list[str] = []
 
         async def tell(address: str) -> None:
@@ -68,13 +72,18 @@ class Registration:
             except RemoteError:
                 failed.append(address)
                 return
-            (accepted if reply.code == ResponseCode.SUCCESS else failed).append(address)
+            if reply.code == ResponseCode.SUCCESS:
+                accepted[address] = reply.body
+            else:
+                failed.append(address)
 
         async with trio.open_nursery() as round_nursery:
             for address in self._namesrv:
                 round_nursery.start_soon(tell, address)
         if self._namesrv:
             self._broker.note(RegisteredWith(tuple(sorted(accepted)), tuple(sorted(failed))))
+        for body in list(accepted.values())[:1]:  # as upstream: who answers first is believed
+            self._mark_ordered(body)
 
     def announce(self, topic: TopicConfig, bell: object | None) -> None:
         """A topic is new or has changed; *bell*, if any, is rung when every NameServer knows."""
@@ -112,6 +121,14 @@ class Registration:
         async with trio.open_nursery() as nursery:
             for address in self._namesrv:
                 nursery.start_soon(tell, address)
+
+    def _mark_ordered(self, body: bytes) -> None:
+        """A NameServer says which topics are ordered."""
+        try:
+            table = decode_body(body, KVTable).table if body else {}
+        except BadFields:
+            return  # what cannot be read says nothing
+        self._broker.topics.set_order(table, self._now_ms())
 
     def _request(
         self, topics: Sequence[TopicConfig] | None

@@ -15,6 +15,7 @@ from emulator.net.results import Call, Refusal, Reply, Result
 from emulator.releases import FIVE
 from protocol import catalog, perm
 from protocol.codes import RequestCode, ResponseCode
+from protocol.delay_levels import FIRST_RETRY_LEVEL
 from protocol.message_ids import offset_msg_id
 from protocol.names import dlq_topic, retry_topic
 from protocol.properties import (
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from emulator.net.remoting import Table
     from protocol.bodies.groups import SubscriptionGroupConfig
 
-FIRST_RETRY_LEVEL = 3  # 10 s; each further time one level up
 CLIENT_MAX_RECONSUME_SINCE = 121  # V3_4_9
 
 
@@ -71,16 +71,16 @@ class SendBack:
         elif level == 0:
             level = FIRST_RETRY_LEVEL + original.reconsume_times
         draft = self._draft(original, level)
-        broker.note(
-            MessageSentBack(
-                request.group, original.topic, topic, original.reconsume_times + 1, level
-            )
-        )
         try:
             broker.messages.put_delayable(topic, queue_id, draft, call.now_ms)
         except PutRefused as refused:
             # Upstream answers SYSTEM_ERROR with the status' name, whatever it was.
             raise Refusal(ResponseCode.SYSTEM_ERROR, refused.status.name) from refused
+        broker.note(
+            MessageSentBack(
+                request.group, original.topic, topic, original.reconsume_times + 1, level
+            )
+        )
         return Reply()
 
     def _group(self, name: str, now_ms: int) -> SubscriptionGroupConfig:

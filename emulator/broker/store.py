@@ -31,7 +31,8 @@ from emulator.broker.put_status import PutRefused, PutStatus
 from emulator.broker.queue_index import QueueIndex
 from emulator.broker.retention import expired_count, surplus_count
 from emulator.broker.search import offset_by_time, store_ms_at
-from emulator.facts import LogRecovered, LogTailCut, MessageStored, OldestDropped
+from emulator.disk.port import NOT_WRITTEN
+from emulator.facts import LogRecovered, LogTailCut, MessageStored, OldestDropped, StoreRefused
 from protocol.delay_levels import parse_delay_levels
 from protocol.properties import UNIQ_KEY
 from protocol.property_text import property_of
@@ -121,13 +122,19 @@ class Store:
         self._appender.check(topic.encode(), draft)
 
     def drop_topic(self, topic: str) -> None:
-        """The topic was deleted: a successor of that name starts from offset 0."""
+        """The topic is deleted: a successor of that name starts from offset 0.
+
+        Raises what a disk without room raises, and then all is as it was.
+        """
         self._index.drop_topic(topic, self.log.end_position)
 
     def drop_expired(self, now_ms: int) -> None:
         """Drop what has grown too old.  Upstream looks every 10 s."""
         older_than_ms = now_ms - self._config.retained_hours_max * _HOUR_MS
-        self._drop_oldest(expired_count(self.log.segments, self._newest_ms, older_than_ms))
+        try:
+            self._drop_oldest(expired_count(self.log.segments, self._newest_ms, older_than_ms))
+        except NOT_WRITTEN as error:  # what must outlive them has no room: they stay
+            self._note(StoreRefused(str(error)))
 
     def close(self) -> None:
         self.log.close()

@@ -24,6 +24,8 @@ from protocol.names import AUTO_CREATE_TOPIC_KEY_TOPIC, is_dlq_topic
 from protocol.perm import INHERIT, READ_WRITE, WRITE
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from emulator.config import BrokerConfig
     from emulator.disk.port import Disk
     from emulator.facts import Note
@@ -120,24 +122,20 @@ class Topics:
         self._put(topic, now_ms, must_last=True)
         self._note(TopicChanged(*_shape(topic)))
 
-    def set_order(self, names: set[str], now_ms: int) -> None:
+    def set_order(self, names: Collection[str], now_ms: int) -> None:
         """These are ordered topics, as the NameServer says; no topic ever stops being one.
 
         Upstream: TopicConfigManager.updateOrderTopicConfig.
         """
-        late = [t for t in self.all() if t.topic_name in names and not t.order]
-        for topic in late:
-            self._put(msgspec.structs.replace(topic, order=True), now_ms)
+        for topic in self.all():
+            if topic.topic_name in names and not topic.order:
+                self._put(msgspec.structs.replace(topic, order=True), now_ms)
 
     def delete(self, name: str, now_ms: int) -> None:
         """Upstream: TopicConfigManager.deleteTopicConfig."""
         if self.topic_config_table.pop(name, None) is not None:
             self.data_version = self.data_version.next(now_ms)
             self._save()
-
-    def bump(self, now_ms: int) -> None:
-        """Something else that NameServers must hear has changed: the broker's permission."""
-        self.data_version = self.data_version.next(now_ms)
 
     def _create(
         self, topic: TopicConfig, now_ms: int, *, by: str, must_last: bool = False

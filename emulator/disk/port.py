@@ -16,6 +16,9 @@ class DiskFull(Exception):
     """No room for the next segment or document; nothing was written."""
 
 
+NOT_WRITTEN = (DiskFull, OSError)  # whatever a disk says that has not taken something
+
+
 class StoreDamaged(Exception):
     """What is there cannot be continued, and guessing would lose messages; nothing was touched."""
 

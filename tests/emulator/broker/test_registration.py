@@ -61,6 +61,7 @@ class FakeNameServer:
         self.told: list[RegisterBrokerBody] = []
         self.one_ways: list[bool] = []
         self.goodbyes_s: list[float] = []
+        self.ordered = b""
         self.server = RemotingServer(
             stage.clock,
             NetConfig(),
@@ -77,7 +78,8 @@ class FakeNameServer:
         self.told.append(decode_register_broker(call.body, self._stage.release))
         self.one_ways.append(call.command.is_one_way)
         until_ms = call.now_ms + self._late_ms
-        return Wait(object(), until_ms, lambda _now_ms, _expired: Reply(RegisterBrokerReply()))
+        done = Reply(RegisterBrokerReply(), self.ordered)
+        return Wait(object(), until_ms, lambda _now_ms, _expired: done)
 
     def unregister(self, _call: Call) -> Result:
         self.goodbyes_s.append(self._stage.now_s())
@@ -173,6 +175,24 @@ def test_invariant_16_a_broker_registers_at_start_after_ten_seconds_and_then_eve
         assert fake.times_s == times_s
         assert not any(fake.one_ways)
         assert {"TBW102", "BenchmarkTest"} <= fake.topics(0) == fake.topics(-1)
+
+    on_stage(story)
+
+
+def test_a_broker_marks_the_topics_as_ordered_that_its_name_server_calls_so() -> None:
+    async def story(stage: Stage) -> None:
+        fake = await stage.name_server("namesrv")
+        await stage.broker()
+        fake.ordered = b'{"table":{"BenchmarkTest":"broker-a:4","Unknown":"broker-a:4"}}'
+        await trio.sleep_until(41)
+        before, _, after = (
+            told.topic_config_serialize_wrapper.topic_config_table for told in fake.told
+        )
+        assert [name for name in after if after[name].order] == ["BenchmarkTest"]
+        assert not any(topic.order for topic in before.values())
+        fake.ordered = b"no table"
+        await trio.sleep_until(71)
+        assert fake.topics(-1) == set(after)
 
     on_stage(story)
 

@@ -113,6 +113,18 @@ async def test_a_position_where_no_message_begins_is_refused(position: int) -> N
     bench.no_bugs()
 
 
+async def test_what_could_not_be_stored_was_not_given_back() -> None:
+    bench = Bench()
+    client = bench.client()
+    long = "UNIQ_KEY\x01K1\x02long\x01" + "x" * 32_680
+    client.sent("Orders", b"hello", properties=long)
+    client.heartbeat("c", topics=RETRIES)
+    [message] = client.pulled("Orders")
+    assert give_back(client, message.position) == ResponseCode.SYSTEM_ERROR
+    assert not [entry for entry in bench.entries if isinstance(entry.fact, MessageSentBack)]
+    bench.no_bugs()
+
+
 async def test_a_group_nobody_may_make_is_refused() -> None:
     bench = Bench(auto_create_group=False)
     client = bench.client()

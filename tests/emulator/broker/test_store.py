@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 from golden_data import cases
 from store_makers import HOST, LAST_4, LAST_5, NOW, Rig, TinyDisk, a_draft
@@ -9,7 +11,7 @@ from store_makers import HOST, LAST_4, LAST_5, NOW, Rig, TinyDisk, a_draft
 from emulator.broker.consume_queue import ConsumeQueue
 from emulator.broker.get_message import GetStatus
 from emulator.broker.put_status import PutRefused, PutStatus
-from emulator.disk.memory import MemoryDisk
+from emulator.disk.memory import MemoryDisk, MemorySegment
 from emulator.facts import MessageStored, OldestDropped, StoreRefused
 from protocol.message_ids import decode_offset_msg_id, offset_msg_id
 from protocol.records import decode_record, decode_records
@@ -395,6 +397,46 @@ def test_a_deleted_topic_starts_anew_and_its_messages_never_come_back() -> None:
     again = rig.reopened()
     assert again.bodies() == [b"new"]
     assert again.store.max_offset("orders", 0) == 1
+
+
+def test_a_deleted_topic_leaves_nothing_behind_once_its_messages_are_gone() -> None:
+    rig = Rig(TinyDisk(4096))
+    rig.put(b"old")
+    rig.store.drop_topic("orders")
+    assert b"orders" in (rig.disk.read("queueFloors.json") or b"")
+    for _ in range(9):
+        rig.put(bytes(1000), queue_id=1, at_ms=NOW + 73 * HOUR_MS)
+    rig.store.drop_expired(NOW + 146 * HOUR_MS)
+    assert rig.disk.read("queueFloors.json") == b"[]"
+    assert rig.reopened().bodies(queue_id=1) == rig.bodies(queue_id=1)
+
+
+def test_what_is_too_old_stays_while_the_disk_has_no_room_to_remember_it() -> None:
+    rig = Rig(TinyDisk(4096))
+    rig.put(bytes(100), queue_id=0)
+    for _ in range(9):
+        rig.put(bytes(1000), queue_id=1, at_ms=NOW + 73 * HOUR_MS)
+    rig.disk.bytes_max = rig.disk.bytes_used
+    rig.store.drop_expired(NOW + 146 * HOUR_MS)
+    assert len(rig.bodies(queue_id=0)) == 1
+    assert len(rig.facts_of(StoreRefused)) == 1
+    rig.disk.bytes_max = None
+    rig.store.drop_expired(NOW + 146 * HOUR_MS)
+    assert rig.bodies(queue_id=0) == []
+    assert rig.store.max_offset("orders", 0) == 1
+
+
+def test_a_disk_that_fails_refuses_as_a_full_one_does() -> None:
+    class Broken(TinyDisk):
+        def open_segment(self, base: int, size: int) -> MemorySegment:
+            raise OSError(errno.EIO, "Input/output error")
+
+    rig = Rig(Broken())
+    for _ in range(2):
+        with pytest.raises(PutRefused, match="Input/output"):
+            rig.put(b"hello")
+    assert len(rig.facts_of(StoreRefused)) == 1
+    assert rig.rung == []
 
 
 # The index --------------------------------------------------------------------------------

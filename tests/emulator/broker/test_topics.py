@@ -164,9 +164,9 @@ def test_a_topic_becomes_ordered_and_never_stops() -> None:
     rig = Rig()
     rig.send("orders")
     rig.send("plain")
-    rig.topics.set_order({"orders"}, NOW + 5)
-    rig.topics.set_order({"orders"}, NOW + 6)
-    rig.topics.set_order(set(), NOW + 7)
+    rig.topics.set_order(["orders"], NOW + 5)
+    rig.topics.set_order(["orders"], NOW + 6)
+    rig.topics.set_order([], NOW + 7)
     flags = {topic.topic_name: topic.order for topic in Rig(rig.disk).topics.all()}
     assert flags["orders"] is True
     assert flags["plain"] is False
