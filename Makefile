@@ -24,8 +24,10 @@ bench: $(READY)  ## figures beside a real RocketMQ (Java and Maven needed)
 parity: $(READY)  ## the same stories against a real RocketMQ (Java and Maven needed)
 	REQUIRE_PARTS=1 $(BIN)/python -m pytest -ra -m real tests/parity
 
-page: $(READY)  ## docs/protocol.md from the catalog and the handler tables
+page: $(READY)  ## what the pages in docs/ have from the code, and from a virtual run
 	$(BIN)/python -m emulator.protocol_page
+	$(BIN)/python -m docs.generate.settings
+	$(BIN)/python -m docs.generate.failures
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

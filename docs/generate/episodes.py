@@ -1,0 +1,160 @@
+"""What a reader of docs/failures.md wants to know of the failure story's journal.
+
+A journal goes in; out come the queues' histories and, episode by episode, what was seen
+by whom and how long after the blow.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from docs.generate import failure_story as story
+from docs.generate.sections import DOCS
+
+EPOCH_MS = 1_700_000_000_000
+SILENCE_S_MIN = 3.0  # a queue gets a message every 1.6 s, every 0.8 s when one broker is away
+Queue = tuple[str, str, int]  # topic, broker, queue
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """A fact at its second of the story."""
+
+    at_s: float
+    node: str
+    kind: str
+    fact: dict[str, Any]
+
+
+class Delivery(msgspec.Struct, frozen=True):
+    """One message of a queue reached one consumer."""
+
+    at_s: float
+    node: str
+
+
+def facts_of_a_run() -> list[Seen]:
+    """Tell the story in an interpreter of its own."""
+    env = {**os.environ, "PYTHONPATH": str(DOCS.parent)}
+    command = [sys.executable, "-m", story.__name__]
+    run = subprocess.run(command, env=env, check=True, stdout=subprocess.PIPE)  # noqa: S603  # ours
+    return [_seen(msgspec.json.decode(line)) for line in run.stdout.splitlines()]
+
+
+def _seen(line: dict[str, Any]) -> Seen:
+    fact = line["fact"]
+    return Seen((line["at_ms"] - EPOCH_MS) / 1000, line["node"], fact["kind"], fact)
+
+
+def queues_in(fact: Seen) -> list[Queue]:
+    """Those of the story's topic."""
+    return [(t, b, n) for t, b, n in fact.fact["queues"] if t == story.TOPIC]
+
+
+def deliveries(facts: Sequence[Seen]) -> dict[Queue, list[Delivery]]:
+    found: dict[Queue, list[Delivery]] = {}
+    for fact in facts:
+        if fact.kind == "MessageConsumed" and fact.fact["topic"] == story.TOPIC:
+            topic, broker, number = fact.fact["queue"]
+            queue = found.setdefault((topic, broker, number), [])
+            queue.append(Delivery(fact.at_s, fact.node))
+    return dict(sorted(found.items()))
+
+
+# What is told of an episode ---------------------------------------------------------------
+
+
+def events(facts: Sequence[Seen], begin_s: float, end_s: float) -> list[tuple[float, str]]:
+    """Seconds since *begin_s* and what was seen, each thing once."""
+    told: dict[str, float] = {}
+    for fact in facts:
+        if begin_s <= fact.at_s < end_s and fact.kind in TELL:
+            for text in TELL[fact.kind](fact):
+                told.setdefault(text, fact.at_s)
+    for at_s, text in _heard_again(facts):
+        if begin_s <= at_s < end_s:
+            told.setdefault(text, at_s)
+    return sorted((at_s - begin_s, text) for text, at_s in told.items())
+
+
+def _heard_again(facts: Sequence[Seen]) -> Iterator[tuple[float, str]]:
+    """The ends of silences, one for all queues that a consumer hears again at once."""
+    ends: dict[tuple[int, str], list[tuple[float, float, Queue]]] = {}
+    for queue, heard in deliveries(facts).items():
+        for before, after in itertools.pairwise(heard):
+            silent_s = after.at_s - before.at_s
+            if silent_s > SILENCE_S_MIN:
+                end = ends.setdefault((int(after.at_s), after.node), [])
+                end.append((after.at_s, silent_s, queue))
+    for (_, node), silences in ends.items():
+        longest_s = max(silent_s for _, silent_s, _ in silences)
+        queues = queues_text([queue for *_, queue in silences])
+        text = f"**{queues} delivered again**, to {node}, after {longest_s:.1f} s of silence"
+        yield silences[0][0], text
+
+
+def queues_text(queues: Sequence[Queue]) -> str:
+    """``broker-a/0,1 broker-b/3``."""
+    numbers: dict[str, list[str]] = {}
+    for _, broker, number in sorted(queues):
+        numbers.setdefault(broker, []).append(str(number))
+    return " ".join(f"{broker}/{','.join(ids)}" for broker, ids in numbers.items())
+
+
+def _member(fact: Seen) -> Iterator[str]:
+    reason = f": {fact.fact['reason']}" if "reason" in fact.fact else ""
+    verb = "lost" if reason else "has"
+    yield f"{fact.node} {verb} a member of group {fact.fact['group']}{reason}"
+
+
+def _taken(fact: Seen) -> Iterator[str]:
+    if queues := queues_in(fact):
+        yield f"{fact.node} takes {queues_text(queues)}"
+
+
+def _given_up(fact: Seen) -> Iterator[str]:
+    if queues := queues_in(fact):
+        yield f"{fact.node} gives up {queues_text(queues)}"
+
+
+def _route(fact: Seen) -> Iterator[str]:
+    if fact.fact["topic"] == story.TOPIC:
+        yield f"{fact.node} sees the route lead to {' and '.join(fact.fact['brokers'])}"
+
+
+def _registered(fact: Seen) -> Iterator[str]:
+    if fact.fact["first"]:
+        yield f"{fact.node} knows {fact.fact['broker']}"
+
+
+def _pull_failed(fact: Seen) -> Iterator[str]:
+    yield f"{fact.node} pulls in vain: {fact.fact['error'].rpartition(': ')[2]}"
+
+
+def _send_failed(fact: Seen) -> Iterator[str]:
+    kind, _, text = fact.fact["error"].partition(": ")
+    yield f"the first send that raises `{kind}`: {text.rpartition(': ')[2]}"
+
+
+TELL: dict[str, Callable[[Seen], Iterator[str]]] = {
+    "MemberLeft": _member,
+    "MemberJoined": _member,
+    "QueuesClaimed": _taken,
+    "QueuesReleased": _given_up,
+    "RouteChanged": _route,
+    "BrokerRegistered": _registered,
+    "BrokerUnregistered": lambda f: iter(
+        [f"{f.node} forgets {f.fact['broker']}: {f.fact['reason']}"]
+    ),
+    "LogRecovered": lambda f: iter(
+        [f"{f.node} reads {f.fact['messages']:,} messages back from its store"]
+    ),
+    "PullFailed": _pull_failed,
+    "SendFailed": _send_failed,
+}

@@ -1,0 +1,106 @@
+"""Eleven virtual minutes in which everybody dies or falls silent once; prints its journal.
+
+    python -m docs.generate.failure_story > journal.jsonl
+
+What docs/failures.md shows was read off this run: same seed, same run.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import trio
+
+from emulator.client.api import ClientConfig, Message, Producer, SendError
+from emulator.client.push_consumer import PushConsumer
+from emulator.cluster.admin import Admin
+from emulator.cluster.spec import ClusterSpec
+from emulator.cluster.virtual import VirtualCluster
+from emulator.sim.world import World, run_virtual
+from protocol.bodies.topics import TopicConfig
+
+if TYPE_CHECKING:
+    from emulator.client.process import ClientProcess
+    from protocol.message import MessageExt
+
+SEED = 1
+TOPIC, GROUP = "orders", "billing"
+SEND_EVERY_S = 0.2
+CONSUMERS = ("consumer-a", "consumer-b", "consumer-c")
+
+CONSUMER_KILLED_S, CONSUMER_BACK_S = 60, 100
+CONSUMER_SILENT_S = 150
+BROKER_KILLED_S, BROKER_BACK_S = 330, 375
+BROKER_SILENT_S = 450
+END_S = 660
+
+
+async def main(world: World) -> None:
+    cluster = VirtualCluster(world, ClusterSpec(brokers=2), sys.stdout.buffer.write)
+    namesrv = await _started(cluster)
+    for name in CONSUMERS:
+        cluster.start_client(name, lambda process: _consume(process, namesrv))
+    cluster.start_client("producer", lambda process: _produce(process, namesrv))
+
+    await trio.sleep_until(CONSUMER_KILLED_S)
+    cluster.kill("consumer-b")
+    await trio.sleep_until(CONSUMER_BACK_S)
+    await cluster.restart("consumer-b")
+
+    await trio.sleep_until(CONSUMER_SILENT_S)
+    cluster.power_off("consumer-c")
+
+    await trio.sleep_until(BROKER_KILLED_S)
+    cluster.kill("broker-b")
+    await trio.sleep_until(BROKER_BACK_S)
+    await cluster.restart("broker-b")
+
+    await trio.sleep_until(BROKER_SILENT_S)
+    cluster.power_off("broker-b")
+    await trio.sleep_until(END_S)
+
+
+async def _started(cluster: VirtualCluster) -> str:
+    await cluster.start()
+    namesrv = cluster.namesrv
+
+    async def make_topic(process: ClientProcess) -> None:
+        instance = await process.instance(ClientConfig(namesrv=namesrv))
+        topic = TopicConfig(topic_name=TOPIC, read_queue_nums=4, write_queue_nums=4)
+        await Admin(namesrv, instance.remoting).create_topic_everywhere(topic)
+
+    await cluster.start_client("tool", make_topic).wait_ended()
+    return namesrv
+
+
+async def _produce(process: ClientProcess, namesrv: str) -> None:
+    """A send every moment, whatever became of the last one."""
+    async with (
+        Producer(process=process, namesrv=namesrv, group="shop") as producer,
+        trio.open_nursery() as nursery,
+    ):
+        while True:
+            nursery.start_soon(_send, producer)
+            await trio.sleep(SEND_EVERY_S)
+
+
+async def _send(producer: Producer) -> None:
+    try:
+        await producer.send(Message(TOPIC, b"an order"))
+    except SendError:
+        return  # the journal knows
+
+
+async def _consume(process: ClientProcess, namesrv: str) -> None:
+    async def on_orders(_messages: list[MessageExt]) -> None:
+        await trio.sleep(0.01)
+
+    async with PushConsumer(
+        on_orders, {TOPIC: "*"}, process=process, namesrv=namesrv, group=GROUP
+    ):
+        await trio.sleep_forever()
+
+
+if __name__ == "__main__":
+    run_virtual(main, seed=SEED)

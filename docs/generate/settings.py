@@ -1,0 +1,139 @@
+"""The tables of docs/configuration.md, from the config structs and the property tables.
+
+What stands behind a field in the source is its explanation; so a page cannot explain a
+setting that does not exist, nor leave one out.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import io
+import tokenize
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
+
+from docs.generate.sections import DOCS, write_section
+from emulator.client.config import ClientConfig, ConsumerConfig, ProducerConfig
+from emulator.client.push_config import PushConsumerConfig
+from emulator.cluster.roles import RoleConfig
+from emulator.cluster.settings import DIALECTS, NET
+from emulator.cluster.upstream import ADVERTISED_HOST, ANY_VALUE, LISTEN_HOST, LISTEN_PORT, Dialect
+from emulator.config import BrokerConfig, NameServerConfig, NetConfig
+
+PAGE = DOCS / "configuration.md"
+ADDRESS_PARTS = {
+    LISTEN_HOST: "listen_address",
+    LISTEN_PORT: "listen_address",
+    ADVERTISED_HOST: "advertised_address",
+}
+SERVERS: dict[str, type[RoleConfig]] = {"NameServer": NameServerConfig, "Broker": BrokerConfig}
+CLIENTS: dict[str, tuple[type[ClientConfig], ...]] = {
+    "Every client": (ClientConfig,),
+    "Producer": (ProducerConfig,),
+    "PushConsumer": (ConsumerConfig, PushConsumerConfig),
+}
+Table = list[tuple[str, ...]]
+
+
+def settings_text() -> str:
+    parts = []
+    for title, config in SERVERS.items():
+        dialect = DIALECTS[config]
+        parts += [f"## {title}", *_table(_server_table(config, dialect)), ""]
+        parts += [_ignored_text(dialect), ""]
+    for title, configs in CLIENTS.items():
+        parts += [f"## {title}", *_table(_client_table(configs)), ""]
+    return "\n".join(parts)
+
+
+def _server_table(config: type[RoleConfig], dialect: Dialect) -> Table:
+    properties = _properties(dialect)
+    rows: Table = [("setting", "default", "RocketMQ's property", "from")]
+    for prefix, kind in (("", config), (NET, NetConfig)):
+        said = explanations(kind)
+        for name, default in _defaults(kind):
+            known_as = ", ".join(properties.get(prefix + name, ()))
+            rows.append((f"`{prefix}{name}`", default, known_as, said[name]))
+    return rows
+
+
+def _client_table(configs: tuple[type[ClientConfig], ...]) -> Table:
+    """What *configs* themselves add; the last one has them all."""
+    defaults = dict(_defaults(configs[-1]))
+    said = {name: text for config in configs for name, text in explanations(config).items()}
+    rows: Table = [("setting", "default", "RocketMQ's")]
+    return rows + [(f"`{n}`", defaults[n], text) for n, text in said.items() if n in defaults]
+
+
+def _properties(dialect: Dialect) -> Mapping[str, list[str]]:
+    """Upstream's names by ours."""
+    found: dict[str, list[str]] = {}
+    for name, property_ in dialect.settings.items():
+        field = ADDRESS_PARTS.get(property_.field, property_.field)
+        unit = " (seconds)" if property_.unit == 1_000 else ""
+        found.setdefault(field, []).append(f"`{name}`{unit}")
+    return found
+
+
+def _ignored_text(dialect: Dialect) -> str:
+    anyhow = [f"`{n}`" for n, values in dialect.harmless.items() if values is ANY_VALUE]
+    only = [
+        f"`{name}={value}`"
+        for name, values in dialect.harmless.items()
+        for value in sorted(values)
+    ]
+    return (
+        f"Of no effect here, and listed as ignored when set: {', '.join(anyhow)}.\n\n"
+        f"Understood with this value only, refused with any other: {', '.join(only)}."
+    )
+
+
+def _defaults(kind: type[msgspec.Struct]) -> Iterator[tuple[str, str]]:
+    for field in msgspec.structs.fields(kind):
+        if field.name == "net":
+            continue
+        if field.required:
+            yield field.name, "required"
+            continue
+        default = field.default
+        if isinstance(default, int) and not isinstance(default, bool):
+            yield field.name, f"{default:,}"
+        else:
+            yield field.name, "" if default in ("", (), None) else f"`{_text(default)}`"
+
+
+def _text(default: object) -> str:
+    return str(default).lower() if isinstance(default, bool) else str(default)
+
+
+def explanations(kind: type[msgspec.Struct]) -> dict[str, str]:
+    """The comment of each of *kind*'s own fields, by its name; empty where there is none."""
+    source = inspect.getsource(kind)
+    (struct,) = ast.parse(source).body
+    assert isinstance(struct, ast.ClassDef)
+    comments = {
+        token.start[0]: token.string.lstrip("# ")
+        for token in tokenize.generate_tokens(io.StringIO(source).readline)
+        if token.type == tokenize.COMMENT
+    }
+    said = {}
+    for node in struct.body:
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            lines = range(node.lineno, (node.end_lineno or node.lineno) + 1)
+            said[node.target.id] = " ".join(comments[n] for n in lines if n in comments)
+    return said
+
+
+def _table(rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
+    head, *body = rows
+    yield ""
+    yield f"| {' | '.join(head)} |"
+    yield f"|{' --- |' * len(head)}"
+    for row in body:
+        yield f"| {' | '.join(cell.replace('|', '¦') for cell in row)} |"
+
+
+if __name__ == "__main__":
+    write_section(PAGE, "settings", settings_text())
