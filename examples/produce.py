@@ -1,0 +1,26 @@
+"""Sends ten orders and says where each one was stored.
+
+python examples/produce.py [NAMESRV]
+"""
+
+from __future__ import annotations
+
+import sys
+
+import trio
+
+from emulator.client.api import Message, Producer
+
+
+async def main(namesrv: str) -> None:
+    async with Producer(namesrv=namesrv, group="shop") as producer:
+        for number in range(10):
+            message = Message("orders", f"order {number}".encode(), tags="paid", keys=f"{number}")
+            result = await producer.send(message)
+            where = f"{result.queue.broker_name}/{result.queue.queue_id}"
+            print(f"order {number}: {result.status.value} {where} at {result.queue_offset}")
+
+
+if __name__ == "__main__":
+    [namesrv] = sys.argv[1:] or ["127.0.0.1:9876"]
+    trio.run(main, namesrv)

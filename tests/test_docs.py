@@ -1,0 +1,253 @@
+"""What the documents say is run, looked up, or compared with the code."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import selectors
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import typer
+from sdk import parts
+
+from docs.generate import failures, settings
+from docs.generate.episodes import facts_of_a_run
+from docs.generate.sections import with_section
+from emulator.cli.app import app
+from emulator.cli.tools import add_tools
+from emulator.client.latency_faults import LONG, SHORT
+from emulator.cluster.embedded import EmbeddedCluster
+from emulator.cluster.spec import ClusterSpec
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = sorted(p.relative_to(ROOT) for p in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")))
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+PROGRAM_S_MAX = 60.0
+HERE = "127.0.0.1:9876"  # where the documents say the cluster is
+
+
+def text_of(page: Path | str) -> str:
+    return (ROOT / page).read_text()
+
+
+def blocks(page: Path | str) -> list[tuple[str, str]]:
+    """Language and text of each fenced block."""
+    return FENCE.findall(text_of(page))
+
+
+# Programs ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def namesrv() -> Iterator[str]:
+    with EmbeddedCluster(ClusterSpec()) as cluster:
+        yield cluster.namesrv
+
+
+def lines_of_a_program(command: list[str], count: int) -> list[str]:
+    """Its first *count* lines, or all if it ends; a program that waits for ever is killed."""
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+    program = subprocess.Popen(command, cwd=ROOT, env=env, stdout=subprocess.PIPE)
+    assert program.stdout is not None
+    said, until_s = b"", time.monotonic() + PROGRAM_S_MAX
+    with selectors.DefaultSelector() as ready, program.stdout:
+        ready.register(program.stdout, selectors.EVENT_READ)
+        while said.count(b"\n") < count:
+            left_s = until_s - time.monotonic()
+            if left_s <= 0 or not ready.select(left_s):
+                break
+            if not (more := os.read(program.stdout.fileno(), 65_536)):
+                break
+            said += more
+    if program.poll() is None and said.count(b"\n") >= count:
+        program.kill()
+    assert program.wait(PROGRAM_S_MAX) in (0, -9), said.decode()
+    return said.decode().splitlines()
+
+
+def programs() -> Iterator[tuple[str, str, str]]:
+    """Page, program, and what stands below it as its output."""
+    for page in PAGES:
+        found = blocks(page)
+        for number, (language, text) in enumerate(found):
+            if language == "python" and "import pytest" not in text:
+                follows = [*found[number + 1 :], ("", "")][0]
+                assert follows[0] == "text", f"{page}: what does this print?\n{text}"
+                yield str(page), text, follows[1]
+
+
+def test_programs_in_the_pages_print_what_stands_below_them(namesrv: str) -> None:
+    told = list(programs())
+    assert len(told) >= 4
+    for page, program, output in told:
+        wanted = output.splitlines()
+        code = program.replace(HERE, namesrv)
+        said = lines_of_a_program([sys.executable, "-c", code], len(wanted))
+        assert said == wanted, page
+
+
+def test_the_readme_s_test_is_a_test(tmp_path: Path) -> None:
+    (test,) = [text for _, text in blocks("README.md") if "import pytest" in text]
+    file = tmp_path / "test_readme.py"
+    file.write_text(test)
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "--rootdir", tmp_path, file],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "1 passed" in run.stdout, run.stdout
+
+
+def example(name: str, *arguments: str, lines: int) -> list[str]:
+    return lines_of_a_program([sys.executable, f"examples/{name}.py", *arguments], lines)
+
+
+def test_what_one_example_produces_the_other_consumes(namesrv: str) -> None:
+    sent = example("produce", namesrv, lines=11)
+    assert [line.partition(" ")[0] for line in sent] == ["order"] * 10
+    assert all(f"order {number}: SEND_OK" in line for number, line in enumerate(sent))
+    got = sorted(
+        line.partition(" from")[0] for line in example("consume", namesrv, "10", lines=11)
+    )
+    assert got == [f"order {number}" for number in range(10)]
+
+
+def test_the_orderly_example_keeps_the_steps_of_each_order(namesrv: str) -> None:
+    steps = "created, paid, packed, shipped"
+    said = example("orderly", namesrv, lines=4)
+    assert said == [f"{order}: {steps}" for order in ("A-17", "B-4", "C-250")]
+
+
+def needed(fetch: Callable[[], list[str]]) -> list[str]:
+    """What *fetch* gives; a part that is not to be had skips, or fails where all are required."""
+    try:
+        return fetch()
+    except parts.PartMissing as reason:
+        if os.environ.get("REQUIRE_PARTS") == "1":
+            pytest.fail(f"REQUIRE_PARTS=1, but {reason}")
+        pytest.skip(str(reason))
+
+
+@pytest.mark.sdk
+def test_the_java_example_hears_itself(namesrv: str, tmp_path: Path) -> None:
+    actor = needed(lambda: parts.java_command(namesrv, tmp_path))
+    jars = actor[actor.index("-cp") + 1].partition(":")[2]
+    options = [f"-Drocketmq.client.logRoot={tmp_path}", "-cp", jars]
+    said = lines_of_a_program(["java", *options, "examples/java/Hello.java", namesrv], 3)
+    assert said == ["SEND_OK", "from Java"]
+
+
+@pytest.mark.sdk
+def test_the_node_example_hears_itself(namesrv: str, monkeypatch) -> None:
+    needed(lambda: parts.node_command(namesrv))
+    monkeypatch.setenv("NODE_PATH", needed(lambda: [parts.node_environment()["NODE_PATH"]])[0])
+    create = [sys.executable, "-m", "emulator", "topic", "create", "hello-node", "-n", namesrv]
+    assert len(lines_of_a_program(create, 2)) == 1
+    said = lines_of_a_program(["node", "examples/node/hello.js", namesrv], 3)
+    assert said == ["SEND_OK", "from Node"]
+
+
+def test_the_other_languages_lines_in_the_readme_are_the_examples_own() -> None:
+    asked = {
+        "java": ("examples/java/Hello.java", "producer.setNamesrvAddr("),
+        "javascript": ("examples/node/hello.js", "new Producer({ nameSrv"),
+        "go": ("examples/go/hello.go", "producer.WithNameServer("),
+    }
+    for language, (file, words) in asked.items():
+        (line,) = [text for kind, text in blocks("README.md") if kind == language]
+        assert words in line
+        assert words in text_of(file)
+
+
+# Words ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in LINK.findall(text_of(page)):
+        path, _, anchor = link.partition("#")
+        if path.startswith("https://"):
+            continue
+        target = (ROOT / page.parent / path) if path else ROOT / page
+        assert target.exists(), f"{page}: {link} leads nowhere"
+        if anchor:
+            heads = re.findall(r"^#+ (.*)$", target.read_text(), re.MULTILINE)
+            assert anchor in [head.lower().replace(" ", "-") for head in heads], f"{page}: {link}"
+
+
+def shown_commands() -> Iterator[tuple[Path, list[str]]]:
+    for page in PAGES:
+        for _, block in blocks(page):
+            for line in block.splitlines():
+                if line.startswith("rmqemu "):
+                    yield page, re.split(r" #| \|", line)[0].split()[1:]
+        for inline in re.findall(r"`(rmqemu [^`]*)`", text_of(page)):
+            yield page, inline.split()[1:]
+
+
+def test_commands_that_are_shown_exist_with_their_options() -> None:
+    if "demo" not in {command.callback.__name__ for command in app.registered_commands}:
+        add_tools(app)
+    shown = list(shown_commands())
+    assert len(shown) > 15
+    for page, words in shown:
+        command = typer.main.get_command(app)
+        rest = [word for word in words if word != "…"]
+        while rest and rest[0] in getattr(command, "commands", {}):
+            command = command.commands[rest.pop(0)]
+        assert not hasattr(command, "commands"), f"{page}: no such command: {words}"
+        known = {option for parameter in command.params for option in parameter.opts}
+        used = {word for word in rest if word.startswith("-")}
+        assert used <= known, f"{page}: {command.name} has no {sorted(used - known)}"
+
+
+def test_make_has_every_target_that_is_shown() -> None:
+    targets = set(re.findall(r"^(\w+):", text_of("Makefile"), re.MULTILINE))
+    for page in PAGES:
+        shown = re.findall(r"(?:^|`)make (\w+)", text_of(page), re.MULTILINE)
+        assert set(shown) <= targets, page
+
+
+def test_modules_that_are_shown_to_be_run_exist() -> None:
+    shown = {name for page in PAGES for name in re.findall(r"python -m ([\w.]+)", text_of(page))}
+    assert shown
+    for name in shown:
+        assert importlib.util.find_spec(name), f"there is no module {name}"
+
+
+# What is written from the code ------------------------------------------------------------
+
+
+def test_the_settings_page_says_what_the_config_structs_say() -> None:
+    page = settings.PAGE.read_text()
+    assert with_section(page, "settings", settings.settings_text()) == page, "run make page"
+
+
+def test_the_page_of_failures_tells_what_a_new_run_shows() -> None:
+    page, facts = failures.PAGE.read_text(), facts_of_a_run()
+    for name, text in failures.sections(facts):
+        assert with_section(page, name, text) == page, f"{name}: run make page"
+    assert failures.PICTURE.read_text() == failures.picture(facts), "run make page"
+    assert "| acknowledged, not delivered | 0 |" in page
+
+
+def test_the_client_s_page_has_the_fault_tables_of_the_code() -> None:
+    row = re.compile(r"^\| ([\d,]+) ms \| (\S+).*? \| \| ([\d,]+) ms \| (\S+)", re.MULTILINE)
+    rows = row.findall(text_of("docs/client.md"))
+
+    def number(text: str, unit_ms: int = 1) -> int:
+        return 0 if text == "–" else int(text.replace(",", "")) * unit_ms
+
+    for table, columns in ((LONG, (0, 1)), (SHORT, (2, 3))):
+        floors, durations = ([row[column] for row in rows] for column in columns)
+        assert tuple(map(number, floors)) == table.latency_ms_min
+        assert tuple(number(text, 1_000) for text in durations) == table.not_available_ms
