@@ -16,7 +16,7 @@ import pytest
 import typer
 from sdk import parts
 
-from docs.generate import failures, settings
+from docs.generate import demo_picture, failures, settings
 from docs.generate.episodes import facts_of_a_run
 from docs.generate.sections import with_section
 from emulator.cli.app import app
@@ -238,6 +238,13 @@ def test_the_page_of_failures_tells_what_a_new_run_shows() -> None:
         assert with_section(page, name, text) == page, f"{name}: run make page"
     assert failures.PICTURE.read_text() == failures.picture(facts), "run make page"
     assert "| acknowledged, not delivered | 0 |" in page
+
+
+def test_the_picture_on_the_first_page_shows_both_kills() -> None:
+    shown = demo_picture.PICTURE.read_text().replace("&#160;", " ")
+    assert "consumer-b is killed with -9" in shown
+    assert "broker-b is killed with -9" in shown
+    assert "http" not in shown.replace('xmlns="http://www.w3.org/2000/svg"', "")
 
 
 def test_the_client_s_page_has_the_fault_tables_of_the_code() -> None:
