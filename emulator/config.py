@@ -88,6 +88,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     reject_transactions: bool = False  # BrokerConfig.rejectTransactionMessage
     property_filter: bool = False  # BrokerConfig.enablePropertyFilter
     slave_read: bool = False  # BrokerConfig.slaveReadEnable
+    behind_bytes_max: int = 4 * 1024**3  # then a slave is suggested (40 % of memory upstream)
 
     # Room for all that (ours, every one: upstream has no such limits)
     topics_max: int = 100_000

@@ -20,7 +20,7 @@ from protocol.bodies.topics import (
     TopicConfigAndMappingSerializeWrapper,
     TopicConfigSerializeWrapper,
 )
-from protocol.codes import RequestCode, ResponseCode
+from protocol.codes import ResponseCode
 from protocol.fields import BadFields, Header
 from protocol.names import SYSTEM_TOPICS, SYSTEM_TOPICS_5, is_system_topic
 from protocol.queues import MessageQueue
@@ -232,6 +232,3 @@ def _connection(channel: ClientChannel) -> Connection:
         language=channel.language,
         version=channel.version,
     )
-
-
-__all__ = ["Admin", "RequestCode"]

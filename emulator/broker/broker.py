@@ -32,13 +32,14 @@ from emulator.broker.store import Store
 from emulator.broker.subscription_groups import SubscriptionGroups
 from emulator.broker.topics import Topics
 from emulator.config import BrokerConfig
-from emulator.disk.port import Disk
+from emulator.disk.port import NOT_WRITTEN, Disk
 from emulator.journal import Journal
 from emulator.net.remoting import Table
-from emulator.net.results import Peer, Push, Ring
+from emulator.net.results import Peer, Push, Refusal, Ring
 from emulator.releases import FIVE, REGISTER_TOPIC_SYNCHRONOUSLY
 from protocol import perm
 from protocol.bodies.topics import TopicConfig
+from protocol.codes import ResponseCode
 from protocol.fields import Header
 from protocol.hosts import host_bytes
 
@@ -76,7 +77,7 @@ class Broker:
         self.store = Store(
             disk,
             config,
-            host_bytes(self.address),
+            host_bytes(config.listen_address),
             note=self.note,
             wants=self.wants,
             ring=self.ring,
@@ -99,11 +100,11 @@ class Broker:
         """From here on what is said is heard."""
         self._ring, self._push, self._announce = ring, push, announce
 
-    def listens_at(self, address: str) -> None:
-        """The port is known: it is in every message's store host from now on."""
-        if not self.config.advertised_address:
-            self.address = address
-            self.store.store_host = host_bytes(address)
+    def listens_at(self, address: str, store_host: str) -> None:
+        """The port is known.  *address* is what clients are told, perhaps a name; messages
+        say they are stored at *store_host*, the same as an IP."""
+        self.address = address
+        self.store.store_host = host_bytes(store_host)
 
     def closed(self, peer: Peer, _now_ms: int) -> None:
         self._clients.closed(peer)
@@ -178,9 +179,16 @@ class Broker:
             check_room(len(table), self.config.topics_max, "topics")
 
     def delete_topic(self, name: str, now_ms: int) -> None:
-        """The NameServers keep their route until they are asked to delete it too."""
+        """The NameServers keep their route until they are asked to delete it too.
+
+        Raises ``Refusal`` if the disk will not remember it, and then nothing is deleted.
+        """
+        try:
+            self.store.drop_topic(name)
+        except NOT_WRITTEN as error:
+            remark = f"the topic {name} cannot be deleted: {error}"
+            raise Refusal(ResponseCode.SERVICE_NOT_AVAILABLE, remark) from error
         self.topics.delete(name, now_ms)
-        self.store.drop_topic(name)
         if self.release >= FIVE:
             self.offsets.forget_topic(name)
 

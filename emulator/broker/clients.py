@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.broker.consumers import BROADCASTING, ClientChannel, ConsumerGroup
+from emulator.broker.filters import check_expression_type
 from emulator.broker.limits import check_name, check_size
 from emulator.facts import (
     MemberJoined,
@@ -200,12 +201,8 @@ class Clients:
     def check_config(self, call: Call) -> Result:
         asked = decode_body(call.body, CheckClientRequestBody)
         data = asked.subscription_data
-        if data is not None and data.expression_type not in (None, "", "TAG"):
-            raise Refusal(
-                ResponseCode.SYSTEM_ERROR,
-                "The broker does not support consumer to filter message by "
-                f"{data.expression_type}",
-            )
+        if data is not None:
+            check_expression_type(data.expression_type, self._broker.config)
         return Reply()
 
     # Queue locks ----------------------------------------------------------------------

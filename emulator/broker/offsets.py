@@ -43,11 +43,14 @@ class ConsumerOffsets:
         self._pending_resets: dict[str, dict[int, int]] = {}
         self._is_dirty = False
 
-    def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """The group goes on from *offset*; of no effect while a reset waits to be noticed."""
+    def commit(self, group: str, topic: str, queue_id: int, offset: int) -> bool:
+        """The group goes on from *offset*; whether that is news.
+
+        Of no effect while a reset waits to be noticed.
+        """
         key = _key(topic, group)
-        if queue_id not in self._pending_resets.get(key, ()):
-            self._store(key, queue_id, offset)
+        is_blocked = queue_id in self._pending_resets.get(key, ())
+        return not is_blocked and self._store(key, queue_id, offset)
 
     def check_room(self, group: str, topic: str, queue_id: int) -> None:
         """May the group commit there?  Raises ``Refusal``."""
@@ -126,12 +129,13 @@ class ConsumerOffsets:
             topics.setdefault(group, []).append(topic)
         return topics
 
-    def _store(self, key: str, queue_id: int, offset: int) -> None:
+    def _store(self, key: str, queue_id: int, offset: int) -> bool:
         queues = self.offset_table.setdefault(key, {})
         if queues.get(queue_id) == offset and not self.owes_disk:
-            return  # clients say the same every 5 s: the file on disk is right already
+            return False  # clients say the same every 5 s: the file on disk is right already
         queues[queue_id] = offset
         self._changed()
+        return True
 
     def _forget(self, keys: list[str]) -> None:
         for key in keys:

@@ -11,15 +11,17 @@ Upstream: PullMessageProcessor, PullRequestHoldService.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from emulator.broker.filters import check_expression_type
 from emulator.broker.get_message import GetResult, GetStatus
-from emulator.facts import PullAnswered, PullHeld
+from emulator.facts import OffsetCommitted, PullAnswered, PullHeld
 from emulator.net.results import Call, Refusal, Reply, Result, Wait
 from emulator.releases import FIVE, INVALID_PARAMETER_CODE
 from protocol import catalog, perm
 from protocol.codes import RequestCode, ResponseCode
 from protocol.fields import Header, Int
+from protocol.names import MASTER_ID
 from protocol.pull_flags import COMMIT_OFFSET, SUBSCRIPTION, SUSPEND
 from protocol.requests.pulling import PullMessageReply, PullMessageRequest
 from protocol.subscription import (
@@ -82,7 +84,10 @@ class Pulling:
         if request.sys_flag & COMMIT_OFFSET:
             queue = (request.consumer_group, request.topic, request.queue_id)
             self._broker.offsets.check_room(*queue)
-            self._broker.offsets.commit(*queue, request.commit_offset)
+            moved = self._broker.offsets.commit(*queue, request.commit_offset)
+            if moved and self._broker.wants(OffsetCommitted):
+                client = call.peer.address
+                self._broker.note(OffsetCommitted(*queue, request.commit_offset, client))
         found = self._get(request, matches)
         code = self._code(found, request)
         if code == ResponseCode.PULL_NOT_FOUND and request.sys_flag & SUSPEND:
@@ -158,13 +163,25 @@ class Pulling:
                 )
             )
         header = PullMessageReply(
-            suggest_which_broker_id=0,
+            suggest_which_broker_id=self._suggested(request.consumer_group, found),
             next_begin_offset=found.next_begin_offset,
             min_offset=found.min_offset,
             max_offset=found.max_offset,
         )
         body = b"".join(found.slices) if code == ResponseCode.SUCCESS else b""
         return Reply(header, body, code, found.status.name, self._flags_extra)
+
+    def _suggested(self, group_name: str, found: GetResult) -> int:
+        """The replica to read from next: who is far behind reads from the disk of a slave.
+
+        Upstream: GetMessageResult.isSuggestPullingFromSlave.
+        """
+        config = self._broker.config
+        group = self._broker.groups.get(group_name) if config.slave_read else None
+        if group is None:
+            return MASTER_ID
+        is_slow = found.behind_bytes > config.behind_bytes_max
+        return group.which_broker_when_consume_slowly if is_slow else group.broker_id
 
     # Checks ---------------------------------------------------------------------------
 
@@ -226,21 +243,14 @@ class Pulling:
             raise Refusal(
                 ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest"
             )
-        self._check_type(known.expression_type)
+        check_expression_type(known.expression_type, self._broker.config)
         return known
 
     def _carried(self, request: PullMessageRequest) -> SubscriptionData:
-        self._check_type(request.expression_type)
+        check_expression_type(request.expression_type, self._broker.config)
         try:
             return build_subscription(request.topic, request.subscription or "")
         except BadSubscription as error:
             raise Refusal(
                 ResponseCode.SUBSCRIPTION_PARSE_FAILED, "parse the consumer's subscription failed"
             ) from error
-
-    def _check_type(self, kind: Any) -> None:
-        if kind not in (None, "", "TAG"):
-            raise Refusal(
-                ResponseCode.SYSTEM_ERROR,
-                f"The broker does not support consumer to filter message by {kind}",
-            )

@@ -18,6 +18,7 @@ from emulator.facts import NodeStarted, NodeStopped
 from emulator.journal import Journal
 from emulator.net.remoting_client import RemotingClient
 from emulator.net.remoting_server import RemotingServer
+from emulator.net.resolving import numeric
 from emulator.net.services import every
 from emulator.net.timers import Timer
 from emulator.net.transport import Network
@@ -49,7 +50,8 @@ async def serve_broker(
                 clock, config.net, config.profile, journal.note, broker.handlers
             )
             listener = await server.serve(network, config.listen_address, nursery)
-            broker.listens_at(listener.address)
+            address = config.advertised_address or listener.address
+            broker.listens_at(address, await numeric(address))
             client = _client(config, network, nursery, clock, journal)
             registration = Registration(broker, client, nursery)
             broker.connect(server.ring, server.push, registration.announce)

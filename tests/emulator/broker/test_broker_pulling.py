@@ -9,7 +9,7 @@ import trio
 from bench import Bench, Client, next_offset
 from trio.testing import MockClock
 
-from emulator.facts import PullAnswered, PullHeld
+from emulator.facts import OffsetCommitted, PullAnswered, PullHeld
 from protocol.bodies.groups import SubscriptionGroupConfig
 from protocol.bodies.topics import TopicConfig
 from protocol.codes import ResponseCode
@@ -190,6 +190,37 @@ async def test_a_broker_without_property_filters_says_so() -> None:
     assert "SQL92" in str(answer.remark)
 
 
+async def test_a_broker_with_property_filters_says_what_it_cannot_read() -> None:
+    client = Bench(property_filter=True).client()
+    client.sent("Orders")
+    answer = client.pull(
+        "Orders", flags=SUBSCRIPTION, subscription="a > 1", expression_type="SQL92"
+    )
+    assert answer is not None
+    assert answer.code == ResponseCode.SUBSCRIPTION_PARSE_FAILED
+    assert "SQL92" in str(answer.remark)
+
+
+async def test_a_broker_with_slaves_sends_who_is_far_behind_to_one() -> None:
+    client = a_consumer(Bench(slave_read=True, behind_bytes_max=500))
+    for _ in range(5):
+        client.sent("Orders", bytes(100))
+    suggested = []
+    for offset in (0, 4):
+        answer = client.pull("Orders", offset, flags=0, max_msg_nums=1)
+        assert answer is not None
+        suggested.append(answer.decode(PullMessageReply).suggest_which_broker_id)
+    assert suggested == [1, 0]
+
+
+async def test_a_commit_that_a_pull_carries_is_a_fact_when_it_is_news() -> None:
+    bench = Bench()
+    client = a_consumer(bench)
+    for offset in (1, 1, 2):
+        client.pull("Orders", flags=COMMIT_OFFSET, commit_offset=offset)
+    assert [fact.offset for fact in bench.facts(OffsetCommitted)] == [1, 2]
+
+
 async def test_invariant_54_nobody_is_sent_to_a_slave() -> None:
     answer = a_consumer(Bench()).pull("Orders", flags=0)
     assert answer is not None
@@ -243,3 +274,17 @@ async def test_held_pulls_have_a_limit() -> None:
     answer = client.pull("Orders", 1)
     assert answer is not None
     assert answer.code == ResponseCode.SYSTEM_BUSY
+
+
+async def test_a_pull_whose_asker_has_gone_makes_room_for_another() -> None:
+    bench = Bench(held_pulls_max=1)
+    first, second = a_consumer(bench), a_consumer(bench)
+    assert first.pull("Orders", 2) is None
+    refused = second.pull("Orders", 2)
+    assert refused is not None
+    assert refused.code == ResponseCode.SYSTEM_BUSY
+    first.close()
+    assert second.pull("Orders", 2) is None
+    second.sent("Orders")
+    assert bench.facts(PullAnswered)[-1].next_offset == 3
+    assert bench.server.bells.held_count == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from bench import Bench
 
+from emulator.disk.memory import MemoryDisk
 from emulator.facts import SendRefused, TopicCreated
 from protocol import catalog
 from protocol.batch import BatchMessage, encode_batch
@@ -13,6 +14,7 @@ from protocol.command import ONE_WAY
 from protocol.message_ids import decode_offset_msg_id
 from protocol.property_text import property_of
 from protocol.queues import MessageQueue
+from protocol.requests.admin import DeleteTopicRequest
 from protocol.requests.pulling import ViewMessageRequest
 from protocol.requests.sending import SendMessageReply, SendMessageRequestV2
 
@@ -233,3 +235,18 @@ async def test_properties_are_read_without_taking_the_block_apart() -> None:
     block = "XTAGS\x01no\x02TAGS\x01old\x02A\x01TAGS\x02TAGS\x01new"
     assert property_of(block, "TAGS") == "new"
     assert property_of(block, "KEYS") is None
+
+
+async def test_a_topic_whose_end_no_disk_would_remember_stays_whole() -> None:
+    disk = MemoryDisk()
+    bench = Bench(disk)
+    client = bench.client()
+    client.sent("Orders", queue_id=0)
+    disk.bytes_max = disk.bytes_used
+    answer = client.must(catalog.DELETE_TOPIC_IN_BROKER, DeleteTopicRequest(topic="Orders"))
+    assert answer.code == ResponseCode.SERVICE_NOT_AVAILABLE
+    assert client.sent("Orders", queue_id=0).queue_offset == 1
+    disk.bytes_max = None
+    answer = client.must(catalog.DELETE_TOPIC_IN_BROKER, DeleteTopicRequest(topic="Orders"))
+    assert answer.code == ResponseCode.SUCCESS
+    assert client.sent("Orders", queue_id=0).queue_offset == 0

@@ -121,7 +121,7 @@ async def test_what_could_not_be_stored_was_not_given_back() -> None:
     client.heartbeat("c", topics=RETRIES)
     [message] = client.pulled("Orders")
     assert give_back(client, message.position) == ResponseCode.SYSTEM_ERROR
-    assert not [entry for entry in bench.entries if isinstance(entry.fact, MessageSentBack)]
+    assert bench.facts(MessageSentBack) == []
     bench.no_bugs()
 
 
