@@ -101,8 +101,10 @@ class Broker:
         self._ring, self._push, self._announce = ring, push, announce
 
     def listens_at(self, address: str, store_host: str) -> None:
-        """The port is known.  *address* is what clients are told, perhaps a name; messages
-        say they are stored at *store_host*, the same as an IP."""
+        """The port is known.  *address* is what clients are told, perhaps a name.
+
+        Messages say that they are stored at *store_host*, the same as an IP.
+        """
         self.address = address
         self.store.store_host = host_bytes(store_host)
 

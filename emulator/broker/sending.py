@@ -64,7 +64,7 @@ class Sending:
         self._region = broker.config.region
         self._trace = "true" if broker.config.trace_on else "false"
         self._refused_extra = {MSG_REGION: self._region, TRACE_ON: self._trace}
-        ip = host_bytes(broker.address)[:-4]
+        ip = broker.store_host[:-4]
         self._uniq_keys = UniqKeys(ip, pid=0, loader_hash=rng.getrandbits(32))
 
     def handlers(self) -> Table:

@@ -1,0 +1,21 @@
+"""Advertised names become the addresses that message ids carry."""
+
+from __future__ import annotations
+
+import pytest
+
+from emulator.net.resolving import HostUnknown, numeric
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:10911", "10.1.2.3:1", "[::1]:10911"])
+async def test_an_ip_stays_as_it_is(address: str) -> None:
+    assert await numeric(address) == address
+
+
+async def test_a_name_becomes_its_ip() -> None:
+    assert await numeric("localhost:10911") == "127.0.0.1:10911"
+
+
+async def test_a_name_nobody_knows_is_refused_by_name() -> None:
+    with pytest.raises(HostUnknown, match="cannot be resolved"):
+        await numeric("no-such-host.invalid:10911")
