@@ -13,7 +13,7 @@ class HostUnknown(OSError):
 
 
 async def numeric(address: str) -> str:
-    """ "name:port" as "ip:port", IPv4 first because older clients know nothing else.
+    """The same address with an IP; IPv4 first, because older clients know nothing else.
 
     Raises ``HostUnknown``.
     """
