@@ -119,8 +119,12 @@ class ProcessCluster:
         self._nodes: dict[str, NodeProcess] = {}
 
     def __enter__(self) -> Self:
-        self.start()
-        self.wait_ready()
+        try:
+            self.start()
+            self.wait_ready()
+        except BaseException:
+            self.stop()
+            raise
         return self
 
     def __exit__(
@@ -144,16 +148,12 @@ class ProcessCluster:
             self._start("broker", name)
 
     def wait_ready(self) -> None:
-        """Until every broker is in the route and accepts; stops everything on failure."""
-        try:
-            wait_all_ready(self._of(self.spec.name_server_names), START_S_MAX)
-            brokers = self._of(self.spec.broker_names)
-            for broker in brokers:
-                broker.configure(self.spec.broker_config(broker.name, self._namesrv))
-            wait_all_ready(brokers, START_S_MAX)
-        except BaseException:
-            self.stop()
-            raise
+        """Until every broker is in the route and accepts."""
+        wait_all_ready(self._of(self.spec.name_server_names), START_S_MAX)
+        brokers = self._of(self.spec.broker_names)
+        for broker in brokers:
+            broker.configure(self.spec.broker_config(broker.name, self._namesrv))
+        wait_all_ready(brokers, START_S_MAX)
         self.ready_s = time.monotonic() - self._began_s
 
     def stop(self) -> None:

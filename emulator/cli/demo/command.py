@@ -19,7 +19,7 @@ from emulator.cli.demo.plan import Plan, a_quick_plan
 from emulator.cli.demo.screen import DemoScreen, happening_text, ledger_screen
 from emulator.cli.demo.story import Happening, Story
 from emulator.cli.errors import BadUse, fail, plain_errors
-from emulator.cli.lines import bodies
+from emulator.cli.lines import Counts, counted
 from emulator.client.plain_nursery import plain_nursery
 from emulator.cluster.processes import ProcessCluster
 from emulator.cluster.spec import ClusterSpec
@@ -41,34 +41,30 @@ def demo(
 ) -> None:
     """Your lines flow through a cluster while a consumer and a broker are killed."""
     with plain_errors():
-        lines, empty = _counted(file)
+        counts = _counted(file)
         plan = a_quick_plan() if quick else Plan()
         with tempfile.TemporaryDirectory(prefix="rmqemu-demo-") as store:
             spec = ClusterSpec(brokers=2, release=release, store=store)
             with ProcessCluster(spec) as cluster:
-                story = trio.run(_play, cluster, plan, str(Path(file).resolve()), lines)
-    a_console().print(ledger_screen(story.ledger, lines, empty))
+                story = trio.run(_play, cluster, plan, str(Path(file).resolve()), counts.sendable)
+    a_console().print(ledger_screen(story.ledger, counts))
     if story.was_interrupted:
         raise typer.Exit(INTERRUPTED)
     if story.ledger.lost:
         raise fail(f"{story.ledger.lost:,} acknowledged messages were lost")
-    if missing := lines - len(story.ledger.sent_ms):
+    if missing := counts.sendable - len(story.ledger.sent_ms):
         raise fail(f"{missing:,} lines could not be sent")
 
 
-def _counted(file: str) -> tuple[int, int]:
-    """Lines with something in them, and empty ones, which RocketMQ would refuse."""
-    lines = empty = 0
+def _counted(file: str) -> Counts:
     try:
         with Path(file).open("rb") as opened:
-            for body in bodies(opened):
-                lines += bool(body)
-                empty += not body
+            counts = counted(opened)
     except OSError as error:
         raise BadUse(f"{file}: {error.strerror}") from error
-    if not lines:
+    if not counts.sendable:
         raise BadUse(f"{file} has no line with anything in it to send")
-    return lines, empty
+    return counts
 
 
 async def _play(cluster: ProcessCluster, plan: Plan, file: str, lines: int) -> Story:

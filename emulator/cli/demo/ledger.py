@@ -20,13 +20,26 @@ from emulator.facts import (
 
 
 class QueueHistory(msgspec.Struct):
-    """One queue's deliveries."""
+    """One queue's deliveries.  While queues change hands it may have two owners, or none."""
 
-    owner: str = ""
+    owners: list[str] = []
     delivered: int = 0
     last_ms: int = 0
     longest_gap_ms: int = 0
     gap_began_ms: int = 0
+
+    @property
+    def owner(self) -> str:
+        """Who took it last and still has it."""
+        return self.owners[-1] if self.owners else ""
+
+    def claim(self, member: str) -> None:
+        self.release(member)
+        self.owners.append(member)
+
+    def release(self, member: str) -> None:
+        if member in self.owners:
+            self.owners.remove(member)
 
     def deliver(self, at_ms: int) -> None:
         if self.delivered and at_ms - self.last_ms > self.longest_gap_ms:
@@ -80,14 +93,15 @@ class Ledger:
             self._claimed(line.node, line.at_ms, fact.queues)
         elif isinstance(fact, QueuesReleased):
             for queue in fact.queues:
-                if queue in self.queues and self.queues[queue].owner == line.node:
-                    self.queues[queue].owner = ""
+                if queue in self.queues:
+                    self.queues[queue].release(line.node)
 
     def consumer_killed(self, name: str, at_ms: int) -> None:
         self._dead.add(name)
         for queue, history in self.queues.items():
-            if history.owner == name:
-                history.owner = ""
+            was_owned = bool(history.owners)
+            history.release(name)
+            if was_owned and not history.owners:
                 self.takeovers.append(Takeover(queue, name, at_ms))
 
     def broker_killed(self, name: str, at_ms: int) -> None:
@@ -135,7 +149,7 @@ class Ledger:
         for queue in queues:
             if queue.topic != TOPIC or node in self._dead:
                 continue
-            self.queues.setdefault(queue, QueueHistory()).owner = node
+            self.queues.setdefault(queue, QueueHistory()).claim(node)
             for takeover in self.takeovers:
                 if takeover.queue == queue and takeover.owned_after_ms is None:
                     takeover.owner = node

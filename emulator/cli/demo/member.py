@@ -17,7 +17,7 @@ import trio
 
 from emulator.cli.demo.evidence import KINDS
 from emulator.cli.demo.plan import GROUP, PRODUCER_GROUP, TOPIC
-from emulator.cli.lines import bodies
+from emulator.cli.lines import bodies, is_sendable
 from emulator.client.api import Message, Producer, ProducerConfig, SendError
 from emulator.client.plain_nursery import plain_nursery
 from emulator.client.process import ClientProcess
@@ -91,7 +91,7 @@ async def _produce(
     orders: Orders, file: IO[bytes], process: ClientProcess, stop: trio.Event
 ) -> None:
     config = ProducerConfig(group=PRODUCER_GROUP, namesrv=orders.namesrv, **orders.timers)
-    numbered = enumerate(line for line in bodies(file) if line)
+    numbered = enumerate(line for line in bodies(file) if is_sendable(line))
     async with Producer(config, process=process) as producer:
         began_s = trio.current_time()
         async with plain_nursery() as nursery:

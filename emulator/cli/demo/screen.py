@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from emulator.cli.demo.ledger import Ledger
     from emulator.cli.demo.story import Happening, Story
+    from emulator.cli.lines import Counts
 
 HAPPENINGS_SHOWN = 9
 SILENT_MS_IS_MUCH = 2_000
@@ -47,9 +48,10 @@ class DemoScreen:
         for queue, history in sorted(self._story.ledger.queues.items()):
             silent_ms = max(0, now_ms - history.last_ms) if history.delivered else 0
             owner = history.owner or "nobody"
+            style = OWNER_STYLES.get(owner, "red")
             table.add_row(
                 f"{queue.broker}/{queue.queue_id}",
-                Text(owner, OWNER_STYLES.get(owner, "red")),
+                Text(owner + " (two)" * (len(history.owners) > 1), style),
                 f"{history.delivered:,}",
                 Text(
                     f"{silent_ms / 1000:.1f} s",
@@ -90,11 +92,11 @@ def happening_text(happening: Happening) -> Text:
     return Text(f"{happening.at_s:6.1f} s  {happening.text}", style)
 
 
-def ledger_screen(ledger: Ledger, lines: int, empty: int) -> RenderableType:
+def ledger_screen(ledger: Ledger, counts: Counts) -> RenderableType:
     """The account at the end, plain enough for a pipe."""
     sent = len(ledger.sent_ms)
     rows: list[tuple[str, str | Text]] = [
-        ("lines", f"{lines:,}" + (f" and {empty:,} empty ones, which are not sent" * bool(empty))),
+        ("lines", f"{counts.sendable:,}{_not_sent(counts)}"),
         ("sent", f"{sent:,} acknowledged" + _failures(ledger)),
         ("delivered", f"{len(ledger.first_ms):,} different messages"),
         ("duplicates", f"{ledger.duplicates:,} delivered again after a death"),
@@ -106,6 +108,12 @@ def ledger_screen(ledger: Ledger, lines: int, empty: int) -> RenderableType:
     for name, value in rows:
         account.add_row(Text(name, "bold"), value)
     return Group(Text("\nThe ledger\n", "bold"), account, _takeovers(ledger), _gaps(ledger))
+
+
+def _not_sent(counts: Counts) -> str:
+    kinds = ((counts.empty, "empty"), (counts.too_long, "longer than 4 MiB"))
+    named = " and ".join(f"{count:,} {kind}" for count, kind in kinds if count)
+    return f", and {named}: RocketMQ takes none of these" if named else ""
 
 
 def _failures(ledger: Ledger) -> str:

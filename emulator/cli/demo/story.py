@@ -27,7 +27,7 @@ from protocol.bodies.topics import TopicConfig
 CONSUMERS = ("consumer-a", "consumer-b", "consumer-c")
 CONSUMER_KILLED, BROKER_KILLED = "consumer-b", "broker-b"
 LOOK_S = 0.05
-GATHER_S_MAX = 20.0
+GATHER_S_MAX = 10.0
 
 
 class Happening(msgspec.Struct, frozen=True):

@@ -12,7 +12,15 @@ from emulator.cli.demo.ledger import Ledger
 from emulator.cli.demo.plan import Plan, a_quick_plan
 from emulator.cli.demo.screen import ledger_screen
 from emulator.cli.demo.story import queues_text
-from emulator.facts import MessageConsumed, MessageSent, Queue, QueuesClaimed, SendFailed
+from emulator.cli.lines import BODY_BYTES_MAX, Counts, bodies, counted
+from emulator.facts import (
+    MessageConsumed,
+    MessageSent,
+    Queue,
+    QueuesClaimed,
+    QueuesReleased,
+    SendFailed,
+)
 
 A0, B0 = Queue("demo", "broker-a", 0), Queue("demo", "broker-b", 0)
 
@@ -79,6 +87,15 @@ def test_a_dead_consumers_queues_are_taken_over_and_read_after_some_time() -> No
     assert ledger.queues[B0].owner == ""
 
 
+def test_a_queue_in_two_hands_stays_with_the_other_when_one_lets_go() -> None:
+    ledger = a_ledger(claimed("consumer-a", 1, A0), claimed("consumer-b", 2, A0))
+    assert ledger.queues[A0].owners == ["consumer-a", "consumer-b"]
+    ledger.read(Line(1, 3, "consumer-b", QueuesReleased("readers", (A0,))))
+    assert ledger.queues[A0].owner == "consumer-a"
+    ledger.consumer_killed("consumer-b", 4)
+    assert ledger.takeovers == []
+
+
 def test_a_broker_is_back_for_good_with_the_first_delivery_from_it() -> None:
     ledger = a_ledger(consumed("1", 10, queue=B0))
     ledger.broker_killed("broker-b", 100)
@@ -100,9 +117,9 @@ def test_the_account_tells_losses_duplicates_and_takeovers_in_plain_words() -> N
     ledger.consumer_killed("consumer-b", 1_000)
     ledger.read(claimed("consumer-c", 1_250, A0))
     console = Console(width=100, file=StringIO())
-    console.print(ledger_screen(ledger, lines=2, empty=3))
+    console.print(ledger_screen(ledger, Counts(sendable=2, empty=3, too_long=1)))
     text = console.file.getvalue()
-    assert "2 and 3 empty ones, which are not sent" in text
+    assert "2, and 3 empty and 1 longer than 4 MiB: RocketMQ takes none of these" in text
     rows = [line.split() for line in text.splitlines()]
     assert ["lost", "1"] in rows
     assert ["broker-a/0", "consumer-b", "consumer-c", "0.25", "s", "-"] in rows
@@ -122,3 +139,14 @@ def test_both_plans_kill_and_restart_while_lines_are_sent() -> None:
         )
         assert times == tuple(sorted(times))
         assert plan.send_until_s + plan.patience_s < 100
+
+
+def test_lines_are_their_bytes_without_their_ends_whatever_system_wrote_them() -> None:
+    lines = [b"unix\n", b"windows\r\n", b"\n", b"\r\n", b" \n", b"none"]
+    assert list(bodies(lines)) == [b"unix", b"windows", b"", b"", b" ", b"none"]
+    assert counted(lines) == Counts(sendable=4, empty=2)
+
+
+def test_a_line_may_be_as_long_as_a_message_and_no_longer() -> None:
+    longest = bytes(BODY_BYTES_MAX)
+    assert counted([longest + b"\n", longest + b"x\n"]) == Counts(sendable=1, too_long=1)
