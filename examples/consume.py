@@ -11,8 +11,7 @@ import sys
 
 import trio
 
-from emulator.client.push_consumer import PushConsumer
-from protocol.message import MessageExt
+from emulator.client import MessageExt, PushConsumer
 
 
 async def main(namesrv: str, count: int) -> None:

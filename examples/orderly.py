@@ -9,9 +9,7 @@ import sys
 
 import trio
 
-from emulator.client.api import Message, Producer, by_hash
-from emulator.client.push_consumer import PushConsumer
-from protocol.message import MessageExt
+from emulator.client import Message, MessageExt, Producer, PushConsumer, by_hash
 
 TOPIC = "order-steps"
 STEPS = ("created", "paid", "packed", "shipped")

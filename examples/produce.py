@@ -9,7 +9,7 @@ import sys
 
 import trio
 
-from emulator.client.api import Message, Producer
+from emulator.client import Message, Producer
 
 
 async def main(namesrv: str) -> None:

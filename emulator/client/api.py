@@ -1,5 +1,6 @@
-"""The names an application imports to produce.  Consumers have theirs beside."""
+"""The names an application imports, all of them also to be had from ``emulator.client``."""
 
+from emulator.client.allocation import AVG, AVG_BY_CIRCLE
 from emulator.client.async_sends import Sending
 from emulator.client.config import ClientConfig, ConsumerConfig, ProducerConfig
 from emulator.client.errors import (
@@ -17,23 +18,31 @@ from emulator.client.errors import (
     SendError,
     TooManySends,
 )
+from emulator.client.listening import ConsumeContext, ConsumeResult
 from emulator.client.process import ClientProcess
 from emulator.client.producer import Producer
+from emulator.client.push_config import PushConsumerConfig
+from emulator.client.push_consumer import PushConsumer
 from emulator.client.selectors import by_chance, by_hash
 from emulator.client.send_result import SendResult, SendStatus
-from protocol.message import Message
+from protocol.message import Message, MessageExt
 from protocol.queues import MessageQueue
 
 __all__ = [
+    "AVG",
+    "AVG_BY_CIRCLE",
     "BadSelector",
     "BrokerRefused",
     "ClientConfig",
     "ClientError",
     "ClientProcess",
+    "ConsumeContext",
+    "ConsumeResult",
     "ConsumerConfig",
     "GroupTaken",
     "MaybeStored",
     "Message",
+    "MessageExt",
     "MessageIllegal",
     "MessageQueue",
     "Misuse",
@@ -43,6 +52,8 @@ __all__ = [
     "NotStored",
     "Producer",
     "ProducerConfig",
+    "PushConsumer",
+    "PushConsumerConfig",
     "SendError",
     "SendResult",
     "SendStatus",
