@@ -74,4 +74,5 @@ class BrokerAddresses:
 def vip_channel(address: str) -> str:
     """The broker's second port, two below the first.  Upstream: MixAll.brokerVIPChannel."""
     host, _, port = address.rpartition(":")
-    return f"{host}:{int(port) - 2}"
+    # Whoever connects to what is no address hears so.
+    return f"{host}:{int(port) - 2}" if port.isdigit() and len(port) < 6 else address

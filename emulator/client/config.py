@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -75,3 +76,15 @@ class ConsumerConfig(ClientConfig, frozen=True, kw_only=True, forbid_unknown_fie
     """What every kind of consumer has.  Upstream: DefaultMQPushConsumer."""
 
     group: str
+
+
+C = TypeVar("C", bound=ClientConfig)
+
+
+def settled(kind: type[C], config: C | None, settings: dict[str, Any]) -> C:
+    """A whole config, or single fields by name, or the one changed by the others.
+
+    Raises ``msgspec.ValidationError`` for a field there is not, or of another type.
+    """
+    given = {} if config is None else msgspec.structs.asdict(config)
+    return msgspec.convert({**given, **settings}, kind)

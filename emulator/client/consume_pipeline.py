@@ -133,6 +133,7 @@ class ConsumePipeline:
 
     async def wait_finished(self) -> None:
         """No new work, and a little patience for what is under way (upstream: none)."""
+        self._service.pool.close()
         patience_ms = self.member.config.termination_ms_max
         if patience_ms > 0:
             with trio.move_on_after(patience_ms / 1000):

@@ -156,7 +156,7 @@ def _check_batch(messages: Sequence[Message]) -> None:
     if is_retry_topic(first.topic):
         raise MessageIllegal("retry topics take no batches")
     for message in messages:
-        if int(message.properties.get(properties.DELAY, "0")) > 0:
+        if (_number(message.properties.get(properties.DELAY)) or 0) > 0:
             raise MessageIllegal("a message of a batch cannot be delayed")
         if message.topic != first.topic:
             raise MessageIllegal("the messages of a batch have one topic")
@@ -180,10 +180,14 @@ def _lifted(message: Message) -> tuple[int | None, int | None]:
         return None, None
     times = message.properties.pop(properties.RECONSUME_TIME, None)
     times_max = message.properties.pop(properties.MAX_RECONSUME_TIMES, None)
-    return (
-        None if times is None else int(times),
-        None if times_max is None else int(times_max),
-    )
+    return _number(times), _number(times_max)
+
+
+def _number(text: str | None) -> int | None:
+    try:
+        return None if text is None else int(text)
+    except ValueError:
+        raise MessageIllegal(f"a property that is a number, not {text!r:.50}") from None
 
 
 def _text(pairs: dict[str, str], release: Release) -> str:

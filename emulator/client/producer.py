@@ -13,9 +13,7 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Self
 
-import msgspec
-
-from emulator.client.config import ProducerConfig
+from emulator.client.config import ProducerConfig, settled
 from emulator.client.detector import watch_brokers
 from emulator.client.errors import MessageIllegal, NotRunning
 from emulator.client.process import ClientProcess
@@ -50,10 +48,7 @@ class Producer:
         process: ClientProcess | None = None,
         **settings: Any,
     ) -> None:
-        if config is None:
-            self.config = ProducerConfig(**settings)
-        else:
-            self.config = msgspec.structs.replace(config, **settings)
+        self.config = settled(ProducerConfig, config, settings)
         _check_group(self.config.group)
         self._process = process
         self._stack = AsyncExitStack()

@@ -17,9 +17,8 @@ from __future__ import annotations
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Self
 
-import msgspec
-
 from emulator.client.allocation import AVG, Strategy
+from emulator.client.config import settled
 from emulator.client.consume_pipeline import ConsumePipeline
 from emulator.client.errors import MessageIllegal, NotRunning
 from emulator.client.group_calls import GroupCalls
@@ -68,10 +67,7 @@ class PushConsumer:
         on_queues: QueuesChanged | None = None,
         **settings: Any,
     ) -> None:
-        if config is None:
-            self.config = msgspec.convert(settings, PushConsumerConfig)
-        else:
-            self.config = msgspec.structs.replace(config, **settings)
+        self.config = settled(PushConsumerConfig, config, settings)
         _check_group(self.config.group)
         self._listener = listener
         self._strategy = strategy

@@ -15,12 +15,26 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from emulator.client.allocation import java_order
+from protocol.fields import BadFields
 from protocol.names import MASTER_ID
 from protocol.perm import is_readable, is_writeable
 from protocol.queues import MessageQueue
 
 if TYPE_CHECKING:
     from protocol.bodies.routes import TopicRouteData
+
+
+QUEUES_MAX = 100_000  # ours, of one topic at one broker: whoever says more is mistaken
+
+
+def check_route(route: TopicRouteData) -> None:
+    """Does it make sense?  Raises ``BadFields``."""
+    counts = [
+        n for data in route.queue_datas for n in (data.read_queue_nums, data.write_queue_nums)
+    ]
+    counts += [count for _, count in _order_entries(route.order_topic_conf or "")]
+    if max(counts, default=0) > QUEUES_MAX:
+        raise BadFields(f"{max(counts)} queues of one topic at one broker")
 
 
 def publish_queues(topic: str, route: TopicRouteData) -> list[MessageQueue]:
@@ -79,10 +93,17 @@ def addresses_of(route: TopicRouteData) -> Iterator[str]:
 
 def _ordered_queues(topic: str, configuration: str) -> Iterator[MessageQueue]:
     """``broker-a:4;broker-b:2``, taken at its word: permissions and masters do not matter."""
-    for entry in configuration.split(";"):
-        broker, _, count = entry.partition(":")
-        for number in range(int(count)):
+    for broker, count in _order_entries(configuration):
+        for number in range(count):
             yield MessageQueue(topic, broker, number)
+
+
+def _order_entries(configuration: str) -> Iterator[tuple[str, int]]:
+    for entry in filter(None, configuration.split(";")):
+        broker, _, count = entry.partition(":")
+        if not (count.isascii() and count.isdigit() and len(count) < 10):
+            raise BadFields(f"an order configuration looks like broker-a:4, not {entry!r:.50}")
+        yield broker, int(count)
 
 
 def _normal(route: TopicRouteData) -> tuple[Any, ...]:

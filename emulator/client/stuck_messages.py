@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 IN_ONE_ROUND_MAX = 16
 DELAY_LEVEL = 3
+MS_DIGITS_MAX = 19
 
 
 class StuckMessages:
@@ -52,7 +53,7 @@ class StuckMessages:
                 process_queue.remove([message], self._member.now_ms())
 
     def _is_stuck(self, message: MessageExt) -> bool:
-        began = message.properties.get(CONSUME_START_TIME)
-        if began is None:
-            return False
+        began = message.properties.get(CONSUME_START_TIME, "")
+        if not (began.isascii() and began.isdigit() and len(began) < MS_DIGITS_MAX):
+            return False  # the first to say so may have been its sender
         return self._member.now_ms() - int(began) > self._member.config.consume_timeout_ms

@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING
 import trio
 
 from emulator.client.errors import ClientErrorCode, NoNameServer
-from emulator.client.routes import addresses_of, as_default, has_changed, subscribe_queues
+from emulator.client.routes import (
+    addresses_of,
+    as_default,
+    check_route,
+    has_changed,
+    subscribe_queues,
+)
 from emulator.facts import RouteChanged
 from emulator.net.errors import NeverSent, RemoteError
 from protocol.bodies.body import decode_body
@@ -96,9 +102,11 @@ class TopicRoutes:
         if reply.code != ResponseCode.SUCCESS or not reply.body:
             return None
         try:
-            return decode_body(reply.body, TopicRouteData)
+            route = decode_body(reply.body, TopicRouteData)
+            check_route(route)
         except BadFields:
             return None  # a NameServer that speaks nonsense knows no route
+        return route
 
     async def _call(self, request: GetRouteInfoRequest) -> RemotingCommand:
         """The next NameServer is tried only if this one cannot be connected."""

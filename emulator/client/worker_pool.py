@@ -32,20 +32,24 @@ class WorkerPool(Generic[J]):
         self._born = 0
         self._waking = False  # a worker is on its way and has not looked at the line yet
         self._busy = 0
-        self._finished: trio.Event | None = None
+        self._is_closed = False
+        self._finished = trio.Event()
 
     def open(self, nursery: trio.Nursery) -> None:
         """Workers are born into *nursery*, and die with it."""
         self._nursery = nursery
 
     def submit(self, job: J) -> None:
-        if self._finished is None:
+        if not self._is_closed:
             self._line.append(job)
             self._wake_one()
 
+    def close(self) -> None:
+        """Take no more jobs: soon nobody will be there to do them."""
+        self._is_closed = True
+
     async def wait_finished(self) -> None:
-        """Take no more jobs, and wait until those taken are done."""
-        self._finished = trio.Event()
+        """After ``close``: until the jobs that were taken are done."""
         if self._line or self._busy:
             await self._finished.wait()
 
@@ -82,6 +86,6 @@ class WorkerPool(Generic[J]):
                 done += 1
                 if done % JOBS_WITHOUT_A_BREAK_MAX == 0:
                     await trio.lowlevel.checkpoint()
-            if self._finished is not None and not self._busy:
+            if self._is_closed and not self._busy:
                 self._finished.set()
             await self._idle.park()

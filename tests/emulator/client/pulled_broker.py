@@ -31,7 +31,7 @@ from protocol.requests.pulling import PullMessageReply
 
 HOST = bytes((127, 0, 0, 1, 0, 0, 0x2A, 0x9F))
 BATCH_MAX = 32
-PULL, LIST, LOCK, BACK = 11, 38, 41, 36
+PULL, LIST, LOCK, UNLOCK, BACK = 11, 38, 41, 42, 36
 RPCS = {
     RequestCode.PULL_MESSAGE: catalog.PULL_MESSAGE,
     RequestCode.QUERY_CONSUMER_OFFSET: catalog.QUERY_CONSUMER_OFFSET,

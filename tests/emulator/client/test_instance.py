@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 import trio
-from client_cluster import in_world
+from client_cluster import a_message, in_world
 from golden_data import cases
 
 from emulator.client.config import ClientConfig
-from emulator.client.errors import GroupTaken, NoNameServer, NotRunning
+from emulator.client.errors import GroupTaken, NoNameServer, NotRunning, NotStored
 from emulator.client.process import client_id_of
 from emulator.facts import RouteChanged
 from protocol import catalog
 from protocol.bodies.groups import ConsumerData
+from protocol.bodies.routes import BrokerData
 from protocol.requests.callbacks import NotifyConsumerIdsChangedRequest
 from protocol.requests.groups import UnregisterClientRequest
 
@@ -341,5 +343,30 @@ def test_a_process_gives_no_instances_outside_of_its_block() -> None:
         process = cluster.process()
         with pytest.raises(NotRunning):
             await process.instance(a_config(cluster))
+
+    in_world(story)
+
+
+def test_nonsense_from_a_name_server_and_brokers_without_addresses_harm_nobody() -> None:
+    async def story(cluster) -> None:
+        await cluster.start("a", topics={"t": 4, "odd": 1})
+        odd = msgspec.structs.replace(cluster.route(1), order_topic_conf="a:many")
+        cluster.namesrv.routes["odd"] = odd
+        nowhere = BrokerData(cluster="c", broker_name="z", broker_addrs={0: "nowhere"})
+        good = cluster.route(1)
+        cluster.namesrv.routes["t"] = msgspec.structs.replace(
+            good,
+            queue_datas=[msgspec.structs.replace(good.queue_datas[0], broker_name="z")],
+            broker_datas=[nowhere],
+        )
+        settings = {"vip_channel_enabled": True, "sync_retries": 0}
+        async with cluster.process() as app, cluster.a_producer(app, **settings) as producer:
+            for topic in ("t", "odd"):
+                with pytest.raises(NotStored):
+                    await producer.send(a_message(topic=topic))
+            await trio.sleep(31)
+            cluster.namesrv.routes["odd"] = good
+            await trio.sleep(30)
+            assert [queue.topic for queue in await producer.publish_queues("odd")] == ["odd"]
 
     in_world(story)

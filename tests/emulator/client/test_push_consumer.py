@@ -6,7 +6,8 @@ from itertools import pairwise
 
 import pytest
 import trio
-from pulled_broker import BACK, a_queue, in_group
+from client_cluster import SILENT
+from pulled_broker import BACK, UNLOCK, a_queue, in_group
 from whole_cluster import in_cluster
 
 from emulator.client.errors import GroupTaken, NotRunning
@@ -16,6 +17,7 @@ from emulator.client.offset_folder import OffsetsInMemory
 from emulator.client.push_consumer import PushConsumer
 from emulator.facts import MemberLeft, MessageConsumed, QueuesClaimed, QueuesReleased
 from protocol.message import Message
+from protocol.properties import CONSUME_START_TIME
 
 
 async def send(cluster, *bodies, topic="orders") -> None:
@@ -343,3 +345,42 @@ def test_a_failed_listener_leaves_the_consumer_running() -> None:
         return len(broker.asked[BACK])
 
     assert in_group(story) == 100
+
+
+def test_messages_that_come_while_the_consumer_takes_leave_are_left_to_others() -> None:
+    heard = []
+
+    async def story(cluster, broker) -> None:
+        async def while_it_waits_for_the_unlock() -> None:
+            await trio.sleep(5.5)
+            broker.store(3)
+
+        broker.offsets["T", 0] = 0
+        broker.replies[UNLOCK] = [SILENT]
+        cluster.world.nursery.start_soon(while_it_waits_for_the_unlock)
+        async with cluster.process() as app, cluster.a_consumer(app, heard.append, orderly=True):
+            await trio.sleep(5)
+        assert cluster.now_s() == 6
+        assert broker.offsets["T", 0] == 0
+        assert [request.consumer_group for request in broker.unregistered] == ["cg"]
+
+    in_group(story)
+    assert heard == []
+
+
+@pytest.mark.parametrize("began", ["", "soon", "9" * 5_000])
+def test_no_property_of_a_message_can_end_its_consumer(began) -> None:
+    async def story(cluster, broker):
+        broker.offsets["T", 0] = 0
+        broker.store(1, properties={CONSUME_START_TIME: began}.items())
+        settings = {"consume_timeout_ms": 1_000, "consume_threads_max": 1}
+        broker.store(1, properties={CONSUME_START_TIME: began}.items())
+
+        async def slow(_messages) -> None:
+            await trio.sleep(10)
+
+        async with cluster.process() as app, cluster.a_consumer(app, slow, **settings) as it:
+            await trio.sleep(5)
+            return it.offset(a_queue())
+
+    assert in_group(story) is not None

@@ -11,6 +11,7 @@ from emulator.client.broker_addresses import BrokerAddresses, vip_channel
 from emulator.client.name_servers import NameServers
 from emulator.client.routes import (
     as_default,
+    check_route,
     has_changed,
     publish_queues,
     subscribe_queues,
@@ -18,6 +19,7 @@ from emulator.client.routes import (
 )
 from emulator.releases import R_4_9_7, R_5_3_3
 from protocol.bodies.routes import BrokerData, QueueData, TopicRouteData
+from protocol.fields import BadFields
 
 
 def a_queue_data(broker, read=4, write=4, perm=6) -> QueueData:
@@ -73,6 +75,21 @@ def test_an_order_configuration_is_taken_at_its_word() -> None:
         ("broker-b", 1),
         ("broker-a", 0),
     ]
+
+
+@pytest.mark.parametrize(
+    "route",
+    [
+        TopicRouteData(order_topic_conf="broker-a"),
+        TopicRouteData(order_topic_conf="broker-a:four"),
+        TopicRouteData(order_topic_conf="broker-a:" + "9" * 5_000),
+        TopicRouteData(order_topic_conf="broker-a:2000000000"),
+        TopicRouteData(queue_datas=[a_queue_data("b", read=2**31 - 1)]),
+    ],
+)
+def test_a_route_that_makes_no_sense_is_refused_before_anybody_takes_it(route) -> None:
+    with pytest.raises(BadFields):
+        check_route(route)
 
 
 def test_the_borrowed_default_route_is_no_wider_than_either_side_says() -> None:
