@@ -19,7 +19,7 @@ from protocol.message import Message
 TOPICS = ("orders", "payments", "logs")
 QUEUES = 4
 UNDER_WAY = 8
-DELAYED_EVERY = 50
+DELAYED_EVERY = 100
 SEND_MS_MAX = 2_000
 
 

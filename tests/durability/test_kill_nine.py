@@ -11,7 +11,7 @@ from load import QUEUES, TOPICS, Place, a_load
 from emulator.facts import DelayedDelivered, LogRecovered
 
 KILLS = 20
-LONG_LIVES = 4  # every so many a life is long enough for delayed messages to arrive in it
+LONG_LIVES = 5  # every so many a life is long enough for delayed messages to arrive in it
 HEARD_S_MAX = 30.0
 
 
@@ -28,11 +28,17 @@ async def everything_in(ask):
     return found
 
 
+async def check_consumed(cluster, audience, bodies) -> None:
+    missing = await audience.wait_heard(bodies, HEARD_S_MAX)
+    cluster.check_alive()
+    assert not missing, f"{len(missing)} of {len(bodies)} acknowledged were never consumed"
+
+
 async def kill_it_again_and_again(cluster, load, audience, chance) -> None:
     """Each life ends in the middle of whatever its senders have under way."""
     for life in range(KILLS):
         if life % LONG_LIVES == 0:
-            assert not await audience.wait_heard(set(load.ledger.delayed), HEARD_S_MAX)
+            await check_consumed(cluster, audience, set(load.ledger.delayed))
         await load.ledger.wait_more(chance.choice((1, 100, 500, 3_000)) + chance.randrange(100))
         kill_now(cluster)
         load.pause()
@@ -50,8 +56,7 @@ async def test_twenty_kills_under_load_lose_nothing_that_was_acknowledged(tmp_pa
             async with a_load(cluster, chance) as load:
                 await kill_it_again_and_again(cluster, load, audience, chance)
             ledger = load.ledger
-            missing = await audience.wait_heard(ledger.bodies(), HEARD_S_MAX)
-            assert not missing, f"{len(missing)} of {len(ledger)} acknowledged were never consumed"
+            await check_consumed(cluster, audience, ledger.bodies())
             assert set(TOPICS) <= await ask.topics()
             assert "audience" in await ask.groups()
             found = await everything_in(ask)
