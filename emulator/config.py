@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from emulator.releases import Release
+from protocol.delay_levels import DEFAULT_DELAY_LEVELS, parse_delay_levels
 
 
 class NetConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -118,7 +119,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     # Messages and their store
     message_bytes_max: int = 4 * 1024 * 1024  # MessageStoreConfig.maxMessageSize
-    delay_levels: str = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+    delay_levels: str = DEFAULT_DELAY_LEVELS  # MessageStoreConfig.messageDelayLevel
     store: str = ""  # MessageStoreConfig.storePathRootDir; empty: in memory
     segment_bytes: int = 8 * 1024 * 1024  # MessageStoreConfig.mappedFileSizeCommitLog (1 GiB)
     retained_bytes_max: int = 64 * 1024 * 1024  # ours, in memory only; 0: no limit
@@ -139,6 +140,8 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             raise ValueError("retained_bytes_max must hold at least two segments")
         if self.topics_max < 100 or self.groups_max < 100:
             raise ValueError("topics_max and groups_max must leave room for the broker's own")
+        if not parse_delay_levels(self.delay_levels).is_whole:
+            raise ValueError(f"delay_levels look like 1s 5s 1m 2h 1d, not {self.delay_levels!r}")
         if not 0 <= self.perm <= 7:
             raise ValueError("perm is a sum of 4 (read), 2 (write) and 1 (inherit)")
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 
+import msgspec
 import trio
 
 from emulator.broker.broker import Broker
@@ -44,6 +45,8 @@ async def serve_broker(
     address it is bound to.
     """
     async with trio.open_nursery() as nursery:
+        listen_address = await numeric(config.listen_address)
+        config = msgspec.structs.replace(config, listen_address=listen_address)
         broker = Broker(config, disk=disk, rng=rng, journal=journal, now_ms=clock.now_ms())
         try:
             server = RemotingServer(

@@ -76,8 +76,6 @@ class Store:
         ring: Ring,
     ) -> None:
         self.levels = parse_delay_levels(config.delay_levels)
-        if not self.levels.is_whole:
-            raise ValueError(f"delay levels look like 1s 5s 1m 2h 1d, not {config.delay_levels!r}")
         self._config = config
         self.release = config.profile
         self._note = note

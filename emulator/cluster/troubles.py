@@ -18,7 +18,7 @@ ADVICE: tuple[tuple[type[Exception], str], ...] = (
     (AddressInUse, "stop what listens there, or choose another port (0: any free one)"),
     (StoreInUse, "stop that process, or choose another folder"),
     (StoreUnwritable, "choose a folder that this user may write to"),
-    (StoreDamaged, "put the missing file back, or choose another folder"),
+    (StoreDamaged, "put that file back as it was, or choose another folder"),
     (DiskFull, FREE_SOME_ROOM),
     (msgspec.ValidationError, "see the field names in emulator/config.py"),
 )

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.disk.port import DiskFull
+from emulator.disk.port import NOT_WRITTEN, StoreDamaged
 from emulator.net.results import Refusal
 from emulator.releases import R_4_9_7
 from protocol.bodies.body import decode_body, encode_config_file
 from protocol.bodies.routes import KVConfigSerializeWrapper
 from protocol.codes import ResponseCode
+from protocol.fields import BadFields
 
 if TYPE_CHECKING:
     from emulator.disk.port import Disk
@@ -58,11 +59,16 @@ class KVConfig:
         text = encode_config_file(KVConfigSerializeWrapper(config_table=config_table), R_4_9_7)
         try:
             self._disk.replace(KV_CONFIG, text)
-        except (DiskFull, OSError) as error:
+        except NOT_WRITTEN as error:
             raise Refusal(ResponseCode.SYSTEM_ERROR, f"{KV_CONFIG}: {error}") from error
         self._config_table = config_table
 
 
 def _load(disk: Disk) -> dict[str, dict[str, str]]:
     text = disk.read(KV_CONFIG)
-    return {} if text is None else decode_body(text, KVConfigSerializeWrapper).config_table
+    if text is None:
+        return {}
+    try:
+        return decode_body(text, KVConfigSerializeWrapper).config_table
+    except BadFields as error:
+        raise StoreDamaged(f"{KV_CONFIG} cannot be read: {error}") from error

@@ -8,6 +8,7 @@ from name_servers import RELEASES, World, a_peer, table_of
 
 from emulator.config import NameServerConfig
 from emulator.disk.memory import MemoryDisk
+from emulator.disk.port import StoreDamaged
 from emulator.nameserver.kv_config import KV_CONFIG, KVConfig
 from protocol import java_properties
 from protocol.codes import RequestCode
@@ -171,3 +172,11 @@ def test_a_config_that_makes_no_sense_is_refused_at_birth(bad) -> None:
 def test_the_scan_interval_can_be_set() -> None:
     assert World("5.3.3", scan_interval_ms=1_234).server.scan_interval_ms == 1_234
     assert RequestCode.GET_NAMESRV_CONFIG == SHOW
+
+
+def test_a_damaged_document_is_said_so_and_left_as_it_is() -> None:
+    disk = MemoryDisk()
+    disk.replace(KV_CONFIG, b'{"configTable":{"N":')
+    with pytest.raises(StoreDamaged, match=r"kvConfig\.json cannot be read"):
+        KVConfig(disk, 10)
+    assert disk.read(KV_CONFIG) == b'{"configTable":{"N":'

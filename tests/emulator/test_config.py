@@ -1,0 +1,41 @@
+"""Settings that make no sense together are refused where they are written down."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from emulator.config import BrokerConfig, NameServerConfig
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        ({"release": "new"}, "new"),
+        ({"register_interval_ms": 120_000}, "client_silence_ms_max"),
+        ({"segment_bytes": 4 * 1024 * 1024}, "at least one message"),
+        ({"retained_bytes_max": 8 * 1024 * 1024}, "two segments"),
+        ({"topics_max": 10}, "the broker's own"),
+        ({"delay_levels": "1s soon"}, "delay_levels look like"),
+        ({"perm": 9}, "perm is a sum"),
+    ],
+)
+def test_a_broker_s_settings_must_fit_each_other(settings: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        BrokerConfig(**settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        ({"scan_first_ms": 0}, "scan_first_ms"),
+        ({"scan_interval_ms": -1}, "scan_interval_ms"),
+        ({"topics_max": 0}, "at least one broker"),
+    ],
+)
+def test_a_name_server_s_settings_must_fit_each_other(
+    settings: dict[str, Any], complaint: str
+) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        NameServerConfig(**settings)
