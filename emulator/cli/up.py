@@ -13,8 +13,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Annotated, Self, TypeAlias
 
 import typer
 
@@ -52,10 +52,9 @@ def up(
         if log and not journal:
             journal = stack.enter_context(tempfile.TemporaryDirectory(prefix="rmqemu-"))
         spec = _spec(brokers, release, store, port, sets or [])
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, _stop)
-        with suppress(_Stopped), _started(spec, journal, embedded) as cluster:
-            _stay(cluster, f"RocketMQ {release} on {cluster.namesrv}", journal if log else "")
+        with Asked() as asked, _started(spec, journal, embedded) as cluster:
+            title = f"RocketMQ {release} on {cluster.namesrv}"
+            _stay(cluster, asked, title, journal if log else "")
 
 
 def _spec(brokers: int, release: str, store: str, port: int, sets: list[str]) -> ClusterSpec:
@@ -85,19 +84,22 @@ def _started(spec: ClusterSpec, journal: str, embedded: bool) -> Cluster:
     return EmbeddedCluster(spec, journal=journal)
 
 
-def _stay(cluster: Cluster, title: str, journal: str) -> None:
+def _stay(cluster: Cluster, asked: Asked, title: str, journal: str) -> None:
     """Until a signal, or until a node dies."""
     if sys.stdout.isatty() and not journal:
         import trio  # noqa: PLC0415  # only where somebody looks
 
         from emulator.cli.live import watch  # noqa: PLC0415  # the same
 
+        asked.check()
         trio.run(watch, cluster, title)
+        asked.is_to_stop = True  # a second Ctrl-C does not disturb the orderly end
         return
     typer.echo(json.dumps(ready_line(cluster)))
     show_news = _log(journal)
     while True:
         time.sleep(LOOK_S)
+        asked.check()
         show_news()
         cluster.check_alive()
         for line in cluster.complaints():
@@ -123,11 +125,35 @@ def _log(journal: str) -> Callable[[], None]:
     return lambda: lines.show(follower.news())
 
 
-class _Stopped(Exception):
-    """Somebody asked us to stop."""
+class StopAsked(BaseException):
+    """A signal asked us to stop.
+
+    It is raised wherever the program happens to be, and that may be a place that swallows
+    exceptions: so the asking is also remembered.  Whoever asks twice is not heard twice.
+    """
 
 
-def _stop(_number: int, _frame: object) -> None:
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, signal.SIG_IGN)
-    raise _Stopped
+class Asked:
+    """``with Asked() as asked:`` SIGINT and SIGTERM raise ``StopAsked``, once."""
+
+    def __init__(self) -> None:
+        self.is_to_stop = False
+
+    def __enter__(self) -> Self:
+        numbers = (signal.SIGTERM, signal.SIGINT)
+        self._before = {number: signal.signal(number, self._heard) for number in numbers}
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        return kind is StopAsked
+
+    def check(self) -> None:
+        if self.is_to_stop:
+            raise StopAsked
+
+    def _heard(self, _number: int, _frame: object) -> None:
+        if not self.is_to_stop:
+            self.is_to_stop = True
+            raise StopAsked

@@ -21,7 +21,7 @@ def done(tmp_path_factory):
 
 def test_nothing_that_was_acknowledged_is_lost(done) -> None:
     assert done.returncode == 0, done.stdout.decode() + done.stderr.decode()
-    account = dict(re.findall(r"^(\w+) +([\d,]+)", done.stdout.decode(), re.MULTILINE))
+    account = dict(re.findall(r"^(\w+) +([\d,]*\d)", done.stdout.decode(), re.MULTILINE))
     assert account["lines"] == "298"
     assert account["sent"] == "298"
     assert int(account["delivered"]) >= 298

@@ -16,6 +16,8 @@ import termios
 import pytest
 from command_line import RMQEMU, environment, ready_line, rmqemu, started, wait_gone
 
+from emulator.cli.up import Asked
+
 
 def test_in_a_pipe_it_says_in_one_json_line_where_everything_listens() -> None:
     with started("up", "--brokers", "2", "--port", "0") as up:
@@ -35,6 +37,18 @@ def test_a_signal_stops_all_of_it_in_order(number) -> None:
         up.send_signal(number)
         assert up.wait(30) == 0
         wait_gone(pids)
+
+
+def test_a_signal_that_something_swallowed_is_remembered() -> None:
+    heard: list[str] = []
+    with Asked() as asked:
+        with contextlib.suppress(BaseException):
+            signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
+        heard.append("the second time nothing is raised")
+        asked.check()
+        heard.append("and it goes on")
+    assert heard == ["the second time nothing is raised"]
 
 
 def test_when_up_itself_is_killed_no_orphan_outlives_it() -> None:
