@@ -27,6 +27,7 @@ from protocol.properties import (
     properties_text,
 )
 from protocol.records import StoredMessage
+from protocol.tags import to_int32
 
 if TYPE_CHECKING:
     from emulator.broker.broker import Broker
@@ -124,6 +125,6 @@ class SendBack:
             sys_flag=original.sys_flag,
             born_ms=original.born_ms,
             born_host=original.born_host,
-            reconsume_times=original.reconsume_times + 1,
+            reconsume_times=to_int32(original.reconsume_times + 1),  # as Java counts
             store_host=None if broker.release >= FIVE else original.store_host,
         )

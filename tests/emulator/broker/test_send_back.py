@@ -113,6 +113,17 @@ async def test_a_position_where_no_message_begins_is_refused(position: int) -> N
     bench.no_bugs()
 
 
+async def test_a_count_of_failures_that_is_full_begins_again_as_java_s_does() -> None:
+    bench = Bench()
+    client = bench.client()
+    client.sent("Orders", reconsume_times=2**31 - 1)
+    client.heartbeat("c", topics=RETRIES)
+    [message] = client.pulled("Orders")
+    assert give_back(client, message.position) == 0
+    assert [dead.reconsume_times for dead in client.pulled("%DLQ%g")] == [-(2**31)]
+    bench.no_bugs()
+
+
 async def test_what_could_not_be_stored_was_not_given_back() -> None:
     bench = Bench()
     client = bench.client()
