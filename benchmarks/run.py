@@ -8,6 +8,7 @@ Prints the tables, and writes them into BENCHMARKS.md unless the run was quick o
 from __future__ import annotations
 
 import argparse
+import compileall
 import json
 from collections.abc import Callable
 from functools import partial
@@ -30,6 +31,8 @@ Step = Callable[[str], None]
 
 def main() -> None:
     options = _options()
+    for package in ("protocol", "emulator"):
+        compileall.compile_dir(ROOT / package, quiet=2)
     plan = QUICK if options.quick else Plan()
     if options.rounds:
         plan = msgspec.structs.replace(plan, rounds=options.rounds)
