@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from emulator.broker.limits import check_size
 from emulator.net.results import Call, Refusal, Reply, Result, Wait
-from emulator.releases import FIVE, INVALID_PARAMETER_CODE
+from emulator.releases import FIVE
 from protocol import catalog
 from protocol.bodies.body import decode_body, encode_body
 from protocol.bodies.connections import Connection, ConsumerConnection, ProducerConnection
@@ -38,11 +38,6 @@ class Admin:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._is_five = broker.release >= FIVE
-        self._bad_parameter = (
-            ResponseCode.INVALID_PARAMETER
-            if broker.release >= INVALID_PARAMETER_CODE
-            else ResponseCode.SYSTEM_ERROR
-        )
 
     def handlers(self) -> Table:
         named = {
@@ -68,7 +63,7 @@ class Admin:
         if problem is None and self._is_system(request.topic):
             problem = f"The topic[{request.topic}] is conflict with system topic."
         if problem is not None:
-            raise Refusal(self._bad_parameter, problem)
+            raise Refusal(self._broker.bad_parameter_code, problem)
         config = TopicConfig(
             topic_name=request.topic,
             read_queue_nums=request.read_queue_nums,
@@ -90,10 +85,10 @@ class Admin:
     def delete_topic(self, call: Call) -> Result:
         name = call.request.topic
         if not name.strip():
-            raise Refusal(self._bad_parameter, "The specified topic is blank.")
+            raise Refusal(self._broker.bad_parameter_code, "The specified topic is blank.")
         if self._is_system(name):
             problem = f"The topic[{name}] is conflict with system topic."
-            raise Refusal(self._bad_parameter, problem)
+            raise Refusal(self._broker.bad_parameter_code, problem)
         self._broker.delete_topic(name, call.now_ms)
         return Reply()
 

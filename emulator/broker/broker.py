@@ -36,7 +36,7 @@ from emulator.disk.port import NOT_WRITTEN, Disk
 from emulator.journal import Journal
 from emulator.net.remoting import Table
 from emulator.net.results import Peer, Push, Refusal, Ring
-from emulator.releases import FIVE, REGISTER_TOPIC_SYNCHRONOUSLY
+from emulator.releases import FIVE, INVALID_PARAMETER_CODE, REGISTER_TOPIC_SYNCHRONOUSLY
 from protocol import perm
 from protocol.bodies.topics import TopicConfig
 from protocol.codes import ResponseCode
@@ -61,6 +61,11 @@ class Broker:
     ) -> None:
         self.config = config
         self.release = config.profile
+        self.bad_parameter_code = (
+            ResponseCode.INVALID_PARAMETER
+            if self.release >= INVALID_PARAMETER_CODE
+            else ResponseCode.SYSTEM_ERROR
+        )
         self.note = journal.note
         self.wants = journal.wants
         self._ring: Ring = _unheard

@@ -17,7 +17,7 @@ from emulator.broker.filters import check_expression_type
 from emulator.broker.get_message import GetResult, GetStatus
 from emulator.facts import OffsetCommitted, PullAnswered, PullHeld
 from emulator.net.results import Call, Refusal, Reply, Result, Wait
-from emulator.releases import FIVE, INVALID_PARAMETER_CODE
+from emulator.releases import FIVE
 from protocol import catalog, perm
 from protocol.codes import RequestCode, ResponseCode
 from protocol.fields import Header, Int
@@ -62,11 +62,6 @@ class Pulling:
         self._began_ms = began_ms
         config = broker.config
         self._sweep_ms = config.hold_sweep_interval_ms if config.long_polling else 1_000
-        self._bad_queue_code = (
-            ResponseCode.INVALID_PARAMETER
-            if broker.release >= INVALID_PARAMETER_CODE
-            else ResponseCode.SYSTEM_ERROR
-        )
         self._flags_extra = (
             {"topicSysFlag": "0", "groupSysFlag": "0"} if broker.release >= FIVE else None
         )
@@ -216,7 +211,7 @@ class Pulling:
             raise self._forbidden(3, f"the topic[{request.topic}] pulling message is forbidden")
         if not 0 <= request.queue_id < topic.read_queue_nums:
             raise Refusal(
-                self._bad_queue_code,
+                self._broker.bad_parameter_code,
                 f"queueId[{request.queue_id}] is illegal, topic:[{request.topic}] "
                 f"topicConfig.readQueueNums:[{topic.read_queue_nums}]",
             )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from emulator.broker.draft import Draft
 from emulator.broker.put_status import PutRefused
+from emulator.broker.retries import check_writable, group_that_retries, times_max
 from emulator.facts import MessageSentBack
 from emulator.net.results import Call, Refusal, Reply, Result
 from emulator.releases import FIVE
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     from emulator.net.remoting import Table
     from protocol.bodies.groups import SubscriptionGroupConfig
 
-CLIENT_MAX_RECONSUME_SINCE = 121  # V3_4_9
-
 
 class SendBack:
     """CONSUMER_SEND_MSG_BACK."""
@@ -51,7 +50,8 @@ class SendBack:
 
     def send_back(self, call: Call) -> Result:
         broker, request = self._broker, call.request
-        config = self._group(request.group, call.now_ms)
+        config = group_that_retries(broker, request.group, call.now_ms, by="send back")
+        check_writable(broker)
         if config.retry_queue_nums <= 0:
             return Reply()  # upstream: success, and the message is gone
         topic, queue_id = self._retry_queue(request.group, config, call.now_ms)
@@ -60,13 +60,8 @@ class SendBack:
             raise Refusal(
                 ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {request.offset}"
             )
-        times_max = config.retry_max_times
-        if request.max_reconsume_times is not None and (
-            call.command.version >= CLIENT_MAX_RECONSUME_SINCE
-        ):
-            times_max = request.max_reconsume_times
         level = request.delay_level
-        if original.reconsume_times >= times_max or level < 0:
+        if original.reconsume_times >= times_max(config, call) or level < 0:
             topic, queue_id, level = dlq_topic(request.group), 0, 0
             broker.ensure_topic(topic, 1, call.now_ms, by="send back")
         elif level == 0:
@@ -83,20 +78,6 @@ class SendBack:
             )
         )
         return Reply()
-
-    def _group(self, name: str, now_ms: int) -> SubscriptionGroupConfig:
-        config = self._broker.groups.find(name, now_ms, by="send back")
-        if config is None:
-            raise Refusal(
-                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
-                f"subscription group not exist, {name}",
-            )
-        if not self._broker.config.perm & perm.WRITE:
-            raise Refusal(
-                ResponseCode.NO_PERMISSION,
-                f"the broker[{self._broker.address}] sending message is forbidden",
-            )
-        return config
 
     def _retry_queue(
         self, group: str, config: SubscriptionGroupConfig, now_ms: int

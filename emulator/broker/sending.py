@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 from emulator.broker.draft import Draft
 from emulator.broker.messages import refusal_of
 from emulator.broker.put_status import PutRefused, PutStatus
+from emulator.broker.retries import check_writable, group_that_retries, times_max
 from emulator.facts import SendRefused
 from emulator.net.results import Call, Refusal, Reply, Result, Wait
-from emulator.releases import FIVE, INVALID_PARAMETER_CODE, ORDERLY_RETRY_GOES_TO_DLQ
+from emulator.releases import FIVE, ORDERLY_RETRY_GOES_TO_DLQ
 from protocol import catalog, perm
 from protocol.batch import BadBatch, decode_batch, with_shared
 from protocol.codes import RequestCode, ResponseCode
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from protocol.bodies.topics import TopicConfig
 
 BATCH_MESSAGES_MAX = 100_000  # ours: upstream's only limit is the body's size
-CLIENT_MAX_RECONSUME_SINCE = 121  # V3_4_9: older clients cannot say how often they retry
 _DELAYED, _TRANSACTIONAL = DELAY + NAME_END, TRAN_MSG + NAME_END
 _LEVEL = re.compile(r"[+-]?\d{1,9}")
 
@@ -56,11 +56,6 @@ class Sending:
         release = broker.release
         self._is_five = release >= FIVE
         self._locks_mean_dlq = release >= ORDERLY_RETRY_GOES_TO_DLQ
-        self._bad_parameter = (
-            ResponseCode.INVALID_PARAMETER
-            if release >= INVALID_PARAMETER_CODE
-            else ResponseCode.SYSTEM_ERROR
-        )
         self._region = broker.config.region
         self._trace = "true" if broker.config.trace_on else "false"
         self._refused_extra = {MSG_REGION: self._region, TRACE_ON: self._trace}
@@ -142,7 +137,7 @@ class Sending:
 
     def _check_name(self, name: str) -> None:
         if (problem := broker_refuses_topic(name)) is not None:
-            raise Refusal(self._bad_parameter, problem)
+            raise Refusal(self._broker.bad_parameter_code, problem)
         if name in TOPICS_NOT_SENDABLE:
             raise Refusal(
                 ResponseCode.NO_PERMISSION, f"Sending message to topic[{name}] is forbidden."
@@ -163,17 +158,14 @@ class Sending:
         return made
 
     def _queue(self, request: SendMessageRequest, topic: TopicConfig) -> int:
-        if topic.order and not self._broker.config.perm & perm.WRITE:
-            raise Refusal(
-                ResponseCode.NO_PERMISSION,
-                f"the broker[{self._broker.address}] sending message is forbidden",
-            )
+        if topic.order:
+            check_writable(self._broker)
         queue_id = request.queue_id
         if queue_id < 0:
             return self._rng.randrange(max(1, topic.write_queue_nums))
         if queue_id >= max(topic.write_queue_nums, topic.read_queue_nums):
             remark = f"request queueId[{queue_id}] is illegal, {_shown(topic)}"
-            raise Refusal(self._bad_parameter, remark)
+            raise Refusal(self._broker.bad_parameter_code, remark)
         return queue_id
 
     def _check_transaction(self, properties: str) -> None:
@@ -236,33 +228,23 @@ class Sending:
         Upstream: AbstractSendMessageProcessor.handleRetryAndDLQ.
         """
         broker, group = self._broker, request.topic[len(RETRY_GROUP_TOPIC_PREFIX) :]
-        config = broker.groups.find(group, call.now_ms, by="send")
-        if config is None:
-            raise Refusal(
-                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
-                f"subscription group not exist, {group}",
-            )
+        config = group_that_retries(broker, group, call.now_ms, by="send")
         if request.batch:
             remark = f"batch request does not support retry group {request.topic}"
             raise Refusal(ResponseCode.MESSAGE_ILLEGAL, remark)
-        times_max = config.retry_max_times
-        if request.max_reconsume_times is not None and (
-            call.command.version >= CLIENT_MAX_RECONSUME_SINCE
-        ):
-            times_max = request.max_reconsume_times
         times = request.reconsume_times or 0
         properties, name = request.properties or "", request.topic
-        if self._is_dead(group, times, times_max, call.now_ms):
+        if self._is_dead(group, times, times_max(config, call), call.now_ms):
             name, queue_id = dlq_topic(group), 0
             broker.ensure_topic(name, 1, call.now_ms, by="send")
             if self._is_five:
                 properties = without_property(properties, DELAY)
         return name, queue_id, properties
 
-    def _is_dead(self, group: str, times: int, times_max: int, now_ms: int) -> bool:
+    def _is_dead(self, group: str, times: int, most: int, now_ms: int) -> bool:
         if self._locks_mean_dlq and self._broker.locks.holds_any(group, now_ms):
             return True
-        return times > times_max if self._is_five else times >= times_max
+        return times > most if self._is_five else times >= most
 
     def _after_registration(self, bell: object, call: Call) -> Wait:
         def then(now_ms: int, _expired: bool) -> Result:
