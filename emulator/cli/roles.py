@@ -14,9 +14,9 @@ import msgspec
 import typer
 
 from emulator.cli.errors import plain_errors
-from emulator.cluster.processes import node_command, node_environment
 from emulator.cluster.roles import RoleConfig
 from emulator.cluster.settings import BadSetting, Settings
+from emulator.cluster.spawning import node_command, node_environment
 from emulator.config import BrokerConfig, NameServerConfig
 
 ORDER = "Settings, each beating those before it: defaults, -c, --config, RMQEMU_…, --set, flags."

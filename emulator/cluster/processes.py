@@ -11,16 +11,15 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self
 
 import msgspec
 
 from emulator.cluster.readiness import NodeDied, wait_all_ready
+from emulator.cluster.spawning import dismiss, spawn
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -44,16 +43,7 @@ class NodeProcess:
         self.config: RoleConfig | None = None
         self.is_meant_to_end = False
         self._heard_to = 0
-        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # lives as the node does
-        self._last_lines: list[str] = []
-        self.popen = subprocess.Popen(  # noqa: S603  # our own interpreter, our own module
-            [*node_command(role, "-", journal), "--with-parent"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            env=node_environment(),
-            process_group=0,  # Ctrl-C in a terminal is for the parent, who stops us in order
-        )
+        self.popen, self._errors = spawn(role, journal)
 
     @property
     def pid(self) -> int:
@@ -146,6 +136,7 @@ class ProcessCluster:
             self._start("nameserver", name).configure(self.spec.name_server_config(name))
         for name in self.spec.broker_names:
             self._start("broker", name)
+        dismiss()
 
     def wait_ready(self) -> None:
         """Until every broker is in the route and accepts."""
@@ -233,16 +224,3 @@ class ProcessCluster:
     @property
     def _namesrv(self) -> tuple[str, ...]:
         return tuple(node.address for node in self._of(self.spec.name_server_names))
-
-
-def node_command(role: str, config: str, journal: str = "") -> list[str]:
-    """What to execute for one role; it never looks for code in the current folder."""
-    options = ["--journal", journal] if journal else []
-    return [sys.executable, "-P", "-m", "emulator.node", role, config, *options]
-
-
-def node_environment() -> dict[str, str]:
-    """Ours, with this very copy of the code first in the path, wherever we stand."""
-    root = str(Path(__file__).resolve().parents[2])
-    path = os.environ.get("PYTHONPATH", "")
-    return {**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{path}" if path else root}

@@ -19,7 +19,8 @@ import trio
 from emulator.client.plain_nursery import plain_nursery
 from emulator.clock import WallClock
 from emulator.cluster.admin import Admin
-from emulator.cluster.processes import ProcessCluster, node_command, node_environment
+from emulator.cluster.processes import ProcessCluster
+from emulator.cluster.spawning import node_command, node_environment
 from emulator.cluster.spec import ClusterSpec
 from emulator.config import BrokerConfig, NetConfig
 from emulator.journal import silent

@@ -15,8 +15,8 @@ import trio
 
 from emulator.cli.demo.evidence import Line, read_line
 from emulator.cli.demo.member import Orders
-from emulator.cluster.processes import node_environment
 from emulator.cluster.readiness import NodeDied
+from emulator.cluster.spawning import node_environment
 
 READ_BYTES = 64 * 1024
 STOP_S_MAX = 8.0
