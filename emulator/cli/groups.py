@@ -9,7 +9,7 @@ import typer
 
 from emulator.cli.asking import NAMESRV, AsJson, Namesrv, answer, answer_json, ask, overview
 from emulator.cli.errors import BadUse, plain_errors
-from emulator.cli.screens import Rates, a_table, groups_table, lag_text
+from emulator.cli.screens import a_table, groups_table, lag_text
 from emulator.cluster.admin import Admin, Unknown
 from emulator.cluster.overview import GroupView, Looker
 
@@ -25,7 +25,7 @@ def list_(namesrv: Namesrv = NAMESRV, as_json: AsJson = False) -> None:
         if as_json:
             answer_json(groups)
             return
-        answer(groups_table(groups, Rates()))
+        answer(groups_table(groups))
 
 
 @app.command()

@@ -14,6 +14,8 @@ from pathlib import Path
 import structlog
 import typer
 
+# What waiting consumers do all day: in the journal, but no news.
+ROUTINE = ("PullHeld", "PullAnswered")
 BAD_NEWS = ("Failed", "Refused", "Expired", "Dropped", "Cut", "Isolated")
 
 
@@ -64,4 +66,11 @@ class LogLines:
 
     def show(self, entries: list[dict[str, object]]) -> None:
         for entry in entries:
-            typer.echo(self.line(entry), err=True)
+            if _kind(entry) not in ROUTINE:
+                typer.echo(self.line(entry), err=True)
+
+
+def _kind(entry: dict[str, object]) -> str:
+    fact = entry["fact"]
+    assert isinstance(fact, dict)
+    return str(fact["kind"])

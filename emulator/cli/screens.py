@@ -49,12 +49,11 @@ def rates_between(before: Overview, after: Overview, seconds: float) -> Rates:
 
 
 def cluster_screen(overview: Overview, rates: Rates | None = None) -> RenderableType:
-    """Brokers, topics, groups; what there is none of gets a line that says so."""
-    rates = rates or Rates()
+    """Brokers, topics, groups; without *rates* their columns are left out."""
     return Group(
         brokers_table(overview.brokers, rates),
-        topics_table(overview.topics, rates) if overview.topics else Text("  no topics yet\n"),
-        groups_table(overview.groups, rates) if overview.groups else Text("  no groups yet\n"),
+        topics_table(overview.topics, rates),
+        groups_table(overview.groups, rates),
     )
 
 
@@ -73,48 +72,56 @@ def a_table(*columns: str, numbers: Iterable[str] = ()) -> Table:
     return table
 
 
-def brokers_table(brokers: Sequence[BrokerView], rates: Rates) -> Table:
-    table = a_table("broker", "address", "topics", "stored", "in/s", "", numbers=NUMBERS)
+def brokers_table(brokers: Sequence[BrokerView], rates: Rates | None = None) -> RenderableType:
+    if not brokers:
+        return _none_yet("brokers")
+    speed = ("in/s",) if rates else ()
+    table = a_table("broker", "address", "topics", "stored", *speed, "", numbers=NUMBERS)
     for broker in brokers:
         state = Text(broker.problem, "red") if broker.problem else Text("ok", "green")
-        rate = _rate(rates.brokers.get(broker.name))
+        rate = _rate(rates.brokers if rates else None, broker.name)
         table.add_row(
-            broker.name, broker.address, f"{broker.topics}", f"{broker.messages:,}", rate, state
+            broker.name, broker.address, f"{broker.topics}", f"{broker.messages:,}", *rate, state
         )
     return table
 
 
-def topics_table(topics: Sequence[TopicView], rates: Rates) -> Table:
-    table = a_table("topic", "queues", "messages", "in/s", "brokers", numbers=NUMBERS)
+def topics_table(topics: Sequence[TopicView], rates: Rates | None = None) -> RenderableType:
+    if not topics:
+        return _none_yet("topics")
+    speed = ("in/s",) if rates else ()
+    table = a_table("topic", "queues", "messages", *speed, "brokers", numbers=NUMBERS)
     for topic in topics:
         table.add_row(
             topic.name,
             f"{topic.queues}",
             f"{topic.messages:,}",
-            _rate(rates.topics.get(topic.name)),
+            *_rate(rates.topics if rates else None, topic.name),
             " ".join(topic.brokers),
         )
     return table
 
 
-def groups_table(groups: Sequence[GroupView], rates: Rates) -> Table:
-    table = a_table("group", "consumes", "members", "queues", "lag", "out/s", numbers=NUMBERS)
+def groups_table(groups: Sequence[GroupView], rates: Rates | None = None) -> RenderableType:
+    """``queues`` are those of the topics; ``lag`` has also what waits to be retried."""
+    if not groups:
+        return _none_yet("groups")
+    speed = ("out/s",) if rates else ()
+    table = a_table("group", "consumes", "members", "queues", "lag", *speed, numbers=NUMBERS)
     for group in groups:
         table.add_row(
             group.name,
             _subscriptions(group),
             Text(f"{len(group.members)}", "" if group.members else "yellow"),
-            f"{len(group.queues)}",
+            f"{sum(_is_users_own(queue.topic) for queue in group.queues)}",
             lag_text(group.lag),
-            _rate(rates.groups.get(group.name)),
+            *_rate(rates.groups if rates else None, group.name),
         )
         for member in group.members[:MEMBERS_SHOWN_MAX]:
-            table.add_row(
-                Text(f"  {member.address}", "dim"), Text(member.client, "dim"), "", "", "", ""
-            )
+            table.add_row(Text(f"  {member.address}", "dim"), Text(member.client, "dim"))
         if len(group.members) > MEMBERS_SHOWN_MAX:
             more = len(group.members) - MEMBERS_SHOWN_MAX
-            table.add_row(Text(f"  and {more} more", "dim"), "", "", "", "", "")
+            table.add_row(Text(f"  and {more} more", "dim"))
     return table
 
 
@@ -131,10 +138,19 @@ def _subscriptions(group: GroupView) -> str:
     shown = [
         topic if expression == "*" else f"{topic}: {expression}"
         for topic, expression in group.subscriptions.items()
-        if not topic.startswith("%")
+        if _is_users_own(topic)
     ]
-    topics = {queue.topic for queue in group.queues if not queue.topic.startswith("%")}
+    topics = {queue.topic for queue in group.queues if _is_users_own(queue.topic)}
     return ", ".join(shown or sorted(topics))
+
+
+def _is_users_own(topic: str) -> bool:
+    """Neither a group's retries nor its dead letters."""
+    return not topic.startswith("%")
+
+
+def _none_yet(what: str) -> Text:
+    return Text(f"  no {what} yet\n")
 
 
 def _stored(brokers: Sequence[BrokerView]) -> dict[str, int]:
@@ -149,7 +165,11 @@ def _rates(before: dict[str, int], after: dict[str, int], seconds: float) -> dic
     }
 
 
-def _rate(rate: float | None) -> str:
+def _rate(rates: dict[str, float] | None, name: str) -> tuple[str, ...]:
+    """The cell of a rate; where none are known there is no such column."""
+    if rates is None:
+        return ()
+    rate = rates.get(name)
     if rate is None:
-        return ""
-    return f"{rate:,.0f}" if rate >= 10 or rate == 0 else f"{rate:.1f}"
+        return ("",)
+    return (f"{rate:,.0f}" if rate >= 10 or rate == 0 else f"{rate:.1f}",)

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from emulator.cli.asking import NAMESRV, AsJson, Namesrv, answer, answer_json, ask, overview
-from emulator.cli.errors import BadUse, plain_errors
-from emulator.cli.screens import Rates, a_table, topics_table
+from emulator.cli.errors import BadUse, fail, plain_errors
+from emulator.cli.screens import a_table, topics_table
 from emulator.cluster.admin import Admin
 from protocol.bodies.topics import TopicConfig
 
@@ -42,7 +42,7 @@ def create(
 
         brokers = ask(namesrv, make)
         if not brokers:
-            raise BadUse("there is no broker to make it on: start one with `rmqemu broker`")
+            raise fail("there is no broker to make it on: start one with `rmqemu broker`")
         if as_json:
             answer_json({"topic": name, "queues": queues, "brokers": brokers})
         else:
@@ -57,7 +57,7 @@ def list_(namesrv: Namesrv = NAMESRV, as_json: AsJson = False) -> None:
         if as_json:
             answer_json(topics)
             return
-        answer(topics_table(topics, Rates()))
+        answer(topics_table(topics))
 
 
 @app.command()

@@ -38,7 +38,10 @@ def an_overview(stored: int = 1_000, committed: int = 900, members: int = 2) -> 
                     for number in range(members)
                 ),
                 subscriptions={"%RETRY%billing": "*", "orders": "TagA || TagB"},
-                queues=(QueueView("orders", "broker-a", 0, stored, committed),),
+                queues=(
+                    QueueView("%RETRY%billing", "broker-a", 0, 0, 0),
+                    QueueView("orders", "broker-a", 0, stored, committed),
+                ),
             ),
         ),
     )
@@ -80,8 +83,21 @@ def test_no_line_is_wider_than_the_terminal_however_many_members_there_are(membe
     assert any("and 34 more" in line for line in lines) == (members == 40)
 
 
-def test_a_cluster_without_topics_and_groups_says_so() -> None:
+def test_columns_of_rates_are_there_where_rates_are_known() -> None:
+    without = drawn(cluster_screen(an_overview()))
+    rates = rates_between(an_overview(committed=400), an_overview(), seconds=1)
+    text = drawn(cluster_screen(an_overview(), rates))
+    for column in ("in/s", "out/s"):
+        assert column not in without
+        assert column in text
+    billing = next(line for line in text.splitlines() if "billing" in line)
+    assert billing.split()[-2:] == ["100", "500"]
+
+
+def test_a_cluster_without_brokers_topics_and_groups_says_so() -> None:
     text = drawn(cluster_screen(Overview("x", (), (), ())))
+    assert "address" not in text
+    assert "no brokers yet" in text
     assert "no topics yet" in text
     assert "no groups yet" in text
 
@@ -100,6 +116,13 @@ def test_several_journals_are_followed_as_one_and_only_whole_lines_are_read(tmp_
         file.write(half[20:])
     assert [entry["fact"]["kind"] for entry in follower.news()] == ["NodeStopped"]
     assert follower.news() == []
+
+
+def test_the_pulls_of_waiting_consumers_are_no_news(capsys) -> None:
+    facts = [{"kind": kind} for kind in ("PullHeld", "NodeStarted", "PullAnswered")]
+    LogLines(colours=False).show([{"at_ms": 1, "node": "broker-a", "fact": f} for f in facts])
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "NodeStarted" in line
 
 
 def test_a_fact_is_a_log_line_with_its_fields() -> None:
