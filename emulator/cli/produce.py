@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Annotated
+from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import trio
 import typer
@@ -18,6 +18,9 @@ from emulator.cli.asking import NAMESRV, Namesrv, answer_json
 from emulator.cli.errors import BadUse, plain_errors
 from emulator.cli.lines import bodies
 from emulator.client.api import ClientError, Message, Producer
+
+if TYPE_CHECKING:
+    from emulator.client.send_result import SendResult
 
 GROUP = "rmqemu-produce"
 
@@ -56,9 +59,22 @@ async def _send_all(
                 raise _stopped_at(number, sent, error) from error
             sent += 1
             if as_json:
-                answer_json(result)
+                answer_json(as_value(result))
     empty = f", skipped {skipped:,} empty lines" if skipped else ""
     typer.echo(f"sent {sent:,}{empty}", err=True)
+
+
+def as_value(result: SendResult) -> dict[str, Any]:
+    """By the names that ``consume`` gives the same things."""
+    return {
+        "topic": result.queue.topic,
+        "broker": result.queue.broker_name,
+        "queue": result.queue.queue_id,
+        "offset": result.queue_offset,
+        "msg_id": result.msg_id,
+        "offset_msg_id": result.offset_msg_id,
+        "status": result.status,
+    }
 
 
 def _stopped_at(number: int, sent: int, error: ClientError) -> Exception:

@@ -55,8 +55,8 @@ def test_json_says_all_about_a_message(rmqemu) -> None:
     (message,) = json_lines(got.stdout)
     assert message["body"] == "x"
     assert message["tags"] == "T"
-    assert message["msg_id"] == sent["msg_id"]
-    assert message["broker"] == sent["queue"]["brokerName"]
+    for name in ("topic", "broker", "queue", "offset", "msg_id"):
+        assert message[name] == sent[name]
 
 
 def test_a_file_is_sent_line_by_line(rmqemu, tmp_path) -> None:
@@ -143,3 +143,13 @@ def test_what_cannot_be_done_is_one_line_and_an_exit_code(
     assert done.stderr.startswith("rmqemu: ")
     assert complaint in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_cluster_without_brokers_takes_no_topic_and_says_what_it_lacks(rmqemu) -> None:
+    with EmbeddedCluster(ClusterSpec(brokers=0)) as bare:
+        namesrv = f"--namesrv={bare.namesrv}"
+        assert "no brokers yet" in rmqemu("status", namesrv).stdout
+        assert "no topics yet" in rmqemu("topic", "list", namesrv).stdout
+        assert "no groups yet" in rmqemu("group", "list", namesrv).stdout
+        done = rmqemu("topic", "create", "orders", namesrv, code=1)
+    assert done.stderr.startswith("rmqemu: there is no broker to make it on")
