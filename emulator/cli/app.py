@@ -38,4 +38,4 @@ def run() -> None:
         from emulator.cli.tools import add_tools  # noqa: PLC0415  # see above
 
         add_tools(app)
-    app()
+    app(prog_name="rmqemu")  # however it was started

@@ -33,10 +33,16 @@ LOOK_S = 0.2
 
 
 def up(
-    brokers: Annotated[int, typer.Option(help="How many.")] = 2,
+    brokers: Annotated[int, typer.Option(help="How many brokers.")] = 2,
     release: Annotated[str, typer.Option(help="Whose behaviour: 4.9.7, 5.3.3 …")] = "4.9.7",
-    store: Annotated[str, typer.Option(metavar="DIR", help="Remember in this folder.")] = "",
-    port: Annotated[int, typer.Option(help="Of the NameServer; 0: any free ports.")] = 9876,
+    store: Annotated[
+        str,
+        typer.Option(
+            metavar="DIR",
+            help="Keep messages in this folder; without it they are gone at the end.",
+        ),
+    ] = "",
+    port: Annotated[int, typer.Option(help="The NameServer's port; 0: any free ports.")] = 9876,
     embedded: Annotated[bool, typer.Option("--embedded", help="All in one process.")] = False,
     sets: Annotated[
         list[str] | None,
@@ -45,7 +51,10 @@ def up(
     journal: Annotated[
         str, typer.Option(metavar="DIR", help="Write facts there, a file a node.")
     ] = "",
-    log: Annotated[bool, typer.Option("--log", "-v", help="Say what happens, on stderr.")] = False,
+    log: Annotated[
+        bool,
+        typer.Option("--log", "-v", help="Say what happens, on stderr, instead of the live view."),
+    ] = False,
 ) -> None:
     """Start a NameServer and brokers, and keep them until Ctrl-C."""
     with plain_errors(), ExitStack() as stack:

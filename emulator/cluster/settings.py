@@ -1,8 +1,9 @@
 """A role's config, put together from several sources; each beats those before it.
 
 The order is: defaults, a RocketMQ properties file (``-c``), a TOML file, the environment
-(``RMQEMU_NAME=broker-a``), ``--set``, flags.  Everywhere but in TOML upstream's property
-names are understood beside ours.  A name nobody knows is refused, with the nearest one
+(``RMQEMU_NAME=broker-a``), ``--set``, flags.  In a properties file and with ``--set``
+upstream's property names are understood beside ours; TOML and the environment
+(``RMQEMU_<FIELD>``) have ours only.  A name nobody knows is refused, with the nearest one
 that exists; one that is harmless here is listed as ignored.
 """
 

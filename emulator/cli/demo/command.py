@@ -32,7 +32,8 @@ INTERRUPTED = 130
 
 def demo(
     file: Annotated[
-        str, typer.Option("--input", metavar="FILE", help="Lines to send; a sample ships.")
+        str,
+        typer.Option("--input", metavar="FILE", help="Lines to send.", show_default="the sample"),
     ] = str(SAMPLE),
     release: Annotated[str, typer.Option(help="Whose behaviour: 4.9.7, 5.3.3 …")] = "4.9.7",
     quick: Annotated[
