@@ -45,16 +45,18 @@ async def serve_broker(
     address it is bound to.
     """
     async with trio.open_nursery() as nursery:
+        # Names first: from listening to being connected the broker must not wait.
         listen_address = await numeric(config.listen_address)
         config = msgspec.structs.replace(config, listen_address=listen_address)
+        told = config.advertised_address
+        store_host = await numeric(told) if told else ""
         broker = Broker(config, disk=disk, rng=rng, journal=journal, now_ms=clock.now_ms())
         try:
             server = RemotingServer(
                 clock, config.net, config.profile, journal.note, broker.handlers
             )
             listener = await server.serve(network, config.listen_address, nursery)
-            address = config.advertised_address or listener.address
-            broker.listens_at(address, await numeric(address))
+            broker.listens_at(told or listener.address, store_host or listener.address)
             client = _client(config, network, nursery, clock, journal)
             registration = Registration(broker, client, nursery)
             broker.connect(server.ring, server.push, registration.announce)
