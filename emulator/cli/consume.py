@@ -50,6 +50,8 @@ def consume(
         )
         printer = Printer(count, as_json=as_json)
         trio.run(_consume, printer, {topic: tags}, config, wait)
+        if printer.cut:
+            raise printer.cut
         if count and printer.printed < count:
             raise fail(f"only {printer.printed:,} of {count:,} came within {wait:g} s")
 
@@ -60,6 +62,7 @@ class Printer:
     def __init__(self, count: int, *, as_json: bool) -> None:
         self.printed = 0
         self.done = trio.Event()
+        self.cut: BrokenPipeError | None = None  # raised here it would only mean "again later"
         self._count = count
         self._as_json = as_json
 
@@ -67,11 +70,21 @@ class Printer:
         for message in messages:
             if self.done.is_set():
                 await trio.sleep_forever()
-            sys.stdout.buffer.write(self._line(message) + b"\n")
+            self._print(self._line(message))
+            if self.cut:
+                await trio.sleep_forever()
+
+    def _print(self, line: bytes) -> None:
+        try:
+            sys.stdout.buffer.write(line + b"\n")
             sys.stdout.buffer.flush()
-            self.printed += 1
-            if self.printed == self._count:
-                self.done.set()
+        except BrokenPipeError as error:
+            self.cut = error
+            self.done.set()
+            return
+        self.printed += 1
+        if self.printed == self._count:
+            self.done.set()
 
     def _line(self, message: MessageExt) -> bytes:
         return msgspec.json.encode(as_value(message)) if self._as_json else message.body

@@ -6,6 +6,7 @@ keeps its traceback.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -32,6 +33,8 @@ def plain_errors() -> Iterator[None]:
     """Inside, whatever the world refuses ends the program with one line that says it."""
     try:
         yield
+    except BrokenPipeError:
+        raise nobody_reads() from None
     except (BadUse, BadSetting, msgspec.ValidationError) as error:
         raise fail(str(error), BAD_USE) from None
     except (NodeDied, NotReady) as error:
@@ -43,6 +46,17 @@ def plain_errors() -> Iterator[None]:
         if text is None:
             raise
         raise fail(text, code) from None
+
+
+def nobody_reads() -> typer.Exit:
+    """Whoever read our output has gone (``| head``) and wants no word about it either.
+
+    What is still buffered goes nowhere, or the interpreter would complain at its end.
+    """
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for number in (1, 2):
+        os.dup2(nowhere, number)
+    return typer.Exit(WORLD_SAYS_NO)
 
 
 def fail(text: str, code: int = WORLD_SAYS_NO) -> typer.Exit:
