@@ -21,6 +21,7 @@ from emulator.cluster.spawning import node_environment
 READ_BYTES = 64 * 1024
 STOP_S_MAX = 8.0
 LAST_LINES = 5
+KILLED = "killed -9"
 
 
 class MemberProcess:
@@ -60,7 +61,7 @@ class MemberProcess:
             raise NodeDied(self.name, code, self._last_lines())
 
     def kill(self) -> None:
-        self.state = "killed -9"
+        self.state = KILLED
         self.popen.send_signal(signal.SIGKILL)
 
     def ask_to_stop(self) -> None:

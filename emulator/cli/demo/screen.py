@@ -8,6 +8,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from emulator.cli.demo.members import KILLED
 from emulator.cli.demo.plan import TOPIC
 from emulator.cli.screens import a_table
 
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 
 HAPPENINGS_SHOWN = 9
 SILENT_MS_IS_MUCH = 2_000
-STATE_STYLES = {"running": "green", "restarted": "green", "done": "", "killed -9": "red"}
-OWNER_STYLES = {"consumer-a": "cyan", "consumer-b": "magenta", "consumer-c": "blue"}
+STATE_STYLES = {"running": "green", "restarted": "green", "done": "", KILLED: "red"}
+OWNER_STYLES = {"consumer-a": "yellow", "consumer-b": "magenta", "consumer-c": "cyan"}
 
 
 class DemoScreen:
@@ -48,15 +49,17 @@ class DemoScreen:
         for queue, history in sorted(self._story.ledger.queues.items()):
             silent_ms = max(0, now_ms - history.last_ms) if history.delivered else 0
             owner = history.owner or "nobody"
-            style = OWNER_STYLES.get(owner, "red")
+            is_dead = self._story.broker_state.get(queue.broker) == KILLED
+            style = "" if is_dead else OWNER_STYLES.get(owner, "red")
             table.add_row(
                 f"{queue.broker}/{queue.queue_id}",
                 Text(owner + " (two)" * (len(history.owners) > 1), style),
                 f"{history.delivered:,}",
                 Text(
                     f"{silent_ms / 1000:.1f} s",
-                    "red" if silent_ms > SILENT_MS_IS_MUCH else "",
+                    "red" if silent_ms > SILENT_MS_IS_MUCH and not is_dead else "",
                 ),
+                style="dim" if is_dead else None,
             )
         return table
 

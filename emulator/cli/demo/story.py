@@ -16,7 +16,7 @@ import trio
 from emulator.cli.demo.evidence import Line
 from emulator.cli.demo.ledger import Ledger
 from emulator.cli.demo.member import Orders
-from emulator.cli.demo.members import MemberProcess
+from emulator.cli.demo.members import KILLED, MemberProcess
 from emulator.cli.demo.plan import QUEUES_A_BROKER, TOPIC, Plan
 from emulator.client.plain_nursery import plain_nursery
 from emulator.cluster.admin import admin_over_tcp
@@ -103,7 +103,7 @@ class Story:
         self._say(f"{CONSUMER_KILLED} is killed with -9", is_bad=True)
         await trio.sleep_until(began_s + plan.kill_broker_s)
         self.cluster.kill(BROKER_KILLED)
-        self.broker_state[BROKER_KILLED] = "killed -9"
+        self.broker_state[BROKER_KILLED] = KILLED
         ledger.broker_killed(BROKER_KILLED, _wall_ms())
         self._say(f"{BROKER_KILLED} is killed with -9", is_bad=True)
         await trio.sleep_until(began_s + plan.restart_broker_s)
