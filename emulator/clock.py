@@ -18,6 +18,8 @@ class WallClock:
     def __init__(self, epoch_ms: int, began_s: float, skew_ms: int = 0) -> None:
         self._epoch_ms = epoch_ms
         self._began_s = began_s
+        # Asked for every frame: trio.current_time() looks for its run anew each time.
+        self._time_s = trio.lowlevel.current_clock().current_time
         self.skew_ms = skew_ms
 
     @classmethod
@@ -26,7 +28,7 @@ class WallClock:
         return cls(time.time_ns() // 1_000_000, trio.current_time())
 
     def now_ms(self) -> int:
-        passed_us = round((trio.current_time() - self._began_s) * 1_000_000)
+        passed_us = round((self._time_s() - self._began_s) * 1_000_000)
         return self._epoch_ms + passed_us // 1000 + self.skew_ms
 
     def trio_time(self, at_ms: int) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import msgspec
 
 
@@ -37,8 +39,9 @@ class MessageQueue(msgspec.Struct, frozen=True, rename="camel"):
 
 def _sort_key(queue: MessageQueue) -> tuple[bytes, bytes, int]:
     # Java compares UTF-16 code units, which differs from code points beyond the BMP.
-    return (
-        queue.topic.encode("utf-16-be", "surrogatepass"),
-        queue.broker_name.encode("utf-16-be", "surrogatepass"),
-        queue.queue_id,
-    )
+    return _units(queue.topic), _units(queue.broker_name), queue.queue_id
+
+
+@functools.lru_cache(maxsize=10_000)
+def _units(name: str) -> bytes:
+    return name.encode("utf-16-be", "surrogatepass")
