@@ -18,7 +18,7 @@ from emulator.sim.world import run_virtual
 from protocol.bodies.topics import TopicConfig
 
 TOPIC, GROUP = "orders", "billing"
-KILLED_S, RESTARTED_S, SENDS_END_S, END_S = 180, 240, 540, 600
+KILLED_S, RESTARTED_S, SENDS_END_S, END_S = 190, 250, 540, 600
 
 
 def a_tool(namesrv: str):

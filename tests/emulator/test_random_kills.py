@@ -14,7 +14,9 @@ STORY = HERE / "story_of_random_kills.py"
 
 
 @pytest.mark.parametrize("seed", range(1, 9))
-def test_no_acknowledged_message_is_lost_to_kills_at_random_times(seed: int) -> None:
+def test_client_invariant_61_no_acknowledged_message_is_lost_to_kills_at_random_times(
+    seed: int,
+) -> None:
     done = subprocess.run(
         [sys.executable, STORY, str(seed)],
         capture_output=True,

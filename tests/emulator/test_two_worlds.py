@@ -18,7 +18,7 @@ import pytest
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 EPOCH_MS = 1_700_000_000_000
-KILLED_MS, RESTARTED_MS, SENDS_END_MS = 180_000, 240_000, 540_000
+KILLED_MS, RESTARTED_MS, SENDS_END_MS = 190_000, 250_000, 540_000
 CONSUMERS = {"consumer-a", "consumer-b", "consumer-c"}
 
 
@@ -85,6 +85,19 @@ def test_while_one_broker_is_dead_the_producer_uses_the_other(lines) -> None:
     )
     assert set(brokers) == {"broker-a"}
     assert brokers["broker-a"] > 50
+
+
+def test_client_invariant_58_no_send_tries_a_dead_broker_once_30_seconds_have_passed(
+    lines,
+) -> None:
+    attempts = [
+        (fact["at_ms"] - KILLED_MS > 30_000, fact["attempts"])
+        for fact in facts(lines, "MessageSent", {"producer"})
+        if KILLED_MS < fact["at_ms"] < RESTARTED_MS
+    ]
+    assert {count for is_late, count in attempts if is_late} == {1}
+    assert max(count for is_late, count in attempts if not is_late) > 1
+    assert facts(lines, "SendFailed") == []
 
 
 def test_the_broker_comes_back_with_its_messages_and_takes_its_share_again(lines) -> None:
