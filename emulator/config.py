@@ -86,7 +86,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     cluster_topic: bool = True  # BrokerConfig.clusterTopicEnable
     broker_topic: bool = True  # BrokerConfig.brokerTopicEnable
     trace_topic: bool = False  # BrokerConfig.traceTopicEnable
-    reject_transactions: bool = False  # BrokerConfig.rejectTransactionMessage
+    reject_transactions: bool = True  # BrokerConfig.rejectTransactionMessage (false): see Sending
     property_filter: bool = False  # BrokerConfig.enablePropertyFilter
     slave_read: bool = False  # BrokerConfig.slaveReadEnable
     behind_bytes_max: int = 4 * 1024**3  # then a slave is suggested (40 % of memory upstream)

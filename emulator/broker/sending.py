@@ -169,6 +169,7 @@ class Sending:
         return queue_id
 
     def _check_transaction(self, properties: str) -> None:
+        # Refused unless asked for: a half message that nobody here can commit would be lost.
         if property_of(properties, TRAN_MSG) == "true" and self._broker.config.reject_transactions:
             raise Refusal(
                 ResponseCode.NO_PERMISSION,

@@ -250,3 +250,11 @@ async def test_a_topic_whose_end_no_disk_would_remember_stays_whole() -> None:
     answer = client.must(catalog.DELETE_TOPIC_IN_BROKER, DeleteTopicRequest(topic="Orders"))
     assert answer.code == ResponseCode.SUCCESS
     assert client.sent("Orders", queue_id=0).queue_offset == 0
+
+
+async def test_a_half_message_is_refused_because_nobody_here_could_commit_it() -> None:
+    bench = Bench()
+    answer = bench.client().send_message("Orders", properties="TRAN_MSG\x01true\x02PGROUP\x01pg")
+    assert answer.code == ResponseCode.NO_PERMISSION
+    assert "sending transaction message is forbidden" in str(answer.remark)
+    assert bench.broker.store.log.end_position == 0
