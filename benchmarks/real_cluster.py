@@ -11,6 +11,7 @@ Needs Java 17 and, the first time for a version, Maven; nothing of this project 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import shutil
@@ -84,9 +85,8 @@ def main() -> None:
         processes += [launched(server, jars, home) for server in servers]
         _wait_until_ready(servers, processes, home)
         print(json.dumps(_ready_line(servers, processes, began_s)), flush=True)
-        signal.pause()
-    except KeyboardInterrupt:
-        pass
+        with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C is how one ends it
+            signal.pause()
     finally:
         _stop(processes)
         if options.dir is None:
