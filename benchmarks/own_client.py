@@ -12,8 +12,8 @@ import time
 
 import trio
 
-from emulator.client.producer import Producer
-from emulator.client.push_consumer import PushConsumer
+from emulator.client.consumer.push_consumer import PushConsumer
+from emulator.client.producer.producer import Producer
 from protocol.message import Message, MessageExt
 
 BODY = b"x" * 100

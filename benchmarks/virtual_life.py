@@ -13,9 +13,9 @@ import time
 
 import trio
 
-from emulator.client.process import ClientProcess
-from emulator.client.producer import Producer
-from emulator.client.push_consumer import PushConsumer
+from emulator.client.consumer.push_consumer import PushConsumer
+from emulator.client.instance.process import ClientProcess
+from emulator.client.producer.producer import Producer
 from emulator.cluster.spec import ClusterSpec
 from emulator.cluster.virtual import ClientProgram, VirtualCluster
 from emulator.sim.world import World, run_virtual

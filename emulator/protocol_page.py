@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from emulator.broker.broker import Broker
-from emulator.client.instance import ClientInstance
+from emulator.client.instance.instance import ClientInstance
 from emulator.config import BrokerConfig, NameServerConfig
 from emulator.disk.memory import MemoryDisk
 from emulator.journal import Journal, silent

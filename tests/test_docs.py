@@ -21,7 +21,7 @@ from docs.generate.episodes import facts_of_a_run
 from docs.generate.sections import with_section
 from emulator.cli.app import app
 from emulator.cli.tools import add_tools
-from emulator.client.latency_faults import LONG, SHORT
+from emulator.client.producer.latency_faults import LONG, SHORT
 from emulator.cluster.embedded import EmbeddedCluster
 from emulator.cluster.spec import ClusterSpec
 

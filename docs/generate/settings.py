@@ -16,7 +16,7 @@ import msgspec
 
 from docs.generate.sections import DOCS, write_section
 from emulator.client.config import ClientConfig, ConsumerConfig, ProducerConfig
-from emulator.client.push_config import PushConsumerConfig
+from emulator.client.consumer.push_config import PushConsumerConfig
 from emulator.cluster.roles import RoleConfig
 from emulator.cluster.settings import DIALECTS, NET
 from emulator.cluster.upstream import ADVERTISED_HOST, ANY_VALUE, LISTEN_HOST, LISTEN_PORT, Dialect

@@ -15,22 +15,22 @@ from typing import Any
 
 import msgspec
 
-from emulator.broker.admin import Admin
-from emulator.broker.clients import Clients
-from emulator.broker.consumers import Consumers
-from emulator.broker.delays import Delays
-from emulator.broker.limits import check_room, check_size
-from emulator.broker.locks import RebalanceLocks
-from emulator.broker.messages import Messages
-from emulator.broker.offsets import ConsumerOffsets
-from emulator.broker.producers import Producers
-from emulator.broker.pulling import Pulling
-from emulator.broker.queue_offsets import QueueOffsets
-from emulator.broker.send_back import SendBack
-from emulator.broker.sending import Sending
-from emulator.broker.store import Store
-from emulator.broker.subscription_groups import SubscriptionGroups
-from emulator.broker.topics import Topics
+from emulator.broker.handlers.admin import Admin
+from emulator.broker.handlers.clients import Clients
+from emulator.broker.handlers.pulling import Pulling
+from emulator.broker.handlers.queue_offsets import QueueOffsets
+from emulator.broker.handlers.send_back import SendBack
+from emulator.broker.handlers.sending import Sending
+from emulator.broker.store.delays import Delays
+from emulator.broker.store.messages import Messages
+from emulator.broker.store.store import Store
+from emulator.broker.tables.consumers import Consumers
+from emulator.broker.tables.limits import check_room, check_size
+from emulator.broker.tables.locks import RebalanceLocks
+from emulator.broker.tables.offsets import ConsumerOffsets
+from emulator.broker.tables.producers import Producers
+from emulator.broker.tables.subscription_groups import SubscriptionGroups
+from emulator.broker.tables.topics import Topics
 from emulator.config import BrokerConfig
 from emulator.disk.port import NOT_WRITTEN, Disk
 from emulator.journal import Journal

@@ -12,11 +12,11 @@ import typer
 
 from emulator.cli.asking import NAMESRV, Namesrv
 from emulator.cli.errors import BadUse, fail, plain_errors
-from emulator.client.plain_nursery import plain_nursery
-from emulator.client.push_config import PushConsumerConfig
-from emulator.client.push_consumer import PushConsumer
+from emulator.client.consumer.push_config import PushConsumerConfig
+from emulator.client.consumer.push_consumer import PushConsumer
 from emulator.cluster.admin import admin_over_tcp
 from emulator.cluster.stopping import stop_on_signal
+from emulator.net.plain_nursery import plain_nursery
 
 if TYPE_CHECKING:
     from protocol.bodies.groups import ConsumeFromWhere

@@ -10,10 +10,10 @@ from rich.live import Live
 from rich.text import Text
 
 from emulator.cli.screens import Rates, cluster_screen, rates_between
-from emulator.client.plain_nursery import plain_nursery
 from emulator.cluster.admin import AdminError, admin_over_tcp
 from emulator.cluster.overview import Looker, Overview
 from emulator.cluster.stopping import stop_on_signal
+from emulator.net.plain_nursery import plain_nursery
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

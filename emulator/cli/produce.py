@@ -20,7 +20,7 @@ from emulator.cli.lines import bodies
 from emulator.client.api import ClientError, Message, Producer
 
 if TYPE_CHECKING:
-    from emulator.client.send_result import SendResult
+    from emulator.client.producer.send_result import SendResult
 
 GROUP = "rmqemu-produce"
 

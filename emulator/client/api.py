@@ -1,8 +1,10 @@
 """The names an application imports, all of them also to be had from ``emulator.client``."""
 
-from emulator.client.allocation import AVG, AVG_BY_CIRCLE
-from emulator.client.async_sends import Sending
 from emulator.client.config import ClientConfig, ConsumerConfig, ProducerConfig
+from emulator.client.consumer.allocation import AVG, AVG_BY_CIRCLE
+from emulator.client.consumer.listening import ConsumeContext, ConsumeResult
+from emulator.client.consumer.push_config import PushConsumerConfig
+from emulator.client.consumer.push_consumer import PushConsumer
 from emulator.client.errors import (
     BadSelector,
     BrokerRefused,
@@ -18,13 +20,11 @@ from emulator.client.errors import (
     SendError,
     TooManySends,
 )
-from emulator.client.listening import ConsumeContext, ConsumeResult
-from emulator.client.process import ClientProcess
-from emulator.client.producer import Producer
-from emulator.client.push_config import PushConsumerConfig
-from emulator.client.push_consumer import PushConsumer
-from emulator.client.selectors import by_chance, by_hash
-from emulator.client.send_result import SendResult, SendStatus
+from emulator.client.instance.process import ClientProcess
+from emulator.client.producer.async_sends import Sending
+from emulator.client.producer.producer import Producer
+from emulator.client.producer.selectors import by_chance, by_hash
+from emulator.client.producer.send_result import SendResult, SendStatus
 from protocol.message import Message, MessageExt
 from protocol.queues import MessageQueue
 

@@ -12,11 +12,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from emulator.client.plain_nursery import plain_nursery
 from emulator.clock import WallClock
 from emulator.config import NetConfig
 from emulator.journal import silent
 from emulator.net.errors import RemoteError
+from emulator.net.plain_nursery import plain_nursery
 from emulator.net.remoting_client import RemotingClient
 from emulator.net.tcp import TcpNetwork
 from emulator.releases import R_4_9_7

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import msgspec
 import trio
 
-from emulator.client.process import ClientProcess
+from emulator.client.instance.process import ClientProcess
 from emulator.cluster.roles import RoleConfig, serve_role
 from emulator.cluster.spec import ClusterSpec
 from emulator.journal import Journal

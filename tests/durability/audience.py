@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import trio
 
-from emulator.client.push_consumer import PushConsumer
+from emulator.client.consumer.push_consumer import PushConsumer
 
 IMPATIENT = {
     "first_pull_delay_ms": 10,

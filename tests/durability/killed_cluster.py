@@ -16,7 +16,6 @@ from pathlib import Path
 import msgspec
 import trio
 
-from emulator.client.plain_nursery import plain_nursery
 from emulator.clock import WallClock
 from emulator.cluster.admin import Admin
 from emulator.cluster.processes import ProcessCluster
@@ -24,6 +23,7 @@ from emulator.cluster.spawning import node_command, node_environment
 from emulator.cluster.spec import ClusterSpec
 from emulator.config import BrokerConfig, NetConfig
 from emulator.journal import silent
+from emulator.net.plain_nursery import plain_nursery
 from emulator.net.remoting_client import RemotingClient
 from emulator.net.tcp import TcpNetwork
 from emulator.releases import R_4_9_7

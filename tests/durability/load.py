@@ -12,8 +12,8 @@ from typing import NamedTuple
 import trio
 
 from emulator.client.errors import SendError
-from emulator.client.plain_nursery import plain_nursery
-from emulator.client.producer import Producer
+from emulator.client.producer.producer import Producer
+from emulator.net.plain_nursery import plain_nursery
 from protocol.message import Message
 
 TOPICS = ("orders", "payments", "logs")

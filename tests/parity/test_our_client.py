@@ -10,11 +10,11 @@ import trio
 from hearing import Ears
 from sdk.stage import Stage
 
-from emulator.client.listening import Listener
-from emulator.client.producer import Producer
-from emulator.client.push_consumer import PushConsumer
-from emulator.client.selectors import by_hash
-from emulator.client.send_result import SendResult
+from emulator.client.consumer.listening import Listener
+from emulator.client.consumer.push_consumer import PushConsumer
+from emulator.client.producer.producer import Producer
+from emulator.client.producer.selectors import by_hash
+from emulator.client.producer.send_result import SendResult
 from protocol.message import Message, MessageExt
 from protocol.queues import MessageQueue
 

@@ -20,10 +20,10 @@ from emulator.cli.demo.screen import DemoScreen, happening_text, ledger_screen
 from emulator.cli.demo.story import Happening, Story
 from emulator.cli.errors import BadUse, fail, plain_errors
 from emulator.cli.lines import Counts, counted
-from emulator.client.plain_nursery import plain_nursery
 from emulator.cluster.processes import ProcessCluster
 from emulator.cluster.spec import ClusterSpec
 from emulator.cluster.stopping import stop_on_signal
+from emulator.net.plain_nursery import plain_nursery
 
 SAMPLE = Path(__file__).with_name("sample.txt")
 DRAW_EVERY_S = 0.2

@@ -19,14 +19,14 @@ from emulator.cli.demo.evidence import KINDS
 from emulator.cli.demo.plan import GROUP, PRODUCER_GROUP, TOPIC
 from emulator.cli.lines import bodies, is_sendable
 from emulator.client.api import Message, Producer, ProducerConfig, SendError
-from emulator.client.plain_nursery import plain_nursery
-from emulator.client.process import ClientProcess
-from emulator.client.push_config import PushConsumerConfig
-from emulator.client.push_consumer import PushConsumer
+from emulator.client.consumer.push_config import PushConsumerConfig
+from emulator.client.consumer.push_consumer import PushConsumer
+from emulator.client.instance.process import ClientProcess
 from emulator.clock import WallClock
 from emulator.cluster.stopping import stop_on_signal, stop_with_parent
 from emulator.facts import NodeStarted
 from emulator.journal import Journal
+from emulator.net.plain_nursery import plain_nursery
 from protocol.message import MessageExt
 
 SENDS_AT_ONCE_MAX = 32

@@ -18,10 +18,10 @@ from emulator.cli.demo.ledger import Ledger
 from emulator.cli.demo.member import Orders
 from emulator.cli.demo.members import KILLED, MemberProcess
 from emulator.cli.demo.plan import QUEUES_A_BROKER, TOPIC, Plan
-from emulator.client.plain_nursery import plain_nursery
 from emulator.cluster.admin import admin_over_tcp
 from emulator.cluster.processes import ProcessCluster
 from emulator.facts import Queue, QueuesClaimed, SendFailed
+from emulator.net.plain_nursery import plain_nursery
 from protocol.bodies.topics import TopicConfig
 
 CONSUMERS = ("consumer-a", "consumer-b", "consumer-c")

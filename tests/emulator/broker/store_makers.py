@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from emulator.broker.delays import Delays
-from emulator.broker.draft import Draft
-from emulator.broker.store import Store
+from emulator.broker.store.delays import Delays
+from emulator.broker.store.draft import Draft
+from emulator.broker.store.store import Store
 from emulator.config import BrokerConfig
 from emulator.disk.memory import MemoryDisk, MemorySegment
 from emulator.facts import Fact

@@ -9,8 +9,8 @@ import pytest
 from golden_data import cases
 from store_makers import HOST, NOW, Rig, TinyDisk, a_draft
 
-from emulator.broker.commit_log import CommitLog, LogHasHole, RecordTooLarge
-from emulator.broker.put_status import PutRefused, PutStatus
+from emulator.broker.store.commit_log import CommitLog, LogHasHole, RecordTooLarge
+from emulator.broker.store.put_status import PutRefused, PutStatus
 from emulator.disk.memory import MemoryDisk
 from emulator.disk.port import DiskFull
 from protocol.batch import decode_batch, with_shared

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from store_makers import NOW, Rig, TinyDisk, a_draft
 
-from emulator.broker.delays import DELIVERIES_MAX, DOCUMENT, Delays
-from emulator.broker.put_status import PutRefused, PutStatus
+from emulator.broker.store.delays import DELIVERIES_MAX, DOCUMENT, Delays
+from emulator.broker.store.put_status import PutRefused, PutStatus
 from emulator.disk.memory import MemoryDisk
 from emulator.facts import DelayedDelivered
 from protocol.delay_levels import DEFAULT_DELAY_LEVELS

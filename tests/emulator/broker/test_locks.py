@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from emulator.broker.locks import RebalanceLocks
+from emulator.broker.tables.locks import RebalanceLocks
 from protocol.queues import MessageQueue
 
 MINUTE_MS = 60_000

@@ -8,7 +8,7 @@ import pytest
 from golden_data import cases
 from store_makers import LAST_4, LAST_5
 
-from emulator.broker.offsets import DOCUMENT, ConsumerOffsets, first_offset
+from emulator.broker.tables.offsets import DOCUMENT, ConsumerOffsets, first_offset
 from emulator.config import BrokerConfig
 from emulator.disk.memory import MemoryDisk
 from emulator.releases import Release

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from store_makers import NOW, Rig, TinyDisk, a_draft
 
-from emulator.broker.put_status import PutRefused
+from emulator.broker.store.put_status import PutRefused
 from emulator.disk.files import FileDisk
 from emulator.disk.memory import MemoryDisk
 from emulator.facts import LogRecovered, LogTailCut

@@ -8,9 +8,9 @@ import pytest
 from golden_data import cases
 from store_makers import HOST, LAST_4, LAST_5, NOW, Rig, TinyDisk, a_draft
 
-from emulator.broker.consume_queue import ConsumeQueue
-from emulator.broker.get_message import GetStatus
-from emulator.broker.put_status import PutRefused, PutStatus
+from emulator.broker.store.consume_queue import ConsumeQueue
+from emulator.broker.store.get_message import GetStatus
+from emulator.broker.store.put_status import PutRefused, PutStatus
 from emulator.disk.memory import MemoryDisk, MemorySegment
 from emulator.facts import MessageStored, OldestDropped, StoreRefused
 from protocol.message_ids import decode_offset_msg_id, offset_msg_id

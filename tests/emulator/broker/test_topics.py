@@ -8,7 +8,7 @@ import pytest
 from golden_data import cases
 from store_makers import LAST_4, LAST_5, NOW
 
-from emulator.broker.topics import DOCUMENT, Topics
+from emulator.broker.tables.topics import DOCUMENT, Topics
 from emulator.config import BrokerConfig
 from emulator.disk.memory import MemoryDisk
 from emulator.facts import Fact, StoreRefused, TopicChanged, TopicCreated

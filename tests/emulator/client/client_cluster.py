@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from emulator.client.process import ClientProcess
-from emulator.client.producer import Producer
+from emulator.client.instance.process import ClientProcess
+from emulator.client.producer.producer import Producer
 from emulator.clock import WallClock
 from emulator.config import NetConfig
 from emulator.facts import Fact

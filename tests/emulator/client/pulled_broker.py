@@ -10,7 +10,7 @@ from collections import defaultdict
 
 from client_cluster import SILENT, Cluster, FakeBroker
 
-from emulator.client.push_consumer import PushConsumer
+from emulator.client.consumer.push_consumer import PushConsumer
 from emulator.net.results import NO_REPLY, Reply, Wait
 from emulator.releases import R_4_9_7
 from emulator.sim.path import Latency

@@ -3,7 +3,7 @@ from golden_data import cases
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.client.allocation import (
+from emulator.client.consumer.allocation import (
     AVG,
     AVG_BY_CIRCLE,
     CannotAllocate,
@@ -13,7 +13,7 @@ from emulator.client.allocation import (
     java_order,
     nearby,
 )
-from emulator.client.consistent_hash import consistent_hash, md5_hash
+from emulator.client.consumer.consistent_hash import consistent_hash, md5_hash
 from protocol.queues import MessageQueue
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.client.attempts import Attempts, is_retryable
 from emulator.client.config import ProducerConfig
 from emulator.client.errors import BrokerRefused, MaybeStored, NotStored
-from emulator.client.send_result import NoMaster, Refused, SendResult, SendStatus
+from emulator.client.producer.attempts import Attempts, is_retryable
+from emulator.client.producer.send_result import NoMaster, Refused, SendResult, SendStatus
 from emulator.net.errors import NeverSent, NoAnswer, TimedOut
 from emulator.releases import Release
 from protocol.queues import MessageQueue

@@ -10,7 +10,7 @@ from golden_data import cases
 
 from emulator.client.config import ClientConfig
 from emulator.client.errors import GroupTaken, NoNameServer, NotRunning, NotStored
-from emulator.client.process import client_id_of
+from emulator.client.instance.process import client_id_of
 from emulator.facts import RouteChanged
 from protocol import catalog
 from protocol.bodies.groups import ConsumerData

@@ -7,9 +7,9 @@ import random
 import pytest
 from golden_data import cases
 
-from emulator.client.fault_strategy import MQFaultStrategy
-from emulator.client.latency_faults import FaultItem, LatencyFaultTolerance, fault_table
-from emulator.client.thread_local_index import ThreadLocalIndex
+from emulator.client.producer.fault_strategy import MQFaultStrategy
+from emulator.client.producer.latency_faults import FaultItem, LatencyFaultTolerance, fault_table
+from emulator.client.producer.thread_local_index import ThreadLocalIndex
 from emulator.facts import BrokerIsolated, Fact
 from emulator.releases import R_4_9_7, R_5_3_3, Release
 

@@ -20,9 +20,9 @@ from emulator.client.errors import (
     NotRunning,
     NotStored,
 )
-from emulator.client.producer import Producer
-from emulator.client.selectors import by_hash
-from emulator.client.send_result import SendStatus
+from emulator.client.producer.producer import Producer
+from emulator.client.producer.selectors import by_hash
+from emulator.client.producer.send_result import SendStatus
 from emulator.facts import MessageSent, Queue, SendFailed
 from emulator.sim.rules import Cut, Rule, Stall, between, reaching
 from protocol.properties import decode_properties

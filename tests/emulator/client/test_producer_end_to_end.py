@@ -10,8 +10,8 @@ import trio
 
 from emulator.broker.service import serve_broker
 from emulator.client.errors import BrokerRefused, NoRoute
-from emulator.client.producer import Producer
-from emulator.client.selectors import by_hash
+from emulator.client.producer.producer import Producer
+from emulator.client.producer.selectors import by_hash
 from emulator.clock import WallClock
 from emulator.config import BrokerConfig, NameServerConfig
 from emulator.disk.memory import MemoryDisk

@@ -10,11 +10,11 @@ from client_cluster import SILENT
 from pulled_broker import BACK, UNLOCK, a_queue, in_group
 from whole_cluster import in_cluster
 
+from emulator.client.consumer.group_calls import Refused
+from emulator.client.consumer.listening import ConsumeResult
+from emulator.client.consumer.offset_folder import OffsetsInMemory
+from emulator.client.consumer.push_consumer import PushConsumer
 from emulator.client.errors import GroupTaken, NotRunning
-from emulator.client.group_calls import Refused
-from emulator.client.listening import ConsumeResult
-from emulator.client.offset_folder import OffsetsInMemory
-from emulator.client.push_consumer import PushConsumer
 from emulator.facts import MemberLeft, MessageConsumed, QueuesClaimed, QueuesReleased
 from protocol.message import Message
 from protocol.properties import CONSUME_START_TIME

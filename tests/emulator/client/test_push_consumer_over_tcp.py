@@ -11,9 +11,9 @@ import pytest
 import trio
 
 from emulator.broker.service import serve_broker
-from emulator.client.listening import ConsumeResult
-from emulator.client.producer import Producer
-from emulator.client.push_consumer import PushConsumer
+from emulator.client.consumer.listening import ConsumeResult
+from emulator.client.consumer.push_consumer import PushConsumer
+from emulator.client.producer.producer import Producer
 from emulator.clock import WallClock
 from emulator.config import BrokerConfig, NameServerConfig
 from emulator.disk.memory import MemoryDisk

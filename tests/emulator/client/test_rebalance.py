@@ -7,9 +7,9 @@ import trio
 from client_cluster import SILENT
 from pulled_broker import LIST, LOCK, PULL, a_queue, in_group
 
-from emulator.client.allocation import CannotAllocate, Strategy
-from emulator.client.rebalance_service import RebalanceService
-from emulator.client.wakeup import Wakeup
+from emulator.client.consumer.allocation import CannotAllocate, Strategy
+from emulator.client.instance.rebalance_service import RebalanceService
+from emulator.client.instance.wakeup import Wakeup
 from emulator.facts import QueuesClaimed, QueuesReleased, RebalancePassed
 from emulator.net.results import Reply
 from emulator.releases import Release

@@ -1,7 +1,7 @@
 import pytest
 
-from emulator.client.process_queue import ProcessQueue
-from emulator.client.reconcile import is_balanced, to_claim, to_forget, to_release
+from emulator.client.consumer.process_queue import ProcessQueue
+from emulator.client.consumer.reconcile import is_balanced, to_claim, to_forget, to_release
 from protocol.queues import MessageQueue
 
 

@@ -7,9 +7,9 @@ import random
 import pytest
 from golden_data import cases
 
-from emulator.client.broker_addresses import BrokerAddresses, vip_channel
-from emulator.client.name_servers import NameServers
-from emulator.client.routes import (
+from emulator.client.instance.broker_addresses import BrokerAddresses, vip_channel
+from emulator.client.instance.name_servers import NameServers
+from emulator.client.instance.routes import (
     as_default,
     check_route,
     has_changed,

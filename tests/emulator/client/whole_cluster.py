@@ -13,9 +13,9 @@ from functools import partial
 import trio
 
 from emulator.broker.service import serve_broker
-from emulator.client.process import ClientProcess
-from emulator.client.producer import Producer
-from emulator.client.push_consumer import PushConsumer
+from emulator.client.consumer.push_consumer import PushConsumer
+from emulator.client.instance.process import ClientProcess
+from emulator.client.producer.producer import Producer
 from emulator.clock import WallClock
 from emulator.config import BrokerConfig, NameServerConfig
 from emulator.disk.memory import MemoryDisk

@@ -1,0 +1,1 @@
+"""What a broker answers: one file a theme."""

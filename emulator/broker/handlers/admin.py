@@ -1,0 +1,229 @@
+"""What tools ask of a broker: topics, groups, who is connected, how far behind.
+
+Upstream: AdminBrokerProcessor.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from emulator.broker.tables.limits import check_size
+from emulator.net.results import Call, Refusal, Reply, Result, Wait
+from emulator.releases import FIVE
+from protocol import catalog
+from protocol.bodies.body import decode_body, encode_body
+from protocol.bodies.connections import Connection, ConsumerConnection, ProducerConnection
+from protocol.bodies.groups import GroupList, SubscriptionGroupConfig, SubscriptionGroupWrapper
+from protocol.bodies.stats import ConsumeStats, OffsetWrapper, TopicOffset, TopicStatsTable
+from protocol.bodies.topics import (
+    TopicConfig,
+    TopicConfigAndMappingSerializeWrapper,
+    TopicConfigSerializeWrapper,
+)
+from protocol.codes import ResponseCode
+from protocol.fields import BadFields, Header
+from protocol.names import SYSTEM_TOPICS, SYSTEM_TOPICS_5, is_system_topic
+from protocol.queues import MessageQueue
+from protocol.validation import broker_refuses_topic
+
+if TYPE_CHECKING:
+    from emulator.broker.broker import Broker
+    from emulator.broker.tables.consumers import ClientChannel
+    from emulator.net.remoting import Table
+
+
+class Admin:
+    """Topics, groups and statistics for tools."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._is_five = broker.release >= FIVE
+
+    def handlers(self) -> Table:
+        named = {
+            catalog.UPDATE_AND_CREATE_TOPIC: self.update_topic,
+            catalog.DELETE_TOPIC_IN_BROKER: self.delete_topic,
+            catalog.GET_ALL_TOPIC_CONFIG: self.all_topics,
+            catalog.GET_TOPIC_STATS_INFO: self.topic_stats,
+            catalog.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: self.update_group,
+            catalog.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: self.all_groups,
+            catalog.GET_CONSUMER_CONNECTION_LIST: self.consumer_connections,
+            catalog.GET_PRODUCER_CONNECTION_LIST: self.producer_connections,
+            catalog.GET_CONSUME_STATS: self.consume_stats,
+            catalog.QUERY_TOPIC_CONSUME_BY_WHO: self.who_consumes,
+            catalog.VIEW_MESSAGE_BY_ID: self.view_message,
+        }
+        return {rpc.code: (rpc, handler) for rpc, handler in named.items()}
+
+    # Topics ---------------------------------------------------------------------------
+
+    def update_topic(self, call: Call) -> Result:
+        request = call.request
+        problem = broker_refuses_topic(request.topic)
+        if problem is None and self._is_system(request.topic):
+            problem = f"The topic[{request.topic}] is conflict with system topic."
+        if problem is not None:
+            raise Refusal(self._broker.bad_parameter_code, problem)
+        config = TopicConfig(
+            topic_name=request.topic,
+            read_queue_nums=request.read_queue_nums,
+            write_queue_nums=request.write_queue_nums,
+            perm=request.perm,
+            topic_filter_type=request.topic_filter_type,
+            topic_sys_flag=request.topic_sys_flag or 0,
+            order=request.order and self._is_five,  # 4.x leaves that to the NameServer's table
+        )
+        done = Reply(remark="not set any response code")  # upstream forgets to clear it
+        if self._is_five and config == self._broker.topics.get(request.topic):
+            return done
+        bell = self._broker.update_topic(config, call.now_ms)
+        if bell is None:
+            return done
+        until_ms = call.now_ms + self._broker.register_call_ms_max
+        return Wait(bell, until_ms, lambda _now_ms, _expired: done)
+
+    def delete_topic(self, call: Call) -> Result:
+        name = call.request.topic
+        if not name.strip():
+            raise Refusal(self._broker.bad_parameter_code, "The specified topic is blank.")
+        if self._is_system(name):
+            problem = f"The topic[{name}] is conflict with system topic."
+            raise Refusal(self._broker.bad_parameter_code, problem)
+        self._broker.delete_topic(name, call.now_ms)
+        return Reply()
+
+    def all_topics(self, _call: Call) -> Result:
+        topics = self._broker.topics
+        kind = (
+            TopicConfigAndMappingSerializeWrapper if self._is_five else TopicConfigSerializeWrapper
+        )
+        wrapper = kind(
+            topic_config_table={t.topic_name or "": t for t in topics.all()},
+            data_version=topics.data_version,
+        )
+        return Reply(Header(), encode_body(wrapper, self._broker.release))
+
+    def topic_stats(self, call: Call) -> Result:
+        broker, name = self._broker, call.request.topic
+        topic = broker.topics.get(name)
+        if topic is None:
+            raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist")
+        table = {
+            MessageQueue(name, broker.config.name, queue_id): TopicOffset(
+                min_offset=broker.store.min_offset(name, queue_id),
+                max_offset=broker.store.max_offset(name, queue_id),
+                last_update_timestamp=self._last_store_ms(name, queue_id),
+            )
+            for queue_id in range(self._shown_queues(topic))
+        }
+        return Reply(body=encode_body(TopicStatsTable(offset_table=table), broker.release))
+
+    def _shown_queues(self, topic: TopicConfig) -> int:
+        if self._is_five:
+            return max(topic.read_queue_nums, topic.write_queue_nums)
+        return topic.write_queue_nums
+
+    def _last_store_ms(self, topic: str, queue_id: int) -> int:
+        last = self._broker.store.max_offset(topic, queue_id) - 1
+        return max(0, self._broker.store.store_ms(topic, queue_id, last))
+
+    def view_message(self, call: Call) -> Result:
+        data = self._broker.store.record_at(call.request.offset)
+        if data is None:
+            raise Refusal(
+                ResponseCode.SYSTEM_ERROR,
+                f"can not find message by the offset, {call.request.offset}",
+            )
+        return Reply(body=bytes(data))
+
+    # Groups ---------------------------------------------------------------------------
+
+    def update_group(self, call: Call) -> Result:
+        config = decode_body(call.body, SubscriptionGroupConfig)
+        if config.group_name is None:
+            raise BadFields("a group without a name")
+        queues_max = self._broker.config.topic_queues_max
+        check_size(config.retry_queue_nums, queues_max, "queues of a retry topic")
+        self._broker.groups.check_room(config.group_name)
+        self._broker.groups.update(config, call.now_ms)
+        return Reply()
+
+    def all_groups(self, _call: Call) -> Result:
+        groups = self._broker.groups
+        wrapper = SubscriptionGroupWrapper(
+            subscription_group_table={g.group_name or "": g for g in groups.all()},
+            data_version=groups.data_version,
+            forbidden_table={} if self._is_five else None,
+        )
+        return Reply(body=encode_body(wrapper, self._broker.release))
+
+    def consumer_connections(self, call: Call) -> Result:
+        name = call.request.consumer_group
+        group = self._broker.consumers.group(name)
+        if group is None:
+            raise Refusal(
+                ResponseCode.CONSUMER_NOT_ONLINE, f"the consumer group[{name}] not online"
+            )
+        body = ConsumerConnection(
+            connection_set=[_connection(c) for c in group.channel_info_table.values()],
+            subscription_table=group.subscription_table,
+            consume_type=group.consume_type,
+            message_model=group.message_model,
+            consume_from_where=group.consume_from_where,
+        )
+        return Reply(body=encode_body(body, self._broker.release))
+
+    def producer_connections(self, call: Call) -> Result:
+        name = call.request.producer_group
+        channels = self._broker.producers.channels(name)
+        if not channels:
+            raise Refusal(ResponseCode.SYSTEM_ERROR, f"the producer group[{name}] not exist")
+        body = ProducerConnection(connection_set=[_connection(c) for c in channels])
+        return Reply(body=encode_body(body, self._broker.release))
+
+    def who_consumes(self, call: Call) -> Result:
+        broker, topic = self._broker, call.request.topic
+        online = broker.consumers.groups_of_topic(topic)
+        found = dict.fromkeys([*online, *broker.offsets.groups_of_topic(topic)])
+        return Reply(body=encode_body(GroupList(group_list=list(found)), broker.release))
+
+    def consume_stats(self, call: Call) -> Result:
+        """Per queue: where the topic ends, and how far the group has come."""
+        broker, group = self._broker, call.request.consumer_group
+        asked = call.request.topic
+        topics = [asked] if asked else broker.offsets.topics_of_group(group)
+        online = broker.consumers.group(group)
+        table: dict[MessageQueue, OffsetWrapper] = {}
+        for name in topics:
+            topic = broker.topics.get(name)
+            if topic is None or (online is not None and name not in online.subscription_table):
+                continue
+            for queue_id in range(topic.read_queue_nums):
+                queue = MessageQueue(name, broker.config.name, queue_id)
+                table[queue] = self._offsets(group, name, queue_id)
+        body = ConsumeStats(offset_table=table)
+        return Reply(body=encode_body(body, broker.release))
+
+    def _offsets(self, group: str, topic: str, queue_id: int) -> OffsetWrapper:
+        broker = self._broker
+        consumed = max(0, broker.offsets.query(group, topic, queue_id) or 0)
+        last_ms = broker.store.store_ms(topic, queue_id, consumed - 1) if consumed else 0
+        return OffsetWrapper(
+            broker_offset=broker.store.max_offset(topic, queue_id),
+            consumer_offset=consumed,
+            pull_offset=consumed,
+            last_timestamp=max(0, last_ms),
+        )
+
+    def _is_system(self, topic: str) -> bool:
+        known = SYSTEM_TOPICS_5 if self._is_five else SYSTEM_TOPICS
+        return self._broker.topics.is_system(topic) or is_system_topic(topic, known)
+
+
+def _connection(channel: ClientChannel) -> Connection:
+    return Connection(
+        client_id=channel.client_id,
+        client_addr=channel.peer.address,
+        language=channel.language,
+        version=channel.version,
+    )

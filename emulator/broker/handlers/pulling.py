@@ -1,0 +1,251 @@
+"""Pulling: what is stored is sent, and who finds nothing may wait for it.
+
+A pull is held only on its first pass, only when it would answer "nothing new", and only
+if the client allows it.  News on its queue that match its filter wake it at once; other
+news, and the end of its patience, are seen by upstream's sweep: so ends are computed on
+the sweep's grid instead of sweeping.
+
+Upstream: PullMessageProcessor, PullRequestHoldService.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from emulator.broker.handlers.filters import check_expression_type
+from emulator.broker.store.get_message import GetResult, GetStatus
+from emulator.facts import OffsetCommitted, PullAnswered, PullHeld
+from emulator.net.results import Call, Refusal, Reply, Result, Wait
+from emulator.releases import FIVE
+from protocol import catalog, perm
+from protocol.codes import RequestCode, ResponseCode
+from protocol.fields import Header, Int
+from protocol.names import MASTER_ID
+from protocol.pull_flags import COMMIT_OFFSET, SUBSCRIPTION, SUSPEND
+from protocol.requests.pulling import PullMessageReply, PullMessageRequest
+from protocol.subscription import (
+    BadSubscription,
+    SubscriptionData,
+    build_subscription,
+    code_filter,
+)
+
+if TYPE_CHECKING:
+    from emulator.broker.broker import Broker
+    from emulator.net.remoting import Table
+    from protocol.bodies.topics import TopicConfig
+
+Matches = Callable[[int], bool]
+News = tuple[int, int]  # the queue's new max offset, the tags code of what arrived
+
+CODES = {
+    GetStatus.FOUND: ResponseCode.SUCCESS,
+    GetStatus.NO_MATCHED_MESSAGE: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    GetStatus.OFFSET_OVERFLOW_ONE: ResponseCode.PULL_NOT_FOUND,
+    GetStatus.OFFSET_OVERFLOW_BADLY: ResponseCode.PULL_OFFSET_MOVED,
+    GetStatus.OFFSET_TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
+}
+
+
+class Forbidden(Header):
+    """What a refused pull carries instead of offsets."""
+
+    forbidden_type: Int
+
+
+class Pulling:
+    """PULL_MESSAGE and LITE_PULL_MESSAGE."""
+
+    def __init__(self, broker: Broker, began_ms: int) -> None:
+        self._broker = broker
+        self._began_ms = began_ms
+        config = broker.config
+        self._sweep_ms = config.hold_sweep_interval_ms if config.long_polling else 1_000
+        self._flags_extra = (
+            {"topicSysFlag": "0", "groupSysFlag": "0"} if broker.release >= FIVE else None
+        )
+        self.held_count = 0
+
+    def handlers(self) -> Table:
+        table = {RequestCode.PULL_MESSAGE: (catalog.PULL_MESSAGE, self.pull)}
+        if self._broker.release >= FIVE:
+            table[RequestCode.LITE_PULL_MESSAGE] = (catalog.LITE_PULL_MESSAGE, self.pull)
+        return table
+
+    def pull(self, call: Call) -> Result:
+        request: PullMessageRequest = call.request
+        matches = self._allowed(request, call.now_ms)
+        if request.sys_flag & COMMIT_OFFSET:
+            queue = (request.consumer_group, request.topic, request.queue_id)
+            self._broker.offsets.check_room(*queue)
+            moved = self._broker.offsets.commit(*queue, request.commit_offset)
+            if moved and self._broker.wants(OffsetCommitted):
+                client = call.peer.address
+                self._broker.note(OffsetCommitted(*queue, request.commit_offset, client))
+        found = self._get(request, matches)
+        code = self._code(found, request)
+        if code == ResponseCode.PULL_NOT_FOUND and request.sys_flag & SUSPEND:
+            return self._hold(call, request, matches)
+        return self._answer(request, found, code)
+
+    # Holding --------------------------------------------------------------------------
+
+    def _hold(self, call: Call, request: PullMessageRequest, matches: Matches) -> Result:
+        config, offset = self._broker.config, request.queue_offset
+        if self.held_count >= config.held_pulls_max:
+            raise Refusal(ResponseCode.SYSTEM_BUSY, "too many pulls are held")
+        hold_ms = (
+            request.suspend_timeout_millis if config.long_polling else config.short_polling_ms
+        )
+        until_ms = self._sweep_at(call.now_ms + hold_ms)
+        if self._broker.wants(PullHeld):
+            queue = (request.consumer_group, request.topic, request.queue_id)
+            self._broker.note(PullHeld(*queue, offset, until_ms))
+        self.held_count += 1
+
+        def wants(news: News) -> bool:
+            return news[0] > offset and matches(news[1])
+
+        def again(now_ms: int, _expired: bool) -> Result:
+            self.held_count -= 1
+            return self._second_pass(request, now_ms)
+
+        bell = (request.topic, request.queue_id)
+        return Wait(bell, until_ms, again, wants, self._sweep_at, self._let_go)
+
+    def _let_go(self) -> None:
+        """Who asked has gone.  Upstream answers nobody later; only our memory can tell."""
+        self.held_count -= 1
+
+    def _second_pass(self, request: PullMessageRequest, now_ms: int) -> Result:
+        """A held pull looks again: all checks, but no commit and no further waiting."""
+        found = self._get(request, self._allowed(request, now_ms))
+        return self._answer(request, found, self._code(found, request))
+
+    def _sweep_at(self, at_ms: int) -> int:
+        """The first sweep at or after *at_ms*."""
+        passed = at_ms - self._began_ms
+        return self._began_ms + -(-passed // self._sweep_ms) * self._sweep_ms
+
+    # Answering ------------------------------------------------------------------------
+
+    def _get(self, request: PullMessageRequest, matches: Matches) -> GetResult:
+        return self._broker.store.get(
+            request.topic, request.queue_id, request.queue_offset, request.max_msg_nums, matches
+        )
+
+    def _code(self, found: GetResult, request: PullMessageRequest) -> int:
+        if found.status is GetStatus.NO_MESSAGE_IN_QUEUE:
+            return (
+                ResponseCode.PULL_NOT_FOUND
+                if request.queue_offset == 0
+                else ResponseCode.PULL_OFFSET_MOVED
+            )
+        return CODES[found.status]
+
+    def _answer(self, request: PullMessageRequest, found: GetResult, code: int) -> Reply:
+        if self._broker.wants(PullAnswered):
+            self._broker.note(
+                PullAnswered(
+                    request.consumer_group,
+                    request.topic,
+                    request.queue_id,
+                    request.queue_offset,
+                    code,
+                    found.count,
+                    found.next_begin_offset,
+                )
+            )
+        header = PullMessageReply(
+            suggest_which_broker_id=self._suggested(request.consumer_group, found),
+            next_begin_offset=found.next_begin_offset,
+            min_offset=found.min_offset,
+            max_offset=found.max_offset,
+        )
+        body = b"".join(found.slices) if code == ResponseCode.SUCCESS else b""
+        return Reply(header, body, code, found.status.name, self._flags_extra)
+
+    def _suggested(self, group_name: str, found: GetResult) -> int:
+        """The replica to read from next: who is far behind reads from the disk of a slave.
+
+        Upstream: GetMessageResult.isSuggestPullingFromSlave.
+        """
+        config = self._broker.config
+        group = self._broker.groups.get(group_name) if config.slave_read else None
+        if group is None:
+            return MASTER_ID
+        is_slow = found.behind_bytes > config.behind_bytes_max
+        return group.which_broker_when_consume_slowly if is_slow else group.broker_id
+
+    # Checks ---------------------------------------------------------------------------
+
+    def _allowed(self, request: PullMessageRequest, now_ms: int) -> Matches:
+        """Every test in upstream's order; the tag filter to look with.  Raises ``Refusal``."""
+        broker, group_name = self._broker, request.consumer_group
+        if not broker.config.perm & perm.READ:
+            raise self._forbidden(1, f"the broker[{broker.address}] pulling message is forbidden")
+        group = broker.groups.find(group_name, now_ms, by="pull")
+        if group is None:
+            raise Refusal(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+                f"subscription group [{group_name}] does not exist",
+            )
+        if not group.consume_enable:
+            raise self._forbidden(2, f"subscription group no permission, {group_name}")
+        self._check_queue(broker.topics.get(request.topic), request)
+        return code_filter(self._subscription(request, broadcast=group.consume_broadcast_enable))
+
+    def _forbidden(self, kind: int, remark: str) -> Refusal:
+        """Since 5.x with a number for the reason.  Upstream: ForbiddenType."""
+        header = Forbidden(forbidden_type=kind) if self._broker.release >= FIVE else None
+        return Refusal(ResponseCode.NO_PERMISSION, remark, header)
+
+    def _check_queue(self, topic: TopicConfig | None, request: PullMessageRequest) -> None:
+        if topic is None:
+            raise Refusal(
+                ResponseCode.TOPIC_NOT_EXIST,
+                f"topic[{request.topic}] not exist, apply first please!",
+            )
+        if not topic.perm & perm.READ:
+            raise self._forbidden(3, f"the topic[{request.topic}] pulling message is forbidden")
+        if not 0 <= request.queue_id < topic.read_queue_nums:
+            raise Refusal(
+                self._broker.bad_parameter_code,
+                f"queueId[{request.queue_id}] is illegal, topic:[{request.topic}] "
+                f"topicConfig.readQueueNums:[{topic.read_queue_nums}]",
+            )
+
+    def _subscription(self, request: PullMessageRequest, *, broadcast: bool) -> SubscriptionData:
+        if request.sys_flag & SUBSCRIPTION:
+            return self._carried(request)
+        group = self._broker.consumers.group(request.consumer_group)
+        if group is None:
+            raise Refusal(
+                ResponseCode.SUBSCRIPTION_NOT_EXIST, "the consumer's group info not exist"
+            )
+        if not broadcast and group.message_model == "BROADCASTING":
+            name = request.consumer_group
+            raise self._forbidden(
+                4, f"the consumer group[{name}] can not consume by broadcast way"
+            )
+        known = group.subscription_table.get(request.topic)
+        if known is None:
+            raise Refusal(
+                ResponseCode.SUBSCRIPTION_NOT_EXIST, "the consumer's subscription not exist"
+            )
+        if known.sub_version < request.sub_version:
+            raise Refusal(
+                ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest"
+            )
+        check_expression_type(known.expression_type, self._broker.config)
+        return known
+
+    def _carried(self, request: PullMessageRequest) -> SubscriptionData:
+        check_expression_type(request.expression_type, self._broker.config)
+        try:
+            return build_subscription(request.topic, request.subscription or "")
+        except BadSubscription as error:
+            raise Refusal(
+                ResponseCode.SUBSCRIPTION_PARSE_FAILED, "parse the consumer's subscription failed"
+            ) from error

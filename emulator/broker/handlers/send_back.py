@@ -1,0 +1,111 @@
+"""A consumer gives a message back: it comes again after a delay, or goes to the dead letters.
+
+Upstream: SendMessageProcessor.asyncConsumerSendMsgBack.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+from emulator.broker.handlers.retries import check_writable, group_that_retries, times_max
+from emulator.broker.store.draft import Draft
+from emulator.broker.store.put_status import PutRefused
+from emulator.facts import MessageSentBack
+from emulator.net.results import Call, Refusal, Reply, Result
+from emulator.releases import FIVE
+from protocol import catalog, perm
+from protocol.codes import RequestCode, ResponseCode
+from protocol.delay_levels import FIRST_RETRY_LEVEL
+from protocol.message_ids import offset_msg_id
+from protocol.names import dlq_topic, retry_topic
+from protocol.properties import (
+    DELAY,
+    ORIGIN_MESSAGE_ID,
+    RETRY_TOPIC,
+    WAIT,
+    decode_properties,
+    properties_text,
+)
+from protocol.records import StoredMessage
+from protocol.tags import to_int32
+
+if TYPE_CHECKING:
+    from emulator.broker.broker import Broker
+    from emulator.net.remoting import Table
+    from protocol.bodies.groups import SubscriptionGroupConfig
+
+
+class SendBack:
+    """CONSUMER_SEND_MSG_BACK."""
+
+    def __init__(self, broker: Broker, rng: random.Random) -> None:
+        self._broker = broker
+        self._rng = rng
+
+    def handlers(self) -> Table:
+        return {
+            RequestCode.CONSUMER_SEND_MSG_BACK: (catalog.CONSUMER_SEND_MSG_BACK, self.send_back),
+        }
+
+    def send_back(self, call: Call) -> Result:
+        broker, request = self._broker, call.request
+        config = group_that_retries(broker, request.group, call.now_ms, by="send back")
+        check_writable(broker)
+        if config.retry_queue_nums <= 0:
+            return Reply()  # upstream: success, and the message is gone
+        topic, queue_id = self._retry_queue(request.group, config, call.now_ms)
+        original = broker.store.message_at(request.offset)
+        if original is None:
+            raise Refusal(
+                ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {request.offset}"
+            )
+        level = request.delay_level
+        if original.reconsume_times >= times_max(config, call) or level < 0:
+            topic, queue_id, level = dlq_topic(request.group), 0, 0
+            broker.ensure_topic(topic, 1, call.now_ms, by="send back")
+        elif level == 0:
+            level = FIRST_RETRY_LEVEL + original.reconsume_times
+        draft = self._draft(original, level)
+        try:
+            broker.messages.put_delayable(topic, queue_id, draft, call.now_ms)
+        except PutRefused as refused:
+            # Upstream answers SYSTEM_ERROR with the status' name, whatever it was.
+            raise Refusal(ResponseCode.SYSTEM_ERROR, refused.status.name) from refused
+        broker.note(
+            MessageSentBack(
+                request.group, original.topic, topic, original.reconsume_times + 1, level
+            )
+        )
+        return Reply()
+
+    def _retry_queue(
+        self, group: str, config: SubscriptionGroupConfig, now_ms: int
+    ) -> tuple[str, int]:
+        name = retry_topic(group)
+        queues = config.retry_queue_nums
+        topic = self._broker.ensure_topic(name, queues, now_ms, by="send back")
+        if not topic.perm & perm.WRITE:
+            raise Refusal(
+                ResponseCode.NO_PERMISSION, f"the topic[{name}] sending message is forbidden"
+            )
+        return name, self._rng.randrange(queues)
+
+    def _draft(self, original: StoredMessage, level: int) -> Draft:
+        broker = self._broker
+        properties = decode_properties(original.properties)
+        properties.setdefault(RETRY_TOPIC, original.topic)
+        origin = offset_msg_id(original.store_host, original.position)
+        properties.setdefault(ORIGIN_MESSAGE_ID, origin)
+        properties[WAIT] = "false"
+        properties[DELAY] = str(level)
+        return Draft(
+            body=original.body,
+            properties=properties_text(properties, trailing=broker.messages.trailing),
+            flag=original.flag,
+            sys_flag=original.sys_flag,
+            born_ms=original.born_ms,
+            born_host=original.born_host,
+            reconsume_times=to_int32(original.reconsume_times + 1),  # as Java counts
+            store_host=None if broker.release >= FIVE else original.store_host,
+        )

@@ -1,0 +1,189 @@
+"""Delayed messages: put aside under their level, delivered when the level's time has passed.
+
+A message with a delay is stored in the schedule topic, in its level's queue, with the
+time it is due as its index code; delivering stores it a second time, where it belongs.
+Upstream looks at every level ten times a second.  Here nobody looks: the next delivery
+falls on the tick of that clock at which upstream would see it.
+
+Upstream: ScheduleMessageService.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from emulator.broker.store.draft import Draft
+from emulator.broker.store.index_entry import delay_level, is_indexed
+from emulator.broker.store.put_status import PutRefused, PutStatus
+from emulator.broker.tables.documents import Document
+from emulator.facts import DelayedDelivered
+from protocol.bodies.offsets import DelayOffsetSerializeWrapper
+from protocol.delay_levels import queue_of_level
+from protocol.names import SCHEDULE_TOPIC, TRANS_HALF_TOPIC
+from protocol.properties import DELAY, PAIR_END, REAL_QID, REAL_TOPIC
+from protocol.property_text import property_of, with_property, without_property
+from protocol.records import StoredMessage, decode_record
+
+if TYPE_CHECKING:
+    from emulator.broker.store.store import PutResult, Store
+    from emulator.config import BrokerConfig
+    from emulator.disk.port import Disk
+    from emulator.facts import Note
+
+DOCUMENT = "delayOffset.json"
+FIRST_LOOK_MS = 1_000  # ScheduleMessageService.FIRST_DELAY_TIME
+LOOK_INTERVAL_MS = 100  # ScheduleMessageService.DELAY_FOR_A_WHILE
+DELIVERIES_MAX = 1_000  # ours, in one go: other work wants its turn
+
+
+class _Head(NamedTuple):
+    """The first message of a level that still waits."""
+
+    level: int
+    offset: int
+    position: int
+    size: int
+    due_ms: int
+
+
+class Delays:
+    """The waiting messages of *store*; *began_ms* is when upstream's clock would have started."""
+
+    def __init__(
+        self, store: Store, disk: Disk, config: BrokerConfig, *, note: Note, began_ms: int = 0
+    ) -> None:
+        self._store = store
+        self._levels = store.levels
+        self._note = note
+        self._looks_from_ms = began_ms + FIRST_LOOK_MS
+        self._document = Document(
+            disk, DOCUMENT, DelayOffsetSerializeWrapper, config.profile, note
+        )
+        saved = self._document.load() or DelayOffsetSerializeWrapper()
+        # Progress beyond the end is of a log that lost its tail: new messages come there again.
+        self.offset_table = {
+            level: min(offset, store.max_offset(SCHEDULE_TOPIC, queue_of_level(level)))
+            for level, offset in saved.offset_table.items()
+        }
+        self._is_dirty = False
+
+    # Putting aside --------------------------------------------------------------------
+
+    def put(self, topic: str, queue_id: int, draft: Draft, now_ms: int) -> PutResult:
+        """Store *draft* where it belongs, or where it waits if it asks for a delay."""
+        if DELAY in draft.properties:
+            # What could not be delivered must not wait: now its sender can still be told.
+            self._store.check(topic, draft)
+        return self._store.put(*self.redirected(topic, queue_id, draft), now_ms)
+
+    def redirected(self, topic: str, queue_id: int, draft: Draft) -> tuple[str, int, Draft]:
+        """Where *draft* is to be stored first, and how.
+
+        Upstream: HookUtils.transformDelayLevelMessage, CommitLog.asyncPutMessage (4.x).
+        """
+        level = self._levels.clamp(delay_level(draft.properties))
+        if level <= 0 or not is_indexed(draft.sys_flag):
+            return topic, queue_id, draft
+        text = draft.properties
+        marks = {DELAY: str(level), REAL_TOPIC: topic, REAL_QID: str(queue_id)}
+        for name, value in marks.items():
+            trailing = text.endswith(PAIR_END)
+            text = with_property(without_property(text, name), name, value, trailing=trailing)
+        aside = msgspec.structs.replace(draft, properties=text)
+        return SCHEDULE_TOPIC, queue_of_level(level), aside
+
+    # Delivering -----------------------------------------------------------------------
+
+    def next_due_ms(self, now_ms: int) -> int | None:
+        """When ``deliver_due`` has something to do; None while nothing waits."""
+        due_ms = [self._look_ms(self._believed(head, now_ms)) for head in self._heads()]
+        return min(due_ms, default=None)
+
+    def deliver_due(self, now_ms: int) -> int:
+        """Deliver what is due, level by level; how many that were.
+
+        A delivery the disk has no room for is tried again at a later look.
+        """
+        count = 0
+        for first in self._heads():
+            head: _Head | None = first
+            while head is not None and self._believed(head, now_ms) <= now_ms:
+                if count == DELIVERIES_MAX:
+                    return count
+                if not self._deliver(head, now_ms):
+                    self._looks_from_ms = self._look_ms(now_ms + LOOK_INTERVAL_MS)
+                    return count
+                count += 1
+                head = self._head(head.level)
+        return count
+
+    def persist(self) -> None:
+        """Write the progress if it has changed since; upstream does every 10 s."""
+        if self._is_dirty:
+            body = DelayOffsetSerializeWrapper(offset_table=self.offset_table)
+            self._is_dirty = not self._document.save(body)
+
+    def _heads(self) -> Iterator[_Head]:
+        for level in sorted(self._levels.delay_ms):
+            if (head := self._head(level)) is not None:
+                yield head
+
+    def _head(self, level: int) -> _Head | None:
+        queue = self._store.queue(SCHEDULE_TOPIC, queue_of_level(level))
+        if queue is None:
+            return None
+        offset = max(self.offset_table.get(level, 0), queue.min_offset)
+        if offset == queue.max_offset:
+            return None
+        index = offset - queue.min_offset
+        return _Head(level, offset, queue.positions[index], queue.sizes[index], queue.codes[index])
+
+    def _believed(self, head: _Head, now_ms: int) -> int:
+        """A time further away than the whole delay is of a clock that has gone back since.
+
+        Upstream: ScheduleMessageService.correctDeliverTimestamp.
+        """
+        is_odd = head.due_ms > now_ms + self._levels.delay_ms[head.level]
+        return now_ms if is_odd else head.due_ms
+
+    def _look_ms(self, due_ms: int) -> int:
+        """The first tick of upstream's clock at or after *due_ms*."""
+        looks = max(0, -(-(due_ms - self._looks_from_ms) // LOOK_INTERVAL_MS))
+        return self._looks_from_ms + looks * LOOK_INTERVAL_MS
+
+    def _deliver(self, head: _Head, now_ms: int) -> bool:
+        """Store the message where it belongs; False if there was no room for it."""
+        message = decode_record(self._store.log.read(head.position, head.size))
+        text = str(message.properties, "utf-8", "replace")
+        topic = property_of(text, REAL_TOPIC)
+        if topic is not None and topic != TRANS_HALF_TOPIC:
+            queue_id = int(property_of(text, REAL_QID) or 0)
+            try:
+                self._store.put(topic, queue_id, _as_draft(message, text), now_ms)
+            except PutRefused as refusal:
+                if refusal.status is PutStatus.SERVICE_NOT_AVAILABLE:
+                    return False
+            else:
+                late_ms = now_ms - self._believed(head, now_ms)
+                self._note(DelayedDelivered(topic, queue_id, head.level, late_ms))
+        self.offset_table[head.level] = head.offset + 1
+        self._is_dirty = True
+        return True
+
+
+def _as_draft(message: StoredMessage, properties: str) -> Draft:
+    # The properties stay as they were stored, DELAY included: a consumer of a real broker
+    # sees it too, because there the text is made before the property is taken away.
+    return Draft(
+        body=message.body,
+        properties=properties,
+        flag=message.flag,
+        sys_flag=message.sys_flag,
+        born_ms=message.born_ms,
+        born_host=message.born_host,
+        reconsume_times=message.reconsume_times,
+        store_host=message.store_host,
+    )

@@ -1,0 +1,120 @@
+"""Every consume queue there is, and how they come back from the log after a crash.
+
+Queues are kept in memory only: a log is scanned faster than their files would be read,
+and one source of truth cannot disagree with itself.
+
+Upstream: ConsumeQueueStore, CommitLog.recoverAbnormally.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from emulator.broker.store.consume_queue import ConsumeQueue
+from emulator.broker.store.index_entry import index_code, is_indexed
+from emulator.broker.store.queue_floors import Floor, QueueFloors
+from emulator.broker.store.recovery import LogEnd, scan
+
+if TYPE_CHECKING:
+    from emulator.broker.store.commit_log import CommitLog
+    from emulator.disk.port import Disk
+    from protocol.delay_levels import DelayLevels
+
+Key = tuple[str, int]  # topic, queue id
+
+
+class Rebuilt(NamedTuple):
+    """What a scan found: how much, where the log ends and why, and the last store time."""
+
+    messages: int
+    end_position: int
+    reason: str
+    store_ms: int
+
+
+class QueueIndex:
+    """The queues by topic and number; a queue is made when somebody first asks for it."""
+
+    def __init__(self, disk: Disk, levels: DelayLevels) -> None:
+        self._levels = levels
+        self._floors = QueueFloors(disk)
+        self._queues: dict[Key, ConsumeQueue] = {}
+
+    def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
+        return self._queues.get((topic, queue_id))
+
+    def of_topic(self, topic: str) -> list[ConsumeQueue]:
+        return [queue for (name, _), queue in self._queues.items() if name == topic]
+
+    def of(self, topic: str, queue_id: int) -> ConsumeQueue:
+        key = (topic, queue_id)
+        queue = self._queues.get(key)
+        if queue is None:
+            queue = self._queues[key] = ConsumeQueue(topic, queue_id)
+        return queue
+
+    def keep_floors(self, position: int) -> None:
+        """Note the next offset of every queue that ``drop_before`` would empty.
+
+        To be called before the records go; raises DiskFull, and then they must stay.
+        """
+        self._floors.set(
+            {
+                key: Floor(queue.max_offset)
+                for key, queue in self._queues.items()
+                if queue.positions and queue.positions[-1] < position
+            },
+            min_position=position,
+        )
+
+    def drop_before(self, position: int) -> None:
+        for queue in self._queues.values():
+            queue.drop_before(position)
+
+    def drop_topic(self, topic: str, end_position: int) -> None:
+        """A successor of that name starts from 0; what is in the log no longer counts."""
+        gone = [key for key in self._queues if key[0] == topic]
+        self._floors.set({key: Floor(0, end_position) for key in gone})
+        for key in gone:
+            del self._queues[key]
+
+    def rebuild(self, log: CommitLog) -> Rebuilt:
+        """Read all queues from *log* again, up to its first bad record."""
+        since = self._restart_from_floors()
+        queues: dict[tuple[bytes, int], ConsumeQueue] = {}
+        messages = store_ms = 0
+        records = scan(log)
+        while True:
+            try:
+                found = next(records)
+            except LogEnd as end:
+                return self._ended(messages, end.position, end.reason, store_ms)
+            topic, queue_id, offset, position, size, sys_flag, store_ms, properties = found
+            queue = queues.get((topic, queue_id))
+            if queue is None:
+                queue = self.of(str(topic, "utf-8", "replace"), queue_id)
+                queues[topic, queue_id] = queue
+            messages += 1
+            if not is_indexed(sys_flag) or (since and position < since.get(queue, 0)):
+                continue
+            if offset != queue.max_offset:
+                # 0 again: a real broker's topic that was deleted and made anew.
+                if queue.positions and offset != 0:
+                    reason = f"offset {offset} where {queue.max_offset} comes next"
+                    return self._ended(messages - 1, position, reason, store_ms)
+                queue.restart(offset)
+            code = index_code(queue.topic, properties, store_ms, self._levels)
+            queue.append(position, size, code)
+
+    def _ended(self, messages: int, end_position: int, reason: str, store_ms: int) -> Rebuilt:
+        self._floors.lower_to(end_position)
+        return Rebuilt(messages, end_position, reason, store_ms)
+
+    def _restart_from_floors(self) -> dict[ConsumeQueue, int]:
+        """Every queue that had one at its floor; from which position on its records count."""
+        since = {}
+        for key, floor in self._floors.items():
+            queue = self.of(*key)
+            queue.restart(floor.next_offset)
+            since[queue] = floor.since_position
+        return since

@@ -1,0 +1,1 @@
+"""The broker's tables, and the files they live in."""

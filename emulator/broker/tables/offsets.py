@@ -1,0 +1,166 @@
+"""How far each group has come in each queue: committed, not necessarily consumed.
+
+Nobody checks a commit against the queue or its owner: the last one counts, a smaller
+one too.  Commits live in memory and reach the disk every few seconds, so a crash sends
+consumers back a little; a durable table writes each one at once.
+
+Upstream: ConsumerOffsetManager.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from emulator.broker.tables.documents import Document
+from emulator.broker.tables.limits import check_name, check_room
+from emulator.facts import Note
+from emulator.journal import silent
+from emulator.releases import EMPTY_QUEUE_HAS_NO_OFFSET, FIVE, Release
+from protocol.bodies.offsets import ConsumerOffsetSerializeWrapper
+from protocol.bodies.topics import DataVersion
+
+if TYPE_CHECKING:
+    from emulator.config import BrokerConfig
+    from emulator.disk.port import Disk
+
+DOCUMENT = "consumerOffset.json"
+TOPIC_GROUP_SEPARATOR = "@"
+
+
+class ConsumerOffsets:
+    """The offset table: ``topic@group`` to queue id to offset."""
+
+    def __init__(self, disk: Disk, config: BrokerConfig, *, note: Note = silent) -> None:
+        self._is_five = config.profile >= FIVE
+        self._is_durable = config.durable_offsets
+        self._config = config
+        self._document = Document(
+            disk, DOCUMENT, ConsumerOffsetSerializeWrapper, config.profile, note
+        )
+        saved = self._document.load() or ConsumerOffsetSerializeWrapper()
+        self.offset_table = {key: dict(queues) for key, queues in saved.offset_table.items()}
+        self._data_version = saved.data_version or DataVersion()
+        self._pending_resets: dict[str, dict[int, int]] = {}
+        self._is_dirty = False
+
+    def commit(self, group: str, topic: str, queue_id: int, offset: int) -> bool:
+        """The group goes on from *offset*; whether that is news.
+
+        Of no effect while a reset waits to be noticed.
+        """
+        key = _key(topic, group)
+        is_blocked = queue_id in self._pending_resets.get(key, ())
+        return not is_blocked and self._store(key, queue_id, offset)
+
+    def check_room(self, group: str, topic: str, queue_id: int) -> None:
+        """May the group commit there?  Raises ``Refusal``."""
+        key = _key(topic, group)
+        queues = self.offset_table.get(key)
+        if queues is None:
+            check_name(key, "a topic and a group")
+            check_room(len(self.offset_table), self._config.committed_max, "committed topics")
+        elif queue_id not in queues:
+            check_room(len(queues), self._config.topic_queues_max, "committed queues")
+
+    @property
+    def owes_disk(self) -> bool:
+        """A durable table that the disk had no room for: nobody may be told that it is there."""
+        return self._is_durable and self._is_dirty
+
+    def query(self, group: str, topic: str, queue_id: int) -> int | None:
+        """What was committed last."""
+        return self.offset_table.get(_key(topic, group), {}).get(queue_id)
+
+    def reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """The group shall go on from *offset*, whatever it commits before it hears of it.
+
+        Upstream: ConsumerOffsetManager.assignResetOffset (5.x).
+        """
+        key = _key(topic, group)
+        self._pending_resets.setdefault(key, {})[queue_id] = offset
+        self._store(key, queue_id, offset)
+
+    def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
+        """The reset a pull must be told of; once.  Upstream: queryThenEraseResetOffset."""
+        return self._pending_resets.get(_key(topic, group), {}).pop(queue_id, None)
+
+    def topics_of_group(self, group: str) -> list[str]:
+        """Topics the group has committed offsets of.  Upstream: whichTopicByConsumer."""
+        ending = TOPIC_GROUP_SEPARATOR + group
+        return [key.removesuffix(ending) for key in self.offset_table if key.endswith(ending)]
+
+    def groups_of_topic(self, topic: str) -> list[str]:
+        """Upstream: ConsumerOffsetManager.whichGroupByTopic."""
+        start = topic + TOPIC_GROUP_SEPARATOR
+        return [key.removeprefix(start) for key in self.offset_table if key.startswith(start)]
+
+    def clone(self, source: str, target: str, topic: str) -> None:
+        """Upstream: ConsumerOffsetManager.cloneOffset."""
+        queues = self.offset_table.get(_key(topic, source))
+        if queues is not None:
+            self.offset_table[_key(topic, target)] = dict(queues)
+            self._changed()
+
+    def forget_topic(self, topic: str) -> None:
+        """Upstream: ConsumerOffsetManager.cleanOffsetByTopic (5.x)."""
+        self._forget([_key(topic, group) for group in self.groups_of_topic(topic)])
+
+    def forget_group(self, group: str) -> None:
+        """Upstream: ConsumerOffsetManager.removeOffset."""
+        self._forget([_key(topic, group) for topic in self.topics_of_group(group)])
+
+    def persist(self, now_ms: int = 0) -> None:
+        """Write the table if it has changed since; upstream does every 5 s."""
+        if not self._is_dirty:
+            return
+        if self._is_five:
+            self._data_version = self._data_version.next(now_ms)
+        body = ConsumerOffsetSerializeWrapper(
+            offset_table=self.offset_table,
+            data_version=self._data_version if self._is_five else None,
+            group_topic_map=self._group_topic_map() if self._is_five else None,
+        )
+        self._is_dirty = not self._document.save(body)
+
+    def _group_topic_map(self) -> dict[str, list[str]]:
+        topics: dict[str, list[str]] = {}
+        for key in self.offset_table:
+            topic, _, group = key.partition(TOPIC_GROUP_SEPARATOR)
+            topics.setdefault(group, []).append(topic)
+        return topics
+
+    def _store(self, key: str, queue_id: int, offset: int) -> bool:
+        queues = self.offset_table.setdefault(key, {})
+        if queues.get(queue_id) == offset and not self.owes_disk:
+            return False  # clients say the same every 5 s: the file on disk is right already
+        queues[queue_id] = offset
+        self._changed()
+        return True
+
+    def _forget(self, keys: list[str]) -> None:
+        for key in keys:
+            del self.offset_table[key]
+            self._pending_resets.pop(key, None)
+        if keys:
+            self._changed()
+
+    def _changed(self) -> None:
+        self._is_dirty = True
+        if self._is_durable:
+            self.persist()
+
+
+def first_offset(min_offset: int, max_offset: int, release: Release) -> int | None:
+    """Where a group begins that has committed nothing, if the broker is to say so.
+
+    0 while the queue still has its first message, and before 5.1.0 also while it has
+    none at all; None leaves it to the client's consumeFromWhere.
+    Upstream: ConsumerManageProcessor.queryConsumerOffset.
+    """
+    if min_offset > 0 or (max_offset == 0 and release >= EMPTY_QUEUE_HAS_NO_OFFSET):
+        return None
+    return 0
+
+
+def _key(topic: str, group: str) -> str:
+    return f"{topic}{TOPIC_GROUP_SEPARATOR}{group}"

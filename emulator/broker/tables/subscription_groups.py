@@ -1,0 +1,122 @@
+"""The subscription groups: how the broker treats each consumer group.
+
+Asking for a group makes it, with defaults, unless auto-creation is off; that is how
+nearly every group comes to be.
+
+Upstream: SubscriptionGroupManager.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from emulator.broker.tables.documents import Document
+from emulator.broker.tables.limits import check_name, check_room
+from emulator.facts import GroupCreated
+from emulator.releases import FIVE, GROUP_NAMES_CHECKED
+from protocol import names
+from protocol.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper
+from protocol.bodies.topics import DataVersion
+from protocol.validation import GROUP_CHARS_MAX, is_legal
+
+if TYPE_CHECKING:
+    from emulator.config import BrokerConfig
+    from emulator.disk.port import Disk
+    from emulator.facts import Note
+
+DOCUMENT = "subscriptionGroup.json"
+_OWN_GROUPS = (
+    names.TOOLS_CONSUMER_GROUP,
+    names.FILTERSRV_CONSUMER_GROUP,
+    names.SELF_TEST_CONSUMER_GROUP,
+    names.ONS_HTTP_PROXY_GROUP,
+    names.CID_ONSAPI_PULL_GROUP,
+    names.CID_ONSAPI_PERMISSION_GROUP,
+    names.CID_ONSAPI_OWNER_GROUP,
+)
+
+
+class SubscriptionGroups:
+    """Every group this broker has heard of, as *disk* remembers them."""
+
+    def __init__(self, disk: Disk, config: BrokerConfig, *, note: Note, now_ms: int = 0) -> None:
+        self._config = config
+        self._note = note
+        self._document = Document(disk, DOCUMENT, SubscriptionGroupWrapper, config.profile, note)
+        own = (*_OWN_GROUPS, names.CID_SYS_RMQ_TRANS) if config.profile >= FIVE else _OWN_GROUPS
+        self.subscription_group_table = {
+            name: SubscriptionGroupConfig(group_name=name) for name in own
+        }
+        self._forbidden: dict[str, dict[str, int]] = {}
+        self.data_version = DataVersion(timestamp=now_ms)
+        if (saved := self._document.load()) is not None:
+            self.subscription_group_table.update(saved.subscription_group_table)
+            self._forbidden = saved.forbidden_table or {}
+            self.data_version = saved.data_version
+
+    def get(self, name: str) -> SubscriptionGroupConfig | None:
+        """The group if it is known; never makes one."""
+        return self.subscription_group_table.get(name)
+
+    def find(self, name: str, now_ms: int, *, by: str) -> SubscriptionGroupConfig | None:
+        """The group, new if need be; None if it may not be made.
+
+        Upstream: SubscriptionGroupManager.findSubscriptionGroupConfig.
+        """
+        known = self.subscription_group_table.get(name)
+        if known is not None or not self._may_create(name):
+            return known
+        self.check_room(name)
+        made = SubscriptionGroupConfig(group_name=name)
+        self._put(name, made, now_ms)
+        self._note(GroupCreated(name, by))
+        return made
+
+    def all(self) -> list[SubscriptionGroupConfig]:
+        return list(self.subscription_group_table.values())
+
+    def update(self, config: SubscriptionGroupConfig, now_ms: int) -> None:
+        """An administrator's word.
+
+        Upstream: SubscriptionGroupManager.updateSubscriptionGroupConfig.
+        """
+        name = config.group_name or ""
+        is_new = name not in self.subscription_group_table
+        self._put(name, config, now_ms)
+        if is_new:
+            self._note(GroupCreated(name, "admin"))
+
+    def check_room(self, name: str) -> None:
+        """May there be a group of that name?  Raises ``Refusal``."""
+        table = self.subscription_group_table
+        if name not in table:
+            check_name(name, "a group's name")
+            check_room(len(table), self._config.groups_max, "groups")
+
+    def delete(self, name: str, now_ms: int) -> None:
+        """Upstream: SubscriptionGroupManager.deleteSubscriptionGroupConfig."""
+        self._forbidden.pop(name, None)
+        if self.subscription_group_table.pop(name, None) is not None:
+            self._changed(now_ms)
+
+    def _may_create(self, name: str) -> bool:
+        five = self._config.profile >= FIVE
+        if not (self._config.auto_create_group or (five and names.is_system_consumer_group(name))):
+            return False
+        if self._config.profile < GROUP_NAMES_CHECKED:
+            return True
+        return len(name) <= GROUP_CHARS_MAX and is_legal(name)  # the empty name is legal
+
+    def _put(self, name: str, config: SubscriptionGroupConfig, now_ms: int) -> None:
+        self.subscription_group_table[name] = config
+        self._changed(now_ms)
+
+    def _changed(self, now_ms: int) -> None:
+        self.data_version = self.data_version.next(now_ms)
+        self._document.save(
+            SubscriptionGroupWrapper(
+                subscription_group_table=self.subscription_group_table,
+                data_version=self.data_version,
+                forbidden_table=self._forbidden,
+            )
+        )

@@ -1,0 +1,171 @@
+"""The topic table: which topics this broker has, and how a new one comes to be.
+
+A send to a missing topic makes it after a template, a consumer's first heartbeat makes
+its retry topic, an administrator makes any.  Each change is one step of the table's data
+version, and is on disk before the caller goes on.
+
+Upstream: TopicConfigManager.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from emulator.broker.tables.documents import Document
+from emulator.broker.tables.system_topics import system_topics
+from emulator.facts import TopicChanged, TopicCreated
+from emulator.net.results import Refusal
+from emulator.releases import DLQ_IS_READABLE
+from protocol.bodies.topics import DataVersion, TopicConfig, TopicConfigSerializeWrapper
+from protocol.codes import ResponseCode
+from protocol.names import AUTO_CREATE_TOPIC_KEY_TOPIC, is_dlq_topic
+from protocol.perm import INHERIT, READ_WRITE, WRITE
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from emulator.config import BrokerConfig
+    from emulator.disk.port import Disk
+    from emulator.facts import Note
+
+DOCUMENT = "topics.json"
+
+
+class Topics:
+    """Every topic of one broker, as *disk* remembers them and as *config* wants them."""
+
+    def __init__(self, disk: Disk, config: BrokerConfig, *, note: Note, now_ms: int) -> None:
+        self._config = config
+        self._note = note
+        self._document = Document(
+            disk, DOCUMENT, TopicConfigSerializeWrapper, config.profile, note
+        )
+        self._system = {_name(topic): topic for topic in system_topics(config)}
+        self.topic_config_table = dict(self._system)
+        self.data_version = DataVersion(timestamp=now_ms)
+        if (saved := self._document.load()) is not None:
+            self.topic_config_table.update(saved.topic_config_table)
+            self.data_version = saved.data_version
+
+    def get(self, name: str) -> TopicConfig | None:
+        return self.topic_config_table.get(name)
+
+    def all(self) -> list[TopicConfig]:
+        return list(self.topic_config_table.values())
+
+    def is_system(self, name: str) -> bool:
+        """Made by the broker itself: no client may change or delete it."""
+        return name in self._system
+
+    def create_on_send(
+        self,
+        name: str,
+        template: str,
+        queues_max: int,
+        now_ms: int,
+        *,
+        sys_flag: int = 0,
+    ) -> TopicConfig | None:
+        """The topic, new if need be, or None if *template* may not be inherited from.
+
+        Raises ``Refusal`` where the table cannot be saved: messages would outlive their topic.
+        Upstream: TopicConfigManager.createTopicInSendMessageMethod.
+        """
+        if (known := self.get(name)) is not None:
+            return known
+        model = self.get(template)
+        if model is None or not model.perm & INHERIT:
+            return None
+        if template == AUTO_CREATE_TOPIC_KEY_TOPIC and not self._config.auto_create_topic:
+            return None
+        queues = max(0, min(queues_max, model.write_queue_nums))
+        topic = TopicConfig(
+            topic_name=name,
+            read_queue_nums=queues,
+            write_queue_nums=queues,
+            perm=model.perm & ~INHERIT,
+            topic_filter_type=model.topic_filter_type,
+            topic_sys_flag=sys_flag,
+        )
+        return self._create(topic, now_ms, by="send", must_last=True)
+
+    def create_internal(
+        self, name: str, queues: int, now_ms: int, *, by: str, order: bool = False
+    ) -> TopicConfig:
+        """A retry or dead-letter topic, or one of the broker's own; the known one if there is.
+
+        Upstream: TopicConfigManager.createTopicInSendMessageBackMethod.
+        """
+        if (known := self.get(name)) is not None:
+            return known
+        is_closed = is_dlq_topic(name) and self._config.profile < DLQ_IS_READABLE
+        topic = TopicConfig(
+            topic_name=name,
+            read_queue_nums=queues,
+            write_queue_nums=queues,
+            perm=WRITE if is_closed else READ_WRITE,
+            order=order,
+        )
+        return self._create(topic, now_ms, by=by)
+
+    def update(self, topic: TopicConfig, now_ms: int) -> None:
+        """An administrator's word; raises ``Refusal`` where it cannot be saved.
+
+        Upstream: TopicConfigManager.updateTopicConfig.
+        """
+        known = self.get(_name(topic))
+        if known is None:
+            self._create(topic, now_ms, by="admin", must_last=True)
+            return
+        self._put(topic, now_ms, must_last=True)
+        self._note(TopicChanged(*_shape(topic)))
+
+    def set_order(self, names: Collection[str], now_ms: int) -> None:
+        """These are ordered topics, as the NameServer says; no topic ever stops being one.
+
+        Upstream: TopicConfigManager.updateOrderTopicConfig.
+        """
+        for topic in self.all():
+            if topic.topic_name in names and not topic.order:
+                self._put(msgspec.structs.replace(topic, order=True), now_ms)
+
+    def delete(self, name: str, now_ms: int) -> None:
+        """Upstream: TopicConfigManager.deleteTopicConfig."""
+        if self.topic_config_table.pop(name, None) is not None:
+            self.data_version = self.data_version.next(now_ms)
+            self._save()
+
+    def _create(
+        self, topic: TopicConfig, now_ms: int, *, by: str, must_last: bool = False
+    ) -> TopicConfig:
+        self._put(topic, now_ms, must_last=must_last)
+        self._note(TopicCreated(*_shape(topic), by))
+        return topic
+
+    def _put(self, topic: TopicConfig, now_ms: int, *, must_last: bool = False) -> None:
+        """What need not last is written with the next change, if there is no room now."""
+        before = self.topic_config_table, self.data_version
+        self.topic_config_table = {**self.topic_config_table, _name(topic): topic}
+        self.data_version = self.data_version.next(now_ms)
+        if not self._save() and must_last:
+            self.topic_config_table, self.data_version = before
+            remark = f"the topic {_name(topic)} cannot be saved: the broker's disk is full"
+            raise Refusal(ResponseCode.SERVICE_NOT_AVAILABLE, remark)
+
+    def _save(self) -> bool:
+        return self._document.save(
+            TopicConfigSerializeWrapper(
+                topic_config_table=self.topic_config_table, data_version=self.data_version
+            )
+        )
+
+
+def _name(topic: TopicConfig) -> str:
+    assert topic.topic_name, "a topic without a name is refused before it comes here"
+    return topic.topic_name
+
+
+def _shape(topic: TopicConfig) -> tuple[str, int, int, int]:
+    return _name(topic), topic.read_queue_nums, topic.write_queue_nums, topic.perm

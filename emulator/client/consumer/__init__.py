@@ -1,0 +1,1 @@
+"""Consuming: the push consumer, rebalance, pulling, listeners and offsets."""

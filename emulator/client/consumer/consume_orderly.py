@@ -1,0 +1,202 @@
+"""Listeners in order: one batch of a queue at a time, the next only after it succeeded.
+
+A failed batch is consumed again a moment later, and nothing of its queue passes it.
+Clustering, all this happens only while the broker's lock on the queue is ours and
+younger than 30 seconds.
+
+Upstream: ConsumeMessageOrderlyService.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NoReturn
+
+import msgspec
+import trio
+
+from emulator.client.consumer.consume_concurrently import restore_topic
+from emulator.client.consumer.listening import ConsumeContext, ConsumeResult, Ear, Heard
+from emulator.client.consumer.orderly_queue import OrderlyQueue
+from emulator.client.consumer.process_queue import NOTHING_CACHED
+from emulator.client.consumer.worker_pool import WorkerPool
+from emulator.releases import GIVING_UP_COUNTS
+from protocol.delay_levels import FIRST_RETRY_LEVEL
+from protocol.queues import MessageQueue
+
+if TYPE_CHECKING:
+    from emulator.client.consumer.consumed import Consumed
+    from emulator.client.consumer.member import Member
+    from emulator.client.consumer.process_queue import ProcessQueue
+    from emulator.client.consumer.queue_locks import QueueLocks
+    from emulator.client.consumer.send_back import SendBack
+    from protocol.message import MessageExt
+
+SUSPEND = ConsumeResult.SUSPEND
+SUSPEND_MS_MIN, SUSPEND_MS_MAX = 10, 30_000
+GO_ON_MS = 10  # after a turn that ended, or a lock that was got
+LOCK_AT_GATE_MS = 100
+LOCK_IN_TURN_MS = 10
+LOCK_REFUSED_MS = 3_000
+
+
+class Turn(msgspec.Struct, eq=False):
+    """A worker goes through one queue until it is empty, or must let go."""
+
+    process_queue: OrderlyQueue
+    queue: MessageQueue
+
+
+class ConsumeOrderly:
+    """One consumer's orderly listener."""
+
+    def __init__(
+        self,
+        member: Member,
+        ear: Ear,
+        send_back: SendBack,
+        consumed: Consumed,
+        locks: QueueLocks,
+    ) -> None:
+        self._member = member
+        self._ear = ear
+        self._send_back = send_back
+        self._consumed = consumed
+        self._locks = locks
+        self._one_a_queue: dict[MessageQueue, trio.Lock] = {}
+        self.needs_locks = not member.config.is_broadcasting
+        self.pool: WorkerPool[Turn] = WorkerPool(
+            member.config.consume_threads_max, self._take_turn
+        )
+
+    def begin(self, workers: trio.Nursery) -> None:
+        self.pool.open(workers)
+        if self.needs_locks:
+            workers.start_soon(self._renew_locks)
+
+    def submit(
+        self,
+        _messages: list[MessageExt],
+        process_queue: ProcessQueue,
+        queue: MessageQueue,
+        wake: bool,
+    ) -> None:
+        """The messages are taken from the process queue; only a queue at rest must be woken."""
+        if wake:
+            self.pool.submit(Turn(process_queue, queue))  # type: ignore[arg-type]  # ours are orderly
+
+    async def _renew_locks(self) -> NoReturn:
+        """First after a second, then every 20."""
+        await trio.sleep(self._member.config.lock_first_ms / 1000)
+        while True:
+            await self._locks.renew()
+            await trio.sleep(self._member.config.lock_interval_ms / 1000)
+
+    # A turn ---------------------------------------------------------------------------
+
+    async def _take_turn(self, turn: Turn) -> None:
+        lock = self._one_a_queue.setdefault(turn.queue, trio.Lock())
+        if turn.process_queue.dropped:
+            return
+        async with lock:
+            if self._may_consume(turn):
+                await self._consume(turn)
+            elif not turn.process_queue.dropped:
+                self._lock_and_go_on(turn, LOCK_AT_GATE_MS)
+
+    async def _consume(self, turn: Turn) -> None:
+        began_ms = self._member.now_ms()
+        while not turn.process_queue.dropped:
+            if not self._may_consume(turn):
+                self._lock_and_go_on(turn, LOCK_IN_TURN_MS)
+                return
+            if self._member.now_ms() - began_ms > self._member.config.continuous_ms_max:
+                self._go_on_later(turn, GO_ON_MS)  # others want their turn as well
+                return
+            if not await self._one_batch(turn):
+                return
+
+    async def _one_batch(self, turn: Turn) -> bool:
+        """Whether the turn goes on."""
+        member = self._member
+        process_queue = turn.process_queue
+        messages = process_queue.take(member.config.consume_batch_max, member.now_ms())
+        if not messages:
+            return False
+        for message in messages:
+            restore_topic(message, member.retry_topic)
+        context = ConsumeContext(turn.queue)
+        async with process_queue.listening:
+            if process_queue.dropped:
+                return False
+            heard = await self._ear.wait_heard(messages, context, SUSPEND)
+        self._consumed.note(turn.queue, messages, 0 if _goes_back(heard) else len(messages))
+        return await self._finish(turn, messages, heard)
+
+    def _may_consume(self, turn: Turn) -> bool:
+        return not self.needs_locks or turn.process_queue.holds_lock(self._member.now_ms())
+
+    # What the listener said -----------------------------------------------------------
+
+    async def _finish(self, turn: Turn, messages: list[MessageExt], heard: Heard) -> bool:
+        """Whether the turn goes on.  Upstream: processConsumeResult."""
+        if _goes_back(heard):
+            if heard.result is ConsumeResult.ROLLBACK:
+                turn.process_queue.rollback()
+            elif await self._must_suspend(messages):
+                turn.process_queue.consume_again(messages)
+            else:  # all of them were given up: they are behind us
+                self._commit(turn, heard.context.auto_commit)
+                return True
+            self._rest(turn, heard.context.suspend_ms)
+            return False
+        self._commit(turn, heard.context.auto_commit or heard.result is ConsumeResult.COMMIT)
+        return True
+
+    def _commit(self, turn: Turn, now: bool) -> None:
+        """Everything taken so far; not before the listener says so, if it wants to say it."""
+        if not now:
+            return
+        offset = turn.process_queue.commit()
+        if offset != NOTHING_CACHED and not turn.process_queue.dropped:
+            self._member.offsets.table.update(turn.queue, offset)
+
+    async def _must_suspend(self, messages: list[MessageExt]) -> bool:
+        """Count one more failure of each; who failed too often is published and left behind.
+
+        Upstream: ConsumeMessageOrderlyService.checkReconsumeTimes.
+        """
+        suspend = False
+        for message in messages:
+            given_up = message.reconsume_times >= self._member.config.retries_max
+            if not given_up or not await self._give_up(message):
+                message.reconsume_times += 1
+                suspend = True
+        return suspend
+
+    async def _give_up(self, message: MessageExt) -> bool:
+        times = message.reconsume_times + (self._member.release >= GIVING_UP_COUNTS)
+        level = FIRST_RETRY_LEVEL + message.reconsume_times
+        return await self._send_back.publish(message, level, times)
+
+    # Going on later -------------------------------------------------------------------
+
+    def _rest(self, turn: Turn, suspend_ms: int) -> None:
+        wanted_ms = self._member.config.suspend_queue_ms if suspend_ms == -1 else suspend_ms
+        self._go_on_later(turn, min(max(wanted_ms, SUSPEND_MS_MIN), SUSPEND_MS_MAX))
+
+    def _go_on_later(self, turn: Turn, delay_ms: int) -> None:
+        self._member.later(delay_ms, lambda: self.pool.submit(turn))
+
+    def _lock_and_go_on(self, turn: Turn, delay_ms: int) -> None:
+        async def try_it() -> None:
+            locked = await self._locks.lock(turn.queue)
+            self._go_on_later(turn, GO_ON_MS if locked else LOCK_REFUSED_MS)
+
+        self._member.later(delay_ms, lambda: self._member.beside(try_it))
+
+
+def _goes_back(heard: Heard) -> bool:
+    """Are the messages to be consumed again?  Only who commits by hand can roll back."""
+    if heard.result is ConsumeResult.ROLLBACK:
+        return not heard.context.auto_commit
+    return heard.result in (SUSPEND, ConsumeResult.RECONSUME_LATER)

@@ -1,0 +1,270 @@
+"""What a group's member asks of brokers, each question with upstream's patience and address.
+
+A question that gets no answer raises ``RemoteError``, one answered with an error code
+raises ``Refused``: nobody here guesses.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from emulator.client.errors import ClientError, ClientErrorCode
+from emulator.net.errors import RemoteError
+from emulator.releases import FIVE
+from protocol.bodies.body import decode_body, encode_body
+from protocol.bodies.groups import (
+    CheckClientRequestBody,
+    GetConsumerListByGroupReply,
+    LockBatchReply,
+    LockBatchRequestBody,
+)
+from protocol.catalog import (
+    CHECK_CLIENT_CONFIG,
+    CONSUMER_SEND_MSG_BACK,
+    GET_CONSUMER_LIST_BY_GROUP,
+    GET_MAX_OFFSET,
+    LOCK_BATCH_MQ,
+    QUERY_CONSUMER_OFFSET,
+    SEARCH_OFFSET_BY_TIMESTAMP,
+    UNLOCK_BATCH_MQ,
+    UPDATE_CONSUMER_OFFSET,
+)
+from protocol.codes import ResponseCode
+from protocol.fields import BadFields
+from protocol.names import MASTER_ID
+from protocol.requests.groups import GetConsumerListByGroupRequest
+from protocol.requests.offsets import (
+    GetMaxOffsetRequest,
+    OffsetReply,
+    QueryConsumerOffsetRequest,
+    SearchOffsetRequest,
+    UpdateConsumerOffsetRequest,
+)
+from protocol.requests.sending import ConsumerSendMsgBackRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from emulator.client.instance.instance import ClientInstance
+    from protocol.command import RemotingCommand
+    from protocol.fields import Header
+    from protocol.message import MessageExt
+    from protocol.queues import MessageQueue
+    from protocol.rpc import Rpc
+    from protocol.subscription import SubscriptionData
+
+POSITION_TIMEOUT_MS = 6_000  # MQAdminImpl.timeoutMillis
+OFFSET_TIMEOUT_MS = 5_000  # RemoteBrokerOffsetStore
+LOCK_TIMEOUT_MS = 1_000  # RebalanceImpl.lock
+SEND_BACK_TIMEOUT_MS = 5_000  # DefaultMQPushConsumerImpl.sendMessageBack
+
+
+class Refused(ClientError):
+    """A broker answered, but not with what was asked for; or there is none to ask."""
+
+
+class GroupCalls:
+    """The questions of one member of *group*."""
+
+    def __init__(self, instance: ClientInstance, group: str) -> None:
+        self._instance = instance
+        self._group = group
+
+    # Positions ------------------------------------------------------------------------
+
+    async def query_offset(self, queue: MessageQueue) -> int | None:
+        """The group's stored offset; None when the broker says there is none.
+
+        4.x takes every error answer for "none", so a misbehaving broker can make a
+        group skip messages.  Upstream: MQClientAPIImpl.queryConsumerOffset.
+        """
+        header = QueryConsumerOffsetRequest(
+            consumer_group=self._group, topic=queue.topic, queue_id=queue.queue_id
+        )
+        address = await self._address_to_read(queue)
+        reply = await self._call(address, QUERY_CONSUMER_OFFSET, header, OFFSET_TIMEOUT_MS)
+        if reply.code == ResponseCode.SUCCESS:
+            return _offset(address, reply)
+        if reply.code == ResponseCode.QUERY_NOT_FOUND or self._instance.release < FIVE:
+            return None
+        raise _refused(address, reply)
+
+    async def max_offset(self, queue: MessageQueue) -> int:
+        header = GetMaxOffsetRequest(topic=queue.topic, queue_id=queue.queue_id)
+        return await self._position(queue, GET_MAX_OFFSET, header)
+
+    async def offset_at(self, queue: MessageQueue, at_ms: int) -> int:
+        """Of the first message stored at *at_ms* or later."""
+        header = SearchOffsetRequest(topic=queue.topic, queue_id=queue.queue_id, timestamp=at_ms)
+        return await self._position(queue, SEARCH_OFFSET_BY_TIMESTAMP, header)
+
+    def commit_offset(self, queue: MessageQueue, offset: int) -> None:
+        """One-way, to the master; without one to a slave, where it does not last."""
+        found = self._instance.brokers.to_subscribe(queue.broker_name, MASTER_ID, only_this=False)
+        if found is None:
+            return  # the next write comes in five seconds, when there may be an address
+        header = UpdateConsumerOffsetRequest(
+            consumer_group=self._group,
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            commit_offset=offset,
+        )
+        self._instance.remoting.tell(found.address, UPDATE_CONSUMER_OFFSET, header)
+
+    # Members --------------------------------------------------------------------------
+
+    async def members(self, topic: str) -> list[str] | None:
+        """Client ids, as one random broker of *topic* knows them; None if it does not say.
+
+        Upstream: MQClientInstance.findConsumerIdList.
+        """
+        address = self._instance.broker_of_topic(topic)
+        header = GetConsumerListByGroupRequest(consumer_group=self._group)
+        timeout_ms = self._instance.config.api_timeout_ms
+        try:
+            if address is None:
+                await self._instance.routes.refresh(topic)
+                address = self._instance.broker_of_topic(topic)
+            if address is None:
+                return None
+            reply = await self._call(address, GET_CONSUMER_LIST_BY_GROUP, header, timeout_ms)
+        except (RemoteError, ClientError):
+            return None
+        if reply.code != ResponseCode.SUCCESS:
+            return None
+        try:
+            return decode_body(reply.body, GetConsumerListByGroupReply).consumer_id_list
+        except BadFields:
+            return None
+
+    async def check_client(self, subscription: SubscriptionData) -> None:
+        """Show an expression that is no list of tags to a broker of its topic.
+
+        Upstream: MQClientInstance.checkClientInBroker.
+        """
+        address = self._instance.broker_of_topic(subscription.topic)
+        if address is None:
+            return  # nobody to ask; brokers will refuse our pulls instead
+        body = CheckClientRequestBody(
+            client_id=self._instance.client_id,
+            group=self._group,
+            subscription_data=subscription,
+        )
+        data = encode_body(body, self._instance.release)
+        timeout_ms = self._instance.config.api_timeout_ms
+        reply = await self._call(address, CHECK_CLIENT_CONFIG, None, timeout_ms, data)
+        if reply.code != ResponseCode.SUCCESS:
+            raise _refused(address, reply)
+
+    # Locks ----------------------------------------------------------------------------
+
+    async def lock(self, broker: str, queues: Collection[MessageQueue]) -> frozenset[MessageQueue]:
+        """Which of *queues*, all of one broker, are now this client's."""
+        address = self._master_of(broker)
+        body = self._lock_body(queues)
+        reply = await self._call(address, LOCK_BATCH_MQ, None, LOCK_TIMEOUT_MS, body)
+        if reply.code != ResponseCode.SUCCESS:
+            raise _refused(address, reply)
+        try:
+            return frozenset(decode_body(reply.body, LockBatchReply).lock_ok_mq_set)
+        except BadFields as error:
+            raise Refused(f"{address}: {error}") from error
+
+    def unlock_soon(self, queue: MessageQueue) -> None:
+        """One-way."""
+        found = self._instance.brokers.to_subscribe(queue.broker_name, MASTER_ID, only_this=True)
+        if found is not None:
+            body = self._lock_body([queue])
+            self._instance.remoting.tell(found.address, UNLOCK_BATCH_MQ, None, body)
+
+    async def unlock(self, broker: str, queues: Collection[MessageQueue]) -> None:
+        address = self._master_of(broker)
+        await self._call(address, UNLOCK_BATCH_MQ, None, LOCK_TIMEOUT_MS, self._lock_body(queues))
+
+    # Messages -------------------------------------------------------------------------
+
+    async def send_back(
+        self, message: MessageExt, broker: str, delay_level: int, times_max: int
+    ) -> None:
+        """Ask the message's broker for another delivery, later.
+
+        Upstream: MQClientAPIImpl.consumerSendMessageBack.
+        """
+        header = ConsumerSendMsgBackRequest(
+            offset=message.commit_log_offset,
+            group=self._group,
+            delay_level=delay_level,
+            origin_msg_id=message.msg_id,
+            origin_topic=message.topic,
+            max_reconsume_times=times_max,
+        )
+        address = self._instance.brokers.to_publish(broker)
+        if address is None:
+            raise Refused(f"{broker} has no master", code=ClientErrorCode.BROKER_NOT_EXIST)
+        reply = await self._call(address, CONSUMER_SEND_MSG_BACK, header, SEND_BACK_TIMEOUT_MS)
+        if reply.code != ResponseCode.SUCCESS:
+            raise _refused(address, reply)
+
+    # Inside ---------------------------------------------------------------------------
+
+    async def _call(
+        self, address: str, rpc: Rpc, header: Header | None, timeout_ms: int, body: bytes = b""
+    ) -> RemotingCommand:
+        return await self._instance.remoting.call(
+            address, rpc, header, body, timeout_ms=timeout_ms
+        )
+
+    async def _position(self, queue: MessageQueue, rpc: Rpc, header: Header) -> int:
+        """Only a master knows; an unknown one is looked up once more."""
+        address = self._instance.brokers.to_publish(queue.broker_name)
+        if address is None:
+            await self._instance.routes.refresh(queue.topic)
+            address = self._instance.brokers.to_publish(queue.broker_name)
+        if address is None:
+            raise _nobody(queue.broker_name)
+        reply = await self._call(address, rpc, header, POSITION_TIMEOUT_MS)
+        if reply.code != ResponseCode.SUCCESS:
+            raise _refused(address, reply)
+        return _offset(address, reply)
+
+    async def _address_to_read(self, queue: MessageQueue) -> str:
+        """The master; if there is none after a fresh look at the route, any replica."""
+        brokers = self._instance.brokers
+        found = brokers.to_subscribe(queue.broker_name, MASTER_ID, only_this=True)
+        if found is None:
+            await self._instance.routes.refresh(queue.topic)
+            found = brokers.to_subscribe(queue.broker_name, MASTER_ID, only_this=False)
+        if found is None:
+            raise _nobody(queue.broker_name)
+        return found.address
+
+    def _master_of(self, broker: str) -> str:
+        found = self._instance.brokers.to_subscribe(broker, MASTER_ID, only_this=True)
+        if found is None:
+            raise _nobody(broker)
+        return found.address
+
+    def _lock_body(self, queues: Collection[MessageQueue]) -> bytes:
+        return encode_body(
+            LockBatchRequestBody(
+                client_id=self._instance.client_id,
+                consumer_group=self._group,
+                mq_set=sorted(queues),
+            ),
+            self._instance.release,
+        )
+
+
+def _refused(address: str, reply: RemotingCommand) -> Refused:
+    return Refused(f"{address} answered {reply.code}: {reply.remark}", code=reply.code)
+
+
+def _offset(address: str, reply: RemotingCommand) -> int:
+    try:
+        return reply.decode(OffsetReply).offset
+    except BadFields as error:
+        raise Refused(f"{address}: {error}") from error
+
+
+def _nobody(broker: str) -> Refused:
+    return Refused(f"no route leads to {broker}", code=ClientErrorCode.BROKER_NOT_EXIST)

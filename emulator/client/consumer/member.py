@@ -1,0 +1,70 @@
+"""One consumer as a member of its group: what all its parts share.
+
+The parts (rebalance, pulling, consuming) know this and each other's few entry points,
+not the consumer that builds them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import trio
+
+from emulator.client.consumer.group_calls import GroupCalls
+from protocol.names import retry_topic
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from emulator.client.consumer.offset_stores import OffsetStore
+    from emulator.client.consumer.process_queue import ProcessQueue
+    from emulator.client.consumer.push_config import PushConsumerConfig
+    from emulator.client.instance.instance import ClientInstance
+    from emulator.facts import Note
+    from emulator.net.timers import Timer
+    from emulator.releases import Release
+    from protocol.queues import MessageQueue
+    from protocol.subscription import SubscriptionData
+
+
+class Member:
+    """State without behaviour, and the ways to do something later or beside."""
+
+    def __init__(
+        self,
+        config: PushConsumerConfig,
+        instance: ClientInstance,
+        offsets: OffsetStore,
+        nursery: trio.Nursery,
+    ) -> None:
+        self.config = config
+        self.group = config.group
+        self.retry_topic = retry_topic(config.group)
+        self.instance = instance
+        self.release: Release = config.rules
+        self.calls = GroupCalls(instance, config.group)
+        self.offsets = offsets
+        self.note: Note = instance.note
+        self.subscriptions: dict[str, SubscriptionData] = {}
+        self.held: dict[MessageQueue, ProcessQueue] = {}
+        self.born_ms = instance.clock.now_ms()
+        self.is_running = False
+        self.is_paused = False
+        self._nursery = nursery
+
+    def now_ms(self) -> int:
+        return self.instance.clock.now_ms()
+
+    def later(self, delay_ms: int, action: Callable[[], object]) -> Timer:
+        """Do something short after a while.  Never happens once the consumer is closed."""
+
+        def act() -> None:
+            if self.is_running:
+                action()
+
+        at_s = trio.current_time() + delay_ms / 1000
+        return self.instance.remoting.timers.at(at_s, act)
+
+    def beside(self, work: Callable[[], Awaitable[object]]) -> None:
+        """Do something that waits, without anybody waiting for it."""
+        self._nursery.start_soon(work)

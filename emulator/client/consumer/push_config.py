@@ -1,0 +1,80 @@
+"""The settings of a push consumer, with upstream's name and default beside each."""
+
+from __future__ import annotations
+
+from emulator.client.config import ConsumerConfig
+from emulator.client.consumer.start_offset import LAST_OFFSET
+from protocol.bodies.groups import ConsumeFromWhere, MessageModel
+
+MS_A_MINUTE = 60_000
+FOREVER = 2**31 - 1
+
+
+class PushConsumerConfig(ConsumerConfig, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One push consumer.  Upstream: DefaultMQPushConsumer, and the services' own constants."""
+
+    model: MessageModel = "CLUSTERING"  # messageModel
+    orderly: bool = False  # a MessageListenerOrderly instead of a MessageListenerConcurrently
+
+    # Where a new group starts
+    consume_from: ConsumeFromWhere = LAST_OFFSET  # consumeFromWhere
+    consume_from_time_ms: int | None = None  # consumeTimestamp; None: 30 minutes before the start
+    offset_folder: str = ""  # ~/.rocketmq_offsets upstream; empty: broadcasting forgets at its end
+
+    # Pulling
+    pull_batch_max: int = 32  # pullBatchSize
+    pull_bytes_max: int = 262_144  # pullBatchSizeInBytes (5.x)
+    pull_interval_ms: int = 0  # pullInterval
+    pull_hold_ms_max: int = 15_000  # BROKER_SUSPEND_MAX_TIME_MILLIS
+    pull_timeout_ms: int = 30_000  # CONSUMER_TIMEOUT_MILLIS_WHEN_SUSPEND
+    pull_error_delay_ms: int = 1_000  # pullTimeDelayMillsWhenException (3000 before 4.6.0)
+    pull_full_delay_ms: int = 50  # PULL_TIME_DELAY_MILLS_WHEN_CACHE_FLOW_CONTROL
+    pull_busy_delay_ms: int = 20  # PULL_TIME_DELAY_MILLS_WHEN_BROKER_FLOW_CONTROL
+    pull_paused_delay_ms: int = 1_000  # PULL_TIME_DELAY_MILLS_WHEN_SUSPEND
+    first_pull_delay_ms: int = 500  # RebalancePushImpl.dispatchPullRequest (5.0.0)
+    post_subscription_when_pull: bool = False  # postSubscriptionWhenPull
+
+    # Flow control
+    queue_messages_max: int = 1_000  # pullThresholdForQueue
+    queue_mib_max: int = 100  # pullThresholdSizeForQueue
+    queue_span_max: int = 2_000  # consumeConcurrentlyMaxSpan
+    topic_messages_max: int | None = None  # pullThresholdForTopic
+    topic_mib_max: int | None = None  # pullThresholdSizeForTopic
+
+    # Consuming
+    consume_threads_max: int = 20  # consumeThreadMax
+    consume_batch_max: int = 1  # consumeMessageBatchMaxSize
+    consume_timeout_ms: int = 15 * MS_A_MINUTE  # consumeTimeout
+    reconsume_times_max: int = -1  # maxReconsumeTimes; -1: 16, or for ever when orderly
+    suspend_queue_ms: int = 1_000  # suspendCurrentQueueTimeMillis
+    consume_again_delay_ms: int = (
+        5_000  # ConsumeMessageConcurrentlyService.submitConsumeRequestLater
+    )
+    continuous_ms_max: int = 60_000  # rocketmq.client.maxTimeConsumeContinuously (orderly)
+    termination_ms_max: int = 0  # awaitTerminationMillisWhenShutdown
+    listeners_inline: bool = False  # ours: plain functions run on the loop itself, not in threads
+
+    # Locks
+    lock_interval_ms: int = 20_000  # rocketmq.client.rebalance.lockInterval
+    lock_first_ms: int = 1_000  # ConsumeMessageOrderlyService.start
+    unlock_delay_ms: int = 20_000  # rocketmq.client.unlockDelayTimeMills
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 1 <= self.consume_batch_max <= 1024:
+            raise ValueError("consume_batch_max is between 1 and 1024")
+        if not 1 <= self.pull_batch_max <= 1024:
+            raise ValueError("pull_batch_max is between 1 and 1024")
+        if not 1 <= self.consume_threads_max <= 1000:
+            raise ValueError("consume_threads_max is between 1 and 1000")
+
+    @property
+    def is_broadcasting(self) -> bool:
+        return self.model == "BROADCASTING"
+
+    @property
+    def retries_max(self) -> int:
+        """How often a message is consumed again before it goes to the group's dead letters."""
+        if self.reconsume_times_max != -1:
+            return self.reconsume_times_max
+        return FOREVER if self.orderly else 16

@@ -1,0 +1,1 @@
+"""What producers and consumers of one process share: instances, routes, heartbeats, services."""

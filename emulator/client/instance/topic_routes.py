@@ -1,0 +1,160 @@
+"""The routes a client knows, and how they are kept fresh.
+
+A route is asked of *one* NameServer, never forgotten, and replaced only by another one:
+with every NameServer gone a client goes on with what it has.
+
+Upstream: MQClientInstance.updateTopicRouteInfoFromNameServer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import trio
+
+from emulator.client.errors import ClientErrorCode, NoNameServer
+from emulator.client.instance.routes import (
+    addresses_of,
+    as_default,
+    check_route,
+    has_changed,
+    subscribe_queues,
+)
+from emulator.facts import RouteChanged
+from emulator.net.errors import NeverSent, RemoteError
+from protocol.bodies.body import decode_body
+from protocol.bodies.routes import TopicRouteData
+from protocol.catalog import GET_ROUTEINFO_BY_TOPIC
+from protocol.codes import ResponseCode
+from protocol.fields import BadFields
+from protocol.requests.routes import GetRouteInfoRequest
+
+if TYPE_CHECKING:
+    from emulator.client.instance.instance import ClientInstance
+    from emulator.client.instance.members import RegisteredConsumer, RegisteredProducer
+    from emulator.client.instance.name_servers import NameServers
+    from protocol.command import RemotingCommand
+
+
+class TopicRoutes:
+    """``topic -> route`` of one instance; hands new routes to its producers and consumers."""
+
+    def __init__(self, instance: ClientInstance, name_servers: NameServers) -> None:
+        self.table: dict[str, TopicRouteData] = {}
+        self._instance = instance
+        self._config = instance.config
+        self._name_servers = name_servers
+        self._lock = trio.Lock()
+
+    async def refresh(self, topic: str) -> bool:
+        """Ask for the route of *topic*; whether there was news that somebody took.
+
+        An unknown topic changes nothing.  Raises ``NoNameServer`` if nobody answers.
+        """
+        async with self._turn() as mine:
+            route = await self._ask(topic) if mine else None
+            return route is not None and self._consider(topic, route)
+
+    async def borrow_default(self, topic: str, default_topic: str, queues_max: int) -> bool:
+        """Use the default topic's route for *topic*, which no broker knows yet."""
+        async with self._turn() as mine:
+            route = await self._ask(default_topic) if mine else None
+            return route is not None and self._consider(topic, as_default(route, queues_max))
+
+    async def poll(self) -> None:
+        """Refresh every topic somebody uses; the first failing NameServer call ends the round."""
+        for topic in dict.fromkeys(
+            topic for member in self._members() for topic in member.topics()
+        ):
+            try:
+                await self.refresh(topic)
+            except NoNameServer:
+                return
+
+    async def forget_offline_brokers(self) -> None:
+        """Drop addresses that occur in no known route.  Upstream: cleanOfflineBroker."""
+        async with self._turn() as mine:
+            if mine:
+                routes = self.table.values()
+                self._instance.brokers.keep_only(
+                    {a for route in routes for a in addresses_of(route)}
+                )
+
+    # Inside ---------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def _turn(self) -> AsyncIterator[bool]:
+        """One at a time; who has waited too long gives up, without an error."""
+        mine = False
+        with trio.move_on_after(self._config.route_lock_wait_ms_max / 1000):
+            await self._lock.acquire()
+            mine = True
+        try:
+            yield mine
+        finally:
+            if mine:
+                self._lock.release()
+
+    async def _ask(self, topic: str) -> TopicRouteData | None:
+        reply = await self._call(GetRouteInfoRequest(topic=topic))
+        if reply.code != ResponseCode.SUCCESS or not reply.body:
+            return None
+        try:
+            route = decode_body(reply.body, TopicRouteData)
+            check_route(route)
+        except BadFields:
+            return None  # a NameServer that speaks nonsense knows no route
+        return route
+
+    async def _call(self, request: GetRouteInfoRequest) -> RemotingCommand:
+        """The next NameServer is tried only if this one cannot be connected."""
+        remoting, failure = self._instance.remoting, ""
+        for address in self._name_servers.candidates(remoting.is_connected):
+            self._name_servers.asked(address)
+            try:
+                return await remoting.call(
+                    address,
+                    GET_ROUTEINFO_BY_TOPIC,
+                    request,
+                    timeout_ms=self._config.api_timeout_ms,
+                )
+            except NeverSent as error:
+                failure = str(error)
+            except RemoteError as error:
+                failure = str(error)
+                break
+        raise NoNameServer(
+            f"no NameServer told the route of {request.topic}: {failure}",
+            code=ClientErrorCode.NO_NAME_SERVER,
+        )
+
+    def _consider(self, topic: str, route: TopicRouteData) -> bool:
+        """Take *route* if it differs, or if somebody lacks what it says."""
+        changed = has_changed(self.table.get(topic), route)
+        if not changed and not self._is_needed(topic):
+            return False
+        self._apply(topic, route)
+        if changed:
+            self._instance.note(
+                RouteChanged(topic, tuple(b.broker_name for b in route.broker_datas))
+            )
+        return True
+
+    def _is_needed(self, topic: str) -> bool:
+        return any(member.needs_route(topic) for member in self._members())
+
+    def _members(self) -> list[RegisteredConsumer | RegisteredProducer]:
+        return [*self._instance.consumers.values(), *self._instance.producers.values()]
+
+    def _apply(self, topic: str, route: TopicRouteData) -> None:
+        for broker in route.broker_datas:
+            self._instance.brokers.put(broker.broker_name, broker.broker_addrs)
+        for producer in self._instance.producers.values():
+            producer.take_route(topic, route)
+        queues = subscribe_queues(topic, route)
+        for consumer in self._instance.consumers.values():
+            if topic in consumer.topics():
+                consumer.take_route(topic, queues)
+        self.table[topic] = route

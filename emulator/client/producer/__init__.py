@@ -1,0 +1,1 @@
+"""Sending: the producer, its pipeline of attempts, and which brokers it avoids."""

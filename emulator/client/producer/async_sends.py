@@ -1,0 +1,163 @@
+"""A send nobody waits for: started at once, retried by its own answers, reported once.
+
+A retry takes only the *broker* from a new choice of queue; the request, its queue number
+included, goes out again as it was.  A broker that answers with an error is not retried.
+
+Upstream: MQClientAPIImpl.sendMessageAsync, onExceptionImpl.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
+
+import msgspec
+import trio
+
+from emulator.client.errors import MaybeStored, NotStored, SendError
+from emulator.client.producer.attempts import failure
+from emulator.client.producer.fault_events import Ending
+from emulator.client.producer.send_result import NoMaster, Outcome, Refused, SendResult, read_reply
+from emulator.net.errors import RemoteError
+from protocol.command import RemotingCommand
+
+if TYPE_CHECKING:
+    from emulator.client.producer.outgoing import Outgoing
+    from emulator.client.producer.send_kernel import SendKernel
+    from emulator.client.producer.topic_publish_info import TopicPublishInfo
+    from protocol.queues import MessageQueue
+
+Callback: TypeAlias = Callable[[SendResult | SendError], object]
+
+
+class Sending:
+    """A send under way.  ``result`` is there once it is over."""
+
+    def __init__(self, callback: Callback | None = None) -> None:
+        self.result: SendResult | SendError | None = None
+        self._callback = callback
+        self._over = trio.Event()
+
+    async def wait_sent(self) -> SendResult:
+        """Raises the ``SendError`` it ended with."""
+        await self._over.wait()
+        if isinstance(self.result, SendError):
+            raise self.result
+        assert self.result is not None, "over without a result"
+        return self.result
+
+    def end(self, result: SendResult | SendError) -> None:
+        self.result = result
+        self._over.set()
+        if self._callback is not None:
+            self._callback(result)
+
+
+class AsyncSend:
+    """The attempts of one such send.  *end* hears what it came to, exactly once.
+
+    Without an *info* the queue was given by the caller, and retries stay with its broker.
+    """
+
+    def __init__(
+        self,
+        kernel: SendKernel,
+        outgoing: Outgoing,
+        timeout_ms: int,
+        end: Callback,
+        info: TopicPublishInfo | None = None,
+    ) -> None:
+        self.info = info
+        self._kernel = kernel
+        self._outgoing = outgoing
+        self._end = end
+        self._began_ms = kernel.now_ms()
+        self._until_ms = self._began_ms + timeout_ms
+        self._brokers: list[str] = []
+        self._maybe_stored = False
+        self._is_over = False
+
+    def launch(self, queue: MessageQueue, address: str | None) -> None:
+        """Make the first attempt; without an address it is the last one too."""
+        if self._is_over:
+            return
+        self._queue = queue
+        self._request = self._kernel.request(self._outgoing, queue)
+        self._try(queue.broker_name, address)
+
+    def fail(self, error: SendError) -> None:
+        if self._is_over:
+            return
+        self._is_over = True
+        self._kernel.note_failed(self._outgoing, error, len(self._brokers))
+        self._end(error)
+
+    def abandon(self) -> None:
+        """Its producer closes: what was sent may be stored, and nobody will know."""
+        kind = MaybeStored if self._brokers else NotStored
+        topic = self._outgoing.topic
+        self.fail(kind(f"{topic}: the producer was closed", brokers=self._brokers))
+
+    # Inside ---------------------------------------------------------------------------
+
+    def _try(self, broker: str, address: str | None) -> None:
+        self._brokers.append(broker)
+        self._tried_ms = self._kernel.now_ms()
+        left_ms = self._until_ms - self._tried_ms
+        if address is None:
+            self._give_up(NoMaster(broker))
+        elif left_ms <= 0:
+            self._give_up(None)
+        else:
+            body, heard = self._outgoing.body, self._heard
+            self._kernel.attempt_soon(address, self._request, body, left_ms, heard)
+
+    def _heard(self, reply: RemotingCommand | RemoteError) -> None:
+        if self._is_over:
+            return
+        broker = self._brokers[-1]
+        latency_ms = self._kernel.now_ms() - self._tried_ms
+        match self._read(broker, reply):
+            case SendResult() as result:
+                self._kernel.learn(broker, Ending.ASYNC_ANSWERED, latency_ms)
+                self._succeed(result)
+            case Refused() as refused:
+                self._kernel.learn(broker, Ending.ASYNC_REFUSED, latency_ms)
+                self._give_up(refused)
+            case RemoteError() as error:
+                self._kernel.learn(broker, Ending.ASYNC_REMOTE_ERROR, latency_ms)
+                self._maybe_stored |= not error.definite
+                self._try_again(error)
+
+    def _read(self, broker: str, reply: RemotingCommand | RemoteError) -> Outcome:
+        if isinstance(reply, RemoteError):
+            return reply
+        asked = msgspec.structs.replace(self._queue, broker_name=broker)
+        return read_reply(reply, asked, self._outgoing.msg_id)
+
+    def _try_again(self, error: RemoteError) -> None:
+        kernel, now_ms = self._kernel, self._kernel.now_ms()
+        if len(self._brokers) > kernel.config.async_retries or now_ms >= self._until_ms:
+            self._give_up(error)
+            return
+        broker = self._brokers[-1]
+        if self.info is not None:
+            broker = kernel.strategy.select(self.info, broker, now_ms).broker_name
+        self._try(broker, kernel.address(broker))
+
+    def _succeed(self, result: SendResult) -> None:
+        took_ms = self._kernel.now_ms() - self._began_ms
+        self._is_over = True
+        self._kernel.note_sent(self._outgoing, result, len(self._brokers), took_ms)
+        self._end(result)
+
+    def _give_up(self, last: Outcome | None) -> None:
+        error = failure(
+            self._outgoing.topic,
+            self._brokers,
+            last,
+            self._kernel.now_ms() - self._began_ms,
+            release=self._kernel.config.rules,
+            maybe_stored=self._maybe_stored,
+        )
+        self.fail(error)

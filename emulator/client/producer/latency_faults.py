@@ -1,0 +1,148 @@
+"""Which brokers a producer avoids, how badly they did, and until when.
+
+A broker that answered slowly, or not at all, is *isolated*: not available until a
+moment that a table derives from its latency.  Up to 5.1.3 every new sample overwrites
+that moment, so one fast answer ends an isolation; from 5.1.4 on (RIP-63) it only ever
+moves later, isolations are short, and a broker also has a *reachable* flag.
+"""
+
+from __future__ import annotations
+
+import random
+
+import msgspec
+
+from emulator.client.producer.thread_local_index import ThreadLocalIndex
+from emulator.releases import FAULT_TABLE_SHORT, Release
+
+
+class FaultTable(msgspec.Struct, frozen=True):
+    """How long to avoid a broker that took this long.  Upstream: MQFaultStrategy.
+
+    The last row whose floor is not above the latency holds.  ``isolation_ms`` is the
+    latency that stands for "did not answer properly".
+    """
+
+    latency_ms_min: tuple[int, ...]
+    not_available_ms: tuple[int, ...]
+    isolation_ms: int
+
+    def duration_ms(self, latency_ms: int) -> int:
+        """Upstream: MQFaultStrategy.computeNotAvailableDuration."""
+        rows = zip(self.latency_ms_min, self.not_available_ms, strict=True)
+        return max((duration for floor, duration in rows if latency_ms >= floor), default=0)
+
+
+LONG = FaultTable(
+    (50, 100, 550, 1_000, 2_000, 3_000, 15_000),
+    (0, 0, 30_000, 60_000, 120_000, 180_000, 600_000),
+    isolation_ms=30_000,  # looked up in the table: 600 seconds
+)
+SHORT = FaultTable(
+    (50, 100, 550, 1_800, 3_000, 5_000, 15_000),
+    (0, 0, 2_000, 5_000, 6_000, 10_000, 30_000),
+    isolation_ms=10_000,
+)
+
+
+def fault_table(release: Release) -> FaultTable:
+    return SHORT if release >= FAULT_TABLE_SHORT else LONG
+
+
+class FaultItem(msgspec.Struct):
+    """What is remembered of one broker.  Upstream: LatencyFaultToleranceImpl.FaultItem."""
+
+    broker: str
+    latency_ms: int = 0
+    available_from_ms: int = 0
+    is_reachable: bool = True
+    check_from_ms: int = 0  # the detector looks again from then on
+
+    def is_available(self, now_ms: int) -> bool:
+        return now_ms >= self.available_from_ms
+
+    def rank(self, now_ms: int) -> tuple[bool, int, int]:
+        """Sorts better brokers first.  Upstream: FaultItem.compareTo."""
+        return (not self.is_available(now_ms), self.latency_ms, self.available_from_ms)
+
+
+class LatencyFaultTolerance:
+    """The fault table of one producer, keyed by broker name.
+
+    *rng* breaks ties and draws among reachable brokers where upstream does;
+    *index* rotates over the better half.  A broker never heard of is available and
+    reachable.  The table has at most one item for each broker name ever chosen.
+
+    Upstream: LatencyFaultToleranceImpl.
+    """
+
+    def __init__(
+        self, release: Release, rng: random.Random, index: ThreadLocalIndex | None = None
+    ) -> None:
+        self._only_later = release >= FAULT_TABLE_SHORT
+        self._rng = rng
+        self._index = index or ThreadLocalIndex(lambda: rng.randrange(2**31))
+        self.items: dict[str, FaultItem] = {}
+
+    def update(
+        self,
+        broker: str,
+        latency_ms: int,
+        duration_ms: int,
+        now_ms: int,
+        *,
+        reachable: bool = True,
+    ) -> None:
+        item = self.items.setdefault(broker, FaultItem(broker))
+        item.latency_ms = latency_ms
+        item.is_reachable = reachable
+        until_ms = now_ms + duration_ms
+        if not self._only_later:
+            item.available_from_ms = until_ms
+        elif duration_ms > 0:
+            item.available_from_ms = max(item.available_from_ms, until_ms)
+
+    def is_available(self, broker: str, now_ms: int) -> bool:
+        item = self.items.get(broker)
+        return item is None or item.is_available(now_ms)
+
+    def is_reachable(self, broker: str) -> bool:
+        item = self.items.get(broker)
+        return item is None or item.is_reachable
+
+    def forget(self, broker: str) -> None:
+        self.items.pop(broker, None)
+
+    def pick_one_at_least(self, now_ms: int, worker: int = 0) -> str | None:
+        """Somebody to try although all are avoided; None only if nothing is known of anybody.
+
+        Upstream: LatencyFaultToleranceImpl.pickOneAtLeast.
+        """
+        pick = self._pick_reachable if self._only_later else self._pick_from_better_half
+        return pick(now_ms, worker)
+
+    def due_for_check(self, now_ms: int, interval_ms: int) -> list[str]:
+        """Brokers the detector probes now; each is due again after *interval_ms*.
+
+        Upstream: LatencyFaultToleranceImpl.detectByOneRound.
+        """
+        due = [item for item in self.items.values() if now_ms >= item.check_from_ms]
+        for item in due:
+            item.check_from_ms = now_ms + interval_ms
+        return [item.broker for item in due]
+
+    def answered_probe(self, broker: str) -> None:
+        """Reachable again.  Its isolation, if any, goes on: probes never touch that."""
+        if (item := self.items.get(broker)) is not None:
+            item.is_reachable = True
+
+    def _pick_from_better_half(self, now_ms: int, worker: int) -> str | None:
+        ranked = sorted(self.items.values(), key=lambda item: item.rank(now_ms))
+        half = len(ranked) // 2
+        if half == 0:
+            return ranked[0].broker if ranked else None
+        return ranked[self._index.step(worker) % half].broker
+
+    def _pick_reachable(self, _now_ms: int, _worker: int) -> str | None:
+        reachable = [item.broker for item in self.items.values() if item.is_reachable]
+        return self._rng.choice(reachable) if reachable else None

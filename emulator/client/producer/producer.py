@@ -1,0 +1,175 @@
+"""The producer an application uses.
+
+    async with Producer(namesrv="127.0.0.1:9876", group="orders") as producer:
+        result = await producer.send(Message("orders", b"one more"))
+
+A send either returns where the message was stored, or raises an error that says whether
+it may have been (see ``errors``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any, Self
+
+from emulator.client.config import ProducerConfig, settled
+from emulator.client.errors import MessageIllegal, NotRunning
+from emulator.client.instance.process import ClientProcess
+from emulator.client.producer.detector import watch_brokers
+from emulator.client.producer.send_pipeline import SendPipeline
+from emulator.releases import FAULT_TABLE_SHORT
+from protocol.names import DEFAULT_PRODUCER_GROUP
+from protocol.validation import client_refuses_group
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from emulator.client.instance.instance import ClientInstance
+    from emulator.client.producer.async_sends import Callback, Sending
+    from emulator.client.producer.selectors import Selector
+    from emulator.client.producer.send_result import SendResult
+    from protocol.message import Message
+    from protocol.queues import MessageQueue
+
+
+class Producer:
+    """Sends messages of one producer group.
+
+    Settings are those of ``ProducerConfig``: give a whole one, or single fields by name.
+    Without a *process* it makes its own, on TCP and this machine's clock.
+    Upstream: DefaultMQProducer.
+    """
+
+    def __init__(
+        self,
+        config: ProducerConfig | None = None,
+        *,
+        process: ClientProcess | None = None,
+        **settings: Any,
+    ) -> None:
+        self.config = settled(ProducerConfig, config, settings)
+        _check_group(self.config.group)
+        self._process = process
+        self._stack = AsyncExitStack()
+        self._pipeline: SendPipeline | None = None
+
+    # Life -----------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        """Raises ``GroupTaken`` if the instance already has a producer of this group."""
+        async with AsyncExitStack() as stack:
+            process = self._process
+            if process is None:
+                process = await stack.enter_async_context(ClientProcess())
+            instance = await process.instance(self.config)
+            stack.callback(process.release, instance)
+            pipeline = SendPipeline(instance, self.config)
+            instance.register_producer(pipeline)
+            stack.push_async_callback(instance.unregister_producer, self.config.group)
+            stack.callback(pipeline.close)
+            if self._detects:
+                instance.nursery.start_soon(watch_brokers, pipeline, instance)
+            await instance.heartbeats.send_round()
+            self._pipeline = pipeline
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool | None:
+        """Sends still under way end without a result; then the brokers are told."""
+        self._pipeline = None
+        return await self._stack.__aexit__(kind, error, traceback)
+
+    @property
+    def instance(self) -> ClientInstance:
+        return self.pipeline.instance
+
+    @property
+    def pipeline(self) -> SendPipeline:
+        """Raises ``NotRunning`` outside of the block."""
+        if self._pipeline is None:
+            raise NotRunning("a producer is used inside its ``async with`` only")
+        return self._pipeline
+
+    # Sending --------------------------------------------------------------------------
+
+    async def send(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        timeout_ms: int | None = None,
+        worker: int = 0,
+    ) -> SendResult:
+        """Store *message*, if need be at another broker than the first one tried.
+
+        With a *queue* there is one attempt, there.  *timeout_ms* is for all attempts
+        together.  Each *worker* has a round robin of its own, as upstream's threads do.
+        Raises ``Misuse``, ``NotStored``, ``MaybeStored``.
+        """
+        if queue is not None:
+            return await self.pipeline.send_to(message, queue, timeout_ms)
+        return await self.pipeline.send(message, timeout_ms, worker)
+
+    async def send_to_selected(
+        self,
+        message: Message,
+        selector: Selector,
+        argument: Any = None,
+        *,
+        timeout_ms: int | None = None,
+    ) -> SendResult:
+        """One attempt, at the queue that ``selector(queues, message, argument)`` picks."""
+        return await self.pipeline.send_to_selected(message, selector, argument, timeout_ms)
+
+    async def send_batch(
+        self, messages: Sequence[Message], *, timeout_ms: int | None = None, worker: int = 0
+    ) -> SendResult:
+        """Several messages of one topic, all into one queue, in one request."""
+        return await self.pipeline.send_batch(messages, timeout_ms, worker)
+
+    async def send_one_way(
+        self, message: Message, *, queue: MessageQueue | None = None, worker: int = 0
+    ) -> None:
+        """One attempt without an answer: it may get lost."""
+        await self.pipeline.send_one_way(message, queue, worker)
+
+    def start_send(
+        self,
+        message: Message,
+        callback: Callback | None = None,
+        *,
+        queue: MessageQueue | None = None,
+        timeout_ms: int | None = None,
+        worker: int = 0,
+    ) -> Sending:
+        """Begin a send and go on; ``await sending.wait_sent()`` for the result.
+
+        *callback* gets the result or the ``SendError``; it must neither wait nor raise.
+        """
+        return self.pipeline.start_send(
+            message, callback, queue=queue, timeout_ms=timeout_ms, worker=worker
+        )
+
+    async def publish_queues(self, topic: str) -> list[MessageQueue]:
+        """Where messages of *topic* may go now.  Upstream: fetchPublishMessageQueues."""
+        return list((await self.pipeline.table.find(topic)).queues)
+
+    # Inside ---------------------------------------------------------------------------
+
+    @property
+    def _detects(self) -> bool:
+        return self.config.start_detector_enable and self.config.rules >= FAULT_TABLE_SHORT
+
+
+def _check_group(group: str) -> None:
+    """Upstream: DefaultMQProducerImpl.checkConfig."""
+    if (complaint := client_refuses_group(group)) is not None:
+        raise MessageIllegal(complaint)
+    if group == DEFAULT_PRODUCER_GROUP:
+        raise MessageIllegal(f"producerGroup can not equal {DEFAULT_PRODUCER_GROUP}")
