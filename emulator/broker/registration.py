@@ -62,7 +62,7 @@ class Registration:
 
         async def tell(address: str) -> None:
             try:
-                reply = await self._client.call(
+                reply = await self._client.invoke(
                     address,
                     catalog.REGISTER_BROKER,
                     header,
@@ -90,7 +90,7 @@ class Registration:
         if bell is None:
             header, body = self._request(None)
             for address in self._namesrv:
-                self._client.tell(address, catalog.REGISTER_BROKER, header, body)
+                self._client.send_oneway(address, catalog.REGISTER_BROKER, header, body)
             return
 
         async def announce_and_ring() -> None:
@@ -111,7 +111,7 @@ class Registration:
 
         async def tell(address: str) -> None:
             try:
-                await self._client.call(
+                await self._client.invoke(
                     address, catalog.UNREGISTER_BROKER, header, timeout_ms=UNREGISTER_MS_MAX
                 )
             except RemoteError as error:

@@ -207,7 +207,7 @@ class Admin:
         """The first one that answers is believed."""
         for address in self._namesrv:
             try:
-                reply = await self._remoting.call(address, rpc, header, timeout_ms=CALL_MS_MAX)
+                reply = await self._remoting.invoke(address, rpc, header, timeout_ms=CALL_MS_MAX)
             except RemoteError:
                 continue
             return _checked(address, reply).body
@@ -223,7 +223,7 @@ class Admin:
         self, address: str, rpc: Rpc, header: Header | None = None, body: bytes = b""
     ) -> RemotingCommand:
         try:
-            return await self._remoting.call(address, rpc, header, body, timeout_ms=CALL_MS_MAX)
+            return await self._remoting.invoke(address, rpc, header, body, timeout_ms=CALL_MS_MAX)
         except RemoteError as error:
             raise Unreachable(f"the broker at {error}") from error
 

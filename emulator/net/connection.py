@@ -68,11 +68,11 @@ class Connection:
 
     # What we say ----------------------------------------------------------------------
 
-    def say(self, data: bytes) -> None:
+    def write(self, data: bytes) -> None:
         """Queue a frame; it leaves with everything else said in this turn."""
         self._out.append(data)
         self._out_bytes += len(data)
-        self._remoting.touched(self)
+        self._remoting.mark_dirty(self)
 
     def flush(self) -> None:
         if self._out:
@@ -86,7 +86,7 @@ class Connection:
     def waiting_bytes(self) -> int:
         return self._out_bytes + self.transport.unsent_bytes()
 
-    def ask(
+    def invoke(
         self,
         code: int,
         header: Header | None,
@@ -103,9 +103,9 @@ class Connection:
             return
         timer = self._remoting.timers.at(until_s, lambda: self._timed_out(opaque))
         self._pending[opaque] = (on_done, timer)
-        self.say(data)
+        self.write(data)
 
-    def tell(self, code: int, header: Header | None, body: bytes = b"") -> bool:
+    def send_oneway(self, code: int, header: Header | None, body: bytes = b"") -> bool:
         """Send a one-way request; False, and a fact, if no frame can hold it."""
         opaque = next(self._opaques)
         try:
@@ -113,7 +113,7 @@ class Connection:
         except ValueError:
             self._remoting.note(PushDropped(self.peer.address, code, self.waiting_bytes()))
             return False
-        self.say(data)
+        self.write(data)
         return True
 
     def push(self, code: int, header: Header | None, body: bytes = b"") -> bool:
@@ -124,7 +124,7 @@ class Connection:
         if waiting > self._remoting.config.outbox_bytes_max:
             self._remoting.note(PushDropped(self.peer.address, code, waiting))
             return False
-        return self.tell(code, header, body)
+        return self.send_oneway(code, header, body)
 
     # Inside ---------------------------------------------------------------------------
 
@@ -134,7 +134,7 @@ class Connection:
         with remoting.batch():
             try:
                 while self.peer.is_open and (frame := self._decoder.next_frame()) is not None:
-                    self._heard(decode_command(frame, remoting.release))
+                    self._received(decode_command(frame, remoting.release))
                     if self._out_bytes > full:
                         self.flush()
                         if self.transport.unsent_bytes() > full:
@@ -144,7 +144,7 @@ class Connection:
                 self.flush()
                 self.transport.close()
 
-    def _heard(self, command: RemotingCommand) -> None:
+    def _received(self, command: RemotingCommand) -> None:
         if command.is_response:
             waiting = self._pending.pop(command.opaque or 0, None)
             if waiting is not None:
@@ -152,7 +152,7 @@ class Connection:
                 timer.cancel()
                 on_done(command)
         else:
-            self._remoting.asked(self, command)
+            self._remoting.handle(self, command)
 
     def _timed_out(self, opaque: int) -> None:
         on_done, _ = self._pending.pop(opaque)

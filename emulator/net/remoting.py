@@ -88,13 +88,13 @@ class Remoting:
         if self._depth == 0:
             self._flush()
 
-    def touched(self, connection: Connection) -> None:
+    def mark_dirty(self, connection: Connection) -> None:
         if self._depth:
             self._dirty[connection] = None
         else:
             connection.flush()
 
-    def asked(self, connection: Connection, command: RemotingCommand) -> None:
+    def handle(self, connection: Connection, command: RemotingCommand) -> None:
         entry = self.handlers.get(command.code)
         normal = True
         try:
@@ -145,7 +145,7 @@ class Remoting:
         """A held call goes on; what it raises is answered as at its first pass."""
         try:
             result = resume()
-        except Exception as error:  # noqa: BLE001  # the same as in ``asked``
+        except Exception as error:  # noqa: BLE001  # the same as in ``handle``
             reply, normal = self._raised(connection, command, error)
             self._answer(connection, command, reply, normal=normal)
         else:
@@ -173,7 +173,7 @@ class Remoting:
             on_done(NoAnswer(ask.peer.address, "it has gone"))
         else:
             until_s = self.clock.trio_time(ask.until_ms)
-            asked.ask(ask.code, ask.header, ask.body, until_s, on_done)
+            asked.invoke(ask.code, ask.header, ask.body, until_s, on_done)
 
     def _answer(
         self, connection: Connection, command: RemotingCommand, reply: Reply, *, normal: bool
@@ -202,7 +202,7 @@ class Remoting:
                 remark=str(error),
             )
             data = encode_command(response)
-        connection.say(data)
+        connection.write(data)
 
     def _unknown(self, command: RemotingCommand) -> Result:
         if self._unknown_is_silent:

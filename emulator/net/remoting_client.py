@@ -64,7 +64,7 @@ class RemotingClient(Remoting):
         self.on_connected: Callable[[str], object] | None = None
         nursery.start_soon(self._run)
 
-    async def call(
+    async def invoke(
         self,
         address: str,
         rpc: Rpc,
@@ -86,7 +86,7 @@ class RemotingClient(Remoting):
             caller.clear()
             return trio.lowlevel.Abort.SUCCEEDED
 
-        self.call_soon(address, rpc, header, body, timeout_ms=timeout_ms, on_done=on_done)
+        self.invoke_async(address, rpc, header, body, timeout_ms=timeout_ms, on_done=on_done)
         if replies:  # it could not even be sent
             await trio.lowlevel.checkpoint()
         else:
@@ -97,7 +97,7 @@ class RemotingClient(Remoting):
             raise reply
         return reply
 
-    def call_soon(
+    def invoke_async(
         self,
         address: str,
         rpc: Rpc,
@@ -114,7 +114,7 @@ class RemotingClient(Remoting):
         until_s = trio.current_time() + timeout_ms / 1000
         link = self._link(address)
         if link.connection is not None:
-            link.connection.ask(rpc.code, header, body, until_s, on_done)
+            link.connection.invoke(rpc.code, header, body, until_s, on_done)
             return
 
         def go_on(found: Connection | RemoteError) -> None:
@@ -122,7 +122,7 @@ class RemotingClient(Remoting):
             if isinstance(found, RemoteError):
                 on_done(found)
             else:
-                found.ask(rpc.code, header, body, until_s, on_done)
+                found.invoke(rpc.code, header, body, until_s, on_done)
 
         def give_up() -> None:
             link.waiting.remove(go_on)
@@ -132,14 +132,14 @@ class RemotingClient(Remoting):
         expired = self.timers.at(until_s, give_up)
         link.waiting.append(go_on)
 
-    def tell(
+    def send_oneway(
         self, address: str, rpc: Rpc, header: Header | None = None, body: bytes = b""
     ) -> None:
         """One-way: whether it arrives is nobody's to know."""
 
         def go_on(found: Connection | RemoteError) -> None:
             if isinstance(found, Connection):
-                found.tell(rpc.code, header, body)
+                found.send_oneway(rpc.code, header, body)
 
         if self._has_ended:
             return

@@ -212,7 +212,7 @@ class Questions:
             assert reply.code == ResponseCode.SUCCESS, (reply.code, reply.remark)
 
     async def _ask(self, rpc, header, body=b""):
-        return await self._remoting.call(self.address, rpc, header, body, timeout_ms=CALL_MS_MAX)
+        return await self._remoting.invoke(self.address, rpc, header, body, timeout_ms=CALL_MS_MAX)
 
 
 @asynccontextmanager

@@ -109,7 +109,7 @@ class GroupCalls:
             queue_id=queue.queue_id,
             commit_offset=offset,
         )
-        self._instance.remoting.tell(found.address, UPDATE_CONSUMER_OFFSET, header)
+        self._instance.remoting.send_oneway(found.address, UPDATE_CONSUMER_OFFSET, header)
 
     # Members --------------------------------------------------------------------------
 
@@ -175,7 +175,7 @@ class GroupCalls:
         found = self._instance.brokers.to_subscribe(queue.broker_name, MASTER_ID, only_this=True)
         if found is not None:
             body = self._lock_body([queue])
-            self._instance.remoting.tell(found.address, UNLOCK_BATCH_MQ, None, body)
+            self._instance.remoting.send_oneway(found.address, UNLOCK_BATCH_MQ, None, body)
 
     async def unlock(self, broker: str, queues: Collection[MessageQueue]) -> None:
         address = self._master_of(broker)
@@ -210,7 +210,7 @@ class GroupCalls:
     async def _call(
         self, address: str, rpc: Rpc, header: Header | None, timeout_ms: int, body: bytes = b""
     ) -> RemotingCommand:
-        return await self._instance.remoting.call(
+        return await self._instance.remoting.invoke(
             address, rpc, header, body, timeout_ms=timeout_ms
         )
 

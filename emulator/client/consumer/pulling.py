@@ -123,7 +123,7 @@ class Pulling:
             expression_type=subscription.expression_type,
             max_msg_bytes=config.pull_bytes_max if member.release >= FIVE else None,
         )
-        member.instance.remoting.call_soon(
+        member.instance.remoting.invoke_async(
             address,
             PULL_MESSAGE,
             header,

@@ -62,7 +62,7 @@ class Heartbeats:
         )
         for _, _, address in list(self._instance.brokers.all()):
             try:
-                await self._instance.remoting.call(
+                await self._instance.remoting.invoke(
                     address, UNREGISTER_CLIENT, request, timeout_ms=self._timeout_ms
                 )
             except RemoteError:
@@ -89,7 +89,7 @@ class Heartbeats:
 
     async def _send(self, address: str, body: bytes) -> bool:
         try:
-            reply = await self._instance.remoting.call(
+            reply = await self._instance.remoting.invoke(
                 address, HEART_BEAT, None, body, timeout_ms=self._timeout_ms
             )
         except RemoteError:

@@ -114,7 +114,7 @@ class TopicRoutes:
         for address in self._name_servers.candidates(remoting.is_connected):
             self._name_servers.asked(address)
             try:
-                return await remoting.call(
+                return await remoting.invoke(
                     address,
                     GET_ROUTEINFO_BY_TOPIC,
                     request,

@@ -44,7 +44,7 @@ async def _answers(pipeline: SendPipeline, instance: ClientInstance, address: st
     topic = next(iter(pipeline.topics()), "")  # any will do: it is the answer that counts
     header = GetMaxOffsetRequest(topic=topic, queue_id=0)
     try:
-        reply = await instance.remoting.call(
+        reply = await instance.remoting.invoke(
             address, GET_MAX_OFFSET, header, timeout_ms=pipeline.config.detect_timeout_ms
         )
     except RemoteError:

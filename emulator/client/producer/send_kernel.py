@@ -60,7 +60,7 @@ class SendKernel:
             return NoMaster(queue.broker_name)
         rpc, header = self.request(outgoing, queue)
         try:
-            reply = await self._remoting.call(
+            reply = await self._remoting.invoke(
                 address, rpc, header, outgoing.body, timeout_ms=timeout_ms
             )
         except RemoteError as error:
@@ -70,10 +70,12 @@ class SendKernel:
     def attempt_soon(
         self, address: str, request: Request, body: bytes, timeout_ms: int, on_done: OnDone
     ) -> None:
-        self._remoting.call_soon(address, *request, body, timeout_ms=timeout_ms, on_done=on_done)
+        self._remoting.invoke_async(
+            address, *request, body, timeout_ms=timeout_ms, on_done=on_done
+        )
 
     def tell(self, outgoing: Outgoing, queue: MessageQueue, address: str) -> None:
-        self._remoting.tell(address, *self.request(outgoing, queue), outgoing.body)
+        self._remoting.send_oneway(address, *self.request(outgoing, queue), outgoing.body)
 
     def request(self, outgoing: Outgoing, queue: MessageQueue) -> Request:
         rpc = SEND_BATCH_MESSAGE if outgoing.is_batch else SEND_MESSAGE_V2

@@ -141,7 +141,7 @@ class Stage:
         self._address = await self.world.nursery.start(serve)
 
     async def ask(self, rpc: Rpc, header: Header, body: bytes = b"x") -> int:
-        reply = await self._client.call(self._address, rpc, header, body, timeout_ms=60_000)
+        reply = await self._client.invoke(self._address, rpc, header, body, timeout_ms=60_000)
         return reply.code
 
     def _heard(self, entry: object) -> None:

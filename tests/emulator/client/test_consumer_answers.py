@@ -30,7 +30,7 @@ async def ask(broker, code, request, body=b""):
         answered.set()
 
     (connection,) = broker.server.connections.values()
-    connection.ask(code, request, body, trio.current_time() + 10, on_done)
+    connection.invoke(code, request, body, trio.current_time() + 10, on_done)
     await answered.wait()
     return replies[0]
 
@@ -139,7 +139,7 @@ def test_a_reset_moves_the_group_after_ten_seconds_of_rest() -> None:
             (connection,) = broker.server.connections.values()
             body = encode_body(ResetOffsetBody(offset_table={a_queue(): 3}), R_4_9_7)
             request = ResetOffsetRequest(topic="T", group="cg", timestamp=0)
-            connection.tell(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, request, body)
+            connection.send_oneway(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, request, body)
             await trio.sleep(20)
         return broker
 

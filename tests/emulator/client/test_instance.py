@@ -301,7 +301,9 @@ def test_from_5_2_0_a_new_connection_introduces_the_client_and_wakes_its_rebalan
             instance.register_consumer(consumer)
             await trio.sleep(5)
             instance.remoting.close_all()
-            instance.remoting.tell(broker.address, catalog.UNREGISTER_CLIENT, an_unregistering())
+            instance.remoting.send_oneway(
+                broker.address, catalog.UNREGISTER_CLIENT, an_unregistering()
+            )
             await trio.sleep(1)
             assert broker.heartbeat_times() == ([1.0, 5.0] if introduced else [1.0])
             assert consumer.passes == ([5.0] if introduced else [])

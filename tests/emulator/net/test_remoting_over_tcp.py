@@ -80,7 +80,7 @@ async def a_pair() -> AsyncIterator[Pair]:
 
 async def test_a_call_brings_back_header_and_body() -> None:
     async with a_pair() as pair:
-        reply = await pair.client.call(
+        reply = await pair.client.invoke(
             pair.address, ECHO, Word(word="hi"), b"body", timeout_ms=5_000
         )
         assert (reply.decode(Word).word, reply.body) == ("hi", b"body")
@@ -88,7 +88,7 @@ async def test_a_call_brings_back_header_and_body() -> None:
 
 async def test_the_server_can_push_to_who_asked() -> None:
     async with a_pair() as pair:
-        await pair.client.call(pair.address, ECHO, Word(word="hi"), timeout_ms=5_000)
+        await pair.client.invoke(pair.address, ECHO, Word(word="hi"), timeout_ms=5_000)
         await pair.told.wait()
         assert pair.heard == ["psst"]
 
@@ -96,7 +96,7 @@ async def test_the_server_can_push_to_who_asked() -> None:
 async def test_a_body_larger_than_any_socket_buffer_arrives_whole() -> None:
     async with a_pair() as pair:
         body = bytes(range(256)) * 40_000
-        reply = await pair.client.call(
+        reply = await pair.client.invoke(
             pair.address, ECHO, Word(word="big"), body, timeout_ms=10_000
         )
         assert reply.body == body
@@ -107,7 +107,9 @@ async def test_hundreds_of_calls_share_one_connection() -> None:
         words: list[str] = []
 
         async def ask(word: str) -> None:
-            reply = await pair.client.call(pair.address, ECHO, Word(word=word), timeout_ms=10_000)
+            reply = await pair.client.invoke(
+                pair.address, ECHO, Word(word=word), timeout_ms=10_000
+            )
             words.append(reply.decode(Word).word)
 
         async with trio.open_nursery() as nursery:
@@ -123,7 +125,7 @@ async def test_nobody_listening_means_never_sent() -> None:
             held.bind(("127.0.0.1", 0))
             port = held.getsockname()[1]
             with pytest.raises(NeverSent) as caught:
-                await pair.client.call(f"127.0.0.1:{port}", MUTE, timeout_ms=5_000)
+                await pair.client.invoke(f"127.0.0.1:{port}", MUTE, timeout_ms=5_000)
         assert caught.value.definite
 
 
@@ -133,8 +135,8 @@ async def test_nobody_listening_means_never_sent() -> None:
 async def test_an_address_that_is_none_fails_the_call_and_nothing_else(address: str) -> None:
     async with a_pair() as pair:
         with pytest.raises(NeverSent):
-            await pair.client.call(address, MUTE, timeout_ms=5_000)
-        reply = await pair.client.call(pair.address, ECHO, Word(word="still"), timeout_ms=5_000)
+            await pair.client.invoke(address, MUTE, timeout_ms=5_000)
+        reply = await pair.client.invoke(pair.address, ECHO, Word(word="still"), timeout_ms=5_000)
         assert reply.decode(Word).word == "still"
 
 
@@ -143,8 +145,10 @@ async def test_a_request_no_frame_can_hold_is_never_sent() -> None:
     async with a_pair() as pair:
         for _ in range(2):  # to be connected, and connected
             with pytest.raises(NeverSent, match="exceeds"):
-                await pair.client.call(pair.address, ECHO, Word(word="hi"), body, timeout_ms=5_000)
-        pair.client.tell(pair.address, ECHO, Word(word="hi"), body)
+                await pair.client.invoke(
+                    pair.address, ECHO, Word(word="hi"), body, timeout_ms=5_000
+                )
+        pair.client.send_oneway(pair.address, ECHO, Word(word="hi"), body)
         assert [fact.code for fact in pair.facts if isinstance(fact, PushDropped)] == [5]
         assert pair.client.is_connected(pair.address)
 
@@ -164,7 +168,7 @@ async def test_who_waits_for_a_connection_hears_when_the_client_ends() -> None:
 
                     async def ask() -> None:
                         with pytest.raises(NeverSent) as caught:
-                            await pair.client.call(address, MUTE, timeout_ms=60_000)
+                            await pair.client.invoke(address, MUTE, timeout_ms=60_000)
                         failures.append(caught.value)
 
                     callers.start_soon(ask)
@@ -172,19 +176,19 @@ async def test_who_waits_for_a_connection_hears_when_the_client_ends() -> None:
                     await trio.testing.wait_all_tasks_blocked()
                     assert failures == []
                 with pytest.raises(NeverSent, match="ended"):
-                    await pair.client.call(pair.address, MUTE, timeout_ms=60_000)
+                    await pair.client.invoke(pair.address, MUTE, timeout_ms=60_000)
     assert len(failures) == 2
 
 
 async def test_a_call_whose_send_fails_at_once_is_answered_once() -> None:
     """The reset is heard by the send itself, while the caller is not waiting yet."""
     async with a_pair() as pair:
-        await pair.client.call(pair.address, ECHO, Word(word="hi"), timeout_ms=5_000)
+        await pair.client.invoke(pair.address, ECHO, Word(word="hi"), timeout_ms=5_000)
         [connection] = pair.client.connections.values()
         connection.transport.send = lambda _data: connection.transport.close()  # type: ignore[method-assign]
         with trio.CancelScope() as scope:
             scope.cancel()
-            await pair.client.call(pair.address, MUTE, timeout_ms=5_000)
+            await pair.client.invoke(pair.address, MUTE, timeout_ms=5_000)
         assert scope.cancelled_caught
         assert not pair.client.is_connected(pair.address)
 
@@ -198,9 +202,9 @@ async def test_silence_times_out_and_closes_the_connection_under_everybody() -> 
             failures.append(reply)
             other_done.set()
 
-        pair.client.call_soon(pair.address, MUTE, None, b"", timeout_ms=60_000, on_done=on_done)
+        pair.client.invoke_async(pair.address, MUTE, None, b"", timeout_ms=60_000, on_done=on_done)
         with pytest.raises(TimedOut) as caught:
-            await pair.client.call(pair.address, MUTE, timeout_ms=30)
+            await pair.client.invoke(pair.address, MUTE, timeout_ms=30)
         assert not caught.value.definite
         await other_done.wait()
         assert isinstance(failures[0], NoAnswer)
@@ -208,19 +212,19 @@ async def test_silence_times_out_and_closes_the_connection_under_everybody() -> 
 
 async def test_garbage_closes_only_the_connection_it_came_on() -> None:
     async with a_pair() as pair:
-        await pair.client.call(pair.address, ECHO, Word(word="hi"), timeout_ms=5_000)
+        await pair.client.invoke(pair.address, ECHO, Word(word="hi"), timeout_ms=5_000)
         host, port = split_address(pair.address)
         async with await trio.open_tcp_stream(host, port) as stream:
             await stream.send_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
             assert await stream.receive_some() == b""
         assert [type(f) for f in pair.facts if isinstance(f, FrameRefused)] == [FrameRefused]
-        reply = await pair.client.call(pair.address, ECHO, Word(word="still"), timeout_ms=5_000)
+        reply = await pair.client.invoke(pair.address, ECHO, Word(word="still"), timeout_ms=5_000)
         assert reply.decode(Word).word == "still"
 
 
 async def test_a_peer_that_dies_is_noticed_at_once() -> None:
     async with a_pair() as pair:
-        await pair.client.call(pair.address, ECHO, Word(word="hi"), timeout_ms=5_000)
+        await pair.client.invoke(pair.address, ECHO, Word(word="hi"), timeout_ms=5_000)
         lost = trio.Event()
         pair.server.on_lost = lambda _peer, _now_ms: lost.set()
         pair.client.close_address(pair.address)
