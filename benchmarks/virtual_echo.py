@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 import trio
 
 from emulator.net.transport import Transport
-from emulator.sim.world import World, run_virtual
+from emulator.sim.world import VirtualWorld, run_virtual
 
 
 class Echo:
@@ -51,7 +51,7 @@ class Caller:
     def closed(self, reason: str) -> None: ...
 
 
-async def dial(world: World, name: str) -> Caller:
+async def dial(world: VirtualWorld, name: str) -> Caller:
     callers: list[Caller] = []
 
     def accept(transport: Transport) -> Caller:
@@ -62,14 +62,14 @@ async def dial(world: World, name: str) -> Caller:
     return callers[0]
 
 
-async def calls(world: World, count: int) -> None:
+async def calls(world: VirtualWorld, count: int) -> None:
     await world.network.host("server").listen("0.0.0.0:1", Echo)
     caller = await dial(world, "client")
     for _ in range(count):
         await caller.call(b"ping")
 
 
-async def calls_beside_idle_links(world: World, count: int) -> None:
+async def calls_beside_idle_links(world: VirtualWorld, count: int) -> None:
     await world.network.host("server").listen("0.0.0.0:1", Echo)
     for number in range(1_000):
         await dial(world, f"idle-{number}")
@@ -78,12 +78,12 @@ async def calls_beside_idle_links(world: World, count: int) -> None:
         await caller.call(b"ping")
 
 
-async def timers(_: World, count: int) -> None:
+async def timers(_: VirtualWorld, count: int) -> None:
     for _ in range(count):
         await trio.sleep(0.001)
 
 
-async def seven_calls_a_second(world: World, count: int) -> None:
+async def seven_calls_a_second(world: VirtualWorld, count: int) -> None:
     await world.network.host("server").listen("0.0.0.0:1", Echo)
     caller = await dial(world, "client")
     for _ in range(count):
@@ -91,12 +91,12 @@ async def seven_calls_a_second(world: World, count: int) -> None:
         await trio.sleep(1 / 7)
 
 
-Work = Callable[[World, int], Awaitable[None]]
+Work = Callable[[VirtualWorld, int], Awaitable[None]]
 WORKS: tuple[Work, ...] = (calls, calls_beside_idle_links, timers, seven_calls_a_second)
 
 
 def measure(work: Work, count: int) -> None:
-    async def main(world: World) -> float:
+    async def main(world: VirtualWorld) -> float:
         await work(world, count)
         return trio.current_time()
 

@@ -18,7 +18,7 @@ from emulator.client.instance.process import ClientProcess
 from emulator.client.producer.producer import Producer
 from emulator.cluster.spec import ClusterSpec
 from emulator.cluster.virtual import ClientProgram, VirtualCluster
-from emulator.sim.world import World, run_virtual
+from emulator.sim.world import VirtualWorld, run_virtual
 from protocol.message import Message, MessageExt
 
 CONSUMERS = 10
@@ -56,7 +56,7 @@ def a_consumer(namesrv: str) -> ClientProgram:
     return program
 
 
-async def live(world: World, seconds: float) -> dict[str, float]:
+async def live(world: VirtualWorld, seconds: float) -> dict[str, float]:
     cluster = VirtualCluster(world, ClusterSpec(brokers=3))
     await cluster.start()
     await cluster.start_client("sender", a_sender(cluster.namesrv)).wait_ended()
@@ -69,7 +69,7 @@ async def live(world: World, seconds: float) -> dict[str, float]:
     return {"virtual_s": seconds, "virtual_per_real_s": seconds / took_s}
 
 
-async def main(world: World) -> dict[str, float]:
+async def main(world: VirtualWorld) -> dict[str, float]:
     return await live(world, float(sys.argv[1]))
 
 

@@ -17,7 +17,7 @@ from emulator.client.consumer.push_consumer import PushConsumer
 from emulator.cluster.admin import Admin
 from emulator.cluster.spec import ClusterSpec
 from emulator.cluster.virtual import VirtualCluster
-from emulator.sim.world import World, run_virtual
+from emulator.sim.world import VirtualWorld, run_virtual
 from protocol.bodies.topics import TopicConfig
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ BROKER_SILENT_S = 450
 END_S = 660
 
 
-async def main(world: World) -> None:
+async def main(world: VirtualWorld) -> None:
     cluster = VirtualCluster(world, ClusterSpec(brokers=2), sys.stdout.buffer.write)
     namesrv = await _started(cluster)
     for name in CONSUMERS:

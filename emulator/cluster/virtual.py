@@ -1,13 +1,14 @@
 """The same roles and clients in the virtual world: one machine a node, one a client.
 
 What runs is what runs on TCP, with the same defaults; only the network, the disk, the
-clock and chance are the world's.  Journals of all machines go to one list of lines, in
-the order in which things happened.
+clock and the random numbers are the world's.  Journals of all machines go to one list of
+lines, in the order in which things happened.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
@@ -16,63 +17,132 @@ import trio
 from emulator.client.instance.process import ClientProcess
 from emulator.cluster.roles import RoleConfig, serve_role
 from emulator.cluster.spec import ClusterSpec
+from emulator.cluster.world import START_S_MAX, STOP_S_MAX, NotReady, World
 from emulator.journal import Journal
 
 if TYPE_CHECKING:
     from emulator.sim.machines import Machine, Program
-    from emulator.sim.world import World
+    from emulator.sim.rules import Rule
+    from emulator.sim.world import VirtualWorld
 
 ClientProgram: TypeAlias = Callable[[ClientProcess], Awaitable[object]]
 
 NAMESRV_PORT, BROKER_PORT = 9876, 10911  # a machine each: all may listen where upstream does
 
 
-class VirtualCluster:
-    """A spec in a *world*; *lines* takes the journal.
+class VirtualCluster(World[Awaitable[None]]):
+    """A spec in a virtual *world*; *lines* takes the journal.
 
-    The machines bear the names of the nodes: hurt them through ``world.machines``, or by
-    the verbs here.  A broker that is restarted finds its drive as it left it.
+    Machines bear the names of the nodes, and the verbs take clients' machines too.  Every
+    machine has a drive, so what a node stored outlives its process without a ``store``.
     """
 
+    kind = "virtual"
+    blocks = False
+    keeps_memory = True
+
     def __init__(
-        self, world: World, spec: ClusterSpec, lines: Callable[[bytes], object] | None = None
+        self,
+        world: VirtualWorld,
+        spec: ClusterSpec,
+        lines: Callable[[bytes], object] | None = None,
     ) -> None:
         spec.check()
         self.world = world
         self.spec = spec
+        self._machines = world.machines
         self._write = lines
         self._clients = 0
+        self._programs: dict[str, Program] = dict.fromkeys(self.node_names, self._node)
+        self._stops: dict[str, Callable[[], None]] = {}  # how to ask for an orderly end
 
-    async def start(self) -> None:
-        """Until every broker is in the route and accepts."""
-        for names in (self.spec.name_server_names, self.spec.broker_names):
-            machines = [self.world.machines.start(name, self._node) for name in names]
-            for machine in machines:
-                await machine.wait_ready()
+    # What it is -----------------------------------------------------------------------
 
     @property
-    def namesrv(self) -> str:
-        return ";".join(self._namesrv)
+    def addresses(self) -> Mapping[str, str]:
+        """Every node's, also before it was started: a machine has its address for ever."""
+        ports = dict.fromkeys(self.spec.name_server_names, NAMESRV_PORT)
+        ports |= dict.fromkeys(self.spec.broker_names, BROKER_PORT)
+        return {name: f"{self._ip(name)}:{port}" for name, port in ports.items()}
+
+    def is_running(self, name: str) -> bool:
+        """Is there a process on the machine *name*, paused or not?"""
+        return self._machines.machine(name).is_running
+
+    # What can be done to it -----------------------------------------------------------
+
+    async def start(self, *names: str) -> None:
+        """Without names: the NameServers, then the brokers.  Clients are started by name."""
+        down = [name for name in self._named(*names) if not self.is_running(name)]
+        servers = [name for name in down if name in self.spec.name_server_names]
+        for group in (servers, [name for name in down if name not in servers]):
+            machines = [self._machines.start(name, self._programs[name]) for name in group]
+            with trio.move_on_after(START_S_MAX):
+                for machine in machines:
+                    await machine.wait_ready()
+            if late := [m.name for m in machines if m.is_running and not m.is_ready]:
+                raise NotReady(f"not ready after {START_S_MAX:g} s: {', '.join(late)}")
 
     def start_client(self, name: str, program: ClientProgram) -> Machine:
         """A machine whose one process runs *program* with clients on it."""
         self._clients += 1
-        return self.world.machines.start(name, self._client(program, pid=1000 + self._clients))
+        self._programs[name] = self._client(program, pid=1000 + self._clients)
+        return self._machines.start(name, self._programs[name])
+
+    async def stop(self, *names: str) -> None:
+        """A client's program is cancelled, and ends as its blocks end."""
+        running = [name for name in self._named(*names) if self.is_running(name)]
+        servers = [name for name in running if name in self.spec.name_server_names]
+        for group in ([name for name in running if name not in servers], servers):
+            for name in group:
+                self._machines.resume(name)
+                self._stops[name]()
+            with trio.move_on_after(STOP_S_MAX):
+                for name in group:
+                    await self._machines.machine(name).wait_ended()
+            for name in group:
+                self.kill(name)
 
     def kill(self, name: str) -> None:
-        self.world.machines.kill(name)
+        """At once; whoever listens for its connections sees a reset."""
+        self._named(name)
+        if self.is_running(name):
+            self._machines.kill(name)
 
     async def restart(self, name: str) -> None:
-        await self.world.machines.restart(name).wait_ready()
+        """Kill it if it runs, then start it."""
+        self.kill(name)
+        await self.start(name)
 
     def pause(self, name: str) -> None:
-        self.world.machines.pause(name)
+        """Its tasks do not run; what is sent to it waits in its kernel."""
+        self._named(name)
+        self._machines.pause(name)
 
     def resume(self, name: str) -> None:
-        self.world.machines.resume(name)
+        """It goes on with what came meanwhile."""
+        self._named(name)
+        self._machines.resume(name)
 
     def power_off(self, name: str) -> None:
-        self.world.machines.power_off(name)
+        """The drive forgets what was not flushed; nobody is told."""
+        self._named(name)
+        self._machines.power_off(name)
+
+    async def power_on(self, name: str) -> None:
+        """Boot a machine without power and start its program."""
+        self._named(name)
+        if not self._machines.machine(name).has_power:
+            await self.start(name)
+
+    def link(self, rule: Rule) -> AbstractContextManager[None]:
+        """*rule* holds between machines inside the ``with``; see ``emulator.sim.rules``."""
+        return self.world.network.under(rule)
+
+    def skew_clock(self, name: str, ms: int) -> None:
+        """The wall clock of that machine, through restarts too."""
+        self._named(name)
+        self._machines.machine(name).clock.skew_ms = ms
 
     # Programs -------------------------------------------------------------------------
 
@@ -82,6 +152,8 @@ class VirtualCluster:
             machine.ready()
 
     async def _serve(self, machine: Machine, task_status: trio.TaskStatus[str]) -> None:
+        stop = trio.Event()
+        self._stops[machine.name] = stop.set
         await serve_role(
             self._config(machine),
             network=machine.network,
@@ -89,7 +161,7 @@ class VirtualCluster:
             clock=machine.clock,
             rng=machine.rng("node"),
             journal=self._journal(machine),
-            stop=trio.Event(),
+            stop=stop,
             task_status=task_status,
         )
 
@@ -105,29 +177,28 @@ class VirtualCluster:
             )
             async with process:
                 machine.ready()
-                await program(process)
+                with trio.CancelScope() as scope:
+                    self._stops[machine.name] = scope.cancel
+                    await program(process)
 
         return run
+
+    def _known_names(self) -> tuple[str, ...]:
+        return tuple(self._programs)
 
     # Settings -------------------------------------------------------------------------
 
     def _config(self, machine: Machine) -> RoleConfig:
+        namesrv = tuple(self.addresses[name] for name in self.spec.name_server_names)
         config: RoleConfig
         if machine.name in self.spec.broker_names:
-            config = self.spec.broker_config(machine.name, self._namesrv)
-            port = BROKER_PORT
+            config = self.spec.broker_config(machine.name, namesrv)
         else:
             config = self.spec.name_server_config(machine.name)
-            port = NAMESRV_PORT
-        return msgspec.structs.replace(config, listen_address=f"{machine.network.ip}:{port}")
+        return msgspec.structs.replace(config, listen_address=self.addresses[machine.name])
 
-    @property
-    def _namesrv(self) -> tuple[str, ...]:
-        machines = self.world.machines
-        return tuple(
-            f"{machines.machine(name).network.ip}:{NAMESRV_PORT}"
-            for name in self.spec.name_server_names
-        )
+    def _ip(self, name: str) -> str:
+        return self._machines.machine(name).network.ip
 
     def _journal(self, machine: Machine) -> Journal:
         """Of the process now running; one that was killed writes nothing while it unwinds."""

@@ -62,7 +62,18 @@ class Machine:
 
     @property
     def is_running(self) -> bool:
+        """Is there a process, paused or not?"""
         return self.process is not None
+
+    @property
+    def is_ready(self) -> bool:
+        """Has the process that now runs said ``ready``?"""
+        return self.process is not None and self.process.ready.is_set()
+
+    @property
+    def has_power(self) -> bool:
+        """Does the machine have power, whatever runs on it?"""
+        return self.network.has_power
 
     def ready(self) -> None:
         """The program says: whoever waits for me may go on."""

@@ -30,7 +30,7 @@ EPOCH_MS = 1_700_000_000_000  # a Tuesday evening in November 2023
 T = TypeVar("T")
 
 
-class World:
+class VirtualWorld:
     """What *main* is given."""
 
     def __init__(
@@ -77,7 +77,7 @@ class World:
 
 
 def run_virtual(
-    main: Callable[[World], Awaitable[T]],
+    main: Callable[[VirtualWorld], Awaitable[T]],
     *,
     seed: int,
     epoch_ms: int = EPOCH_MS,
@@ -94,7 +94,7 @@ def run_virtual(
     async def life() -> T:
         try:
             async with trio.open_nursery() as nursery:
-                world = World(nursery, clock, chance, epoch_ms=epoch_ms, latency=latency)
+                world = VirtualWorld(nursery, clock, chance, epoch_ms=epoch_ms, latency=latency)
                 clock.on_crash = world.crash
                 try:
                     return await main(world)

@@ -14,12 +14,12 @@ from story_of_two_worlds import a_consumer, a_producer, a_tool
 from emulator.cluster.spec import ClusterSpec
 from emulator.cluster.virtual import VirtualCluster
 from emulator.facts import HandlerFailed, MessageConsumed, MessageSent
-from emulator.sim.world import World, run_virtual
+from emulator.sim.world import VirtualWorld, run_virtual
 
 SENDS_END_S, END_S = 200, 330
 
 
-async def main(world: World) -> list[bytes]:
+async def main(world: VirtualWorld) -> list[bytes]:
     lines: list[bytes] = []
     rng = world.rng("kills")
     cluster = VirtualCluster(world, ClusterSpec(brokers=2), lines.append)

@@ -20,7 +20,7 @@ from emulator.net.remoting_server import RemotingServer
 from emulator.net.results import Call, Reply, Result, Wait
 from emulator.releases import Release
 from emulator.sim.path import Latency
-from emulator.sim.world import EPOCH_MS, World, run_virtual
+from emulator.sim.world import EPOCH_MS, VirtualWorld, run_virtual
 from protocol import catalog
 from protocol.bodies.registration import RegisterBrokerBody, decode_register_broker
 from protocol.codes import RequestCode
@@ -92,7 +92,7 @@ class FakeNameServer:
 class Stage:
     """One broker, its NameServers, and somebody who asks it things."""
 
-    def __init__(self, world: World, release: str) -> None:
+    def __init__(self, world: VirtualWorld, release: str) -> None:
         self.world = world
         self.release = Release.parse(release)
         self.clock = WallClock(EPOCH_MS, 0.0)
@@ -151,7 +151,7 @@ class Stage:
 
 
 def on_stage(story: Callable[[Stage], Awaitable[None]], release: str = LAST_4) -> None:
-    async def main(world: World) -> None:
+    async def main(world: VirtualWorld) -> None:
         await story(Stage(world, release))
 
     run_virtual(main, seed=1, latency=Latency(us_min=0, us_max=0))

@@ -1,0 +1,216 @@
+"""The verbs of a running cluster, with one meaning in every world.
+
+A world runs a ``ClusterSpec``: as operating-system processes, embedded in one thread, or on
+virtual machines.  ``World`` says what each verb means; ``CAPABILITIES`` says which world has
+which verb, so that a scenario is refused when it is loaded and not in its middle.  A verb
+that a world does not have raises ``CannotDo``.
+
+The real worlds block their caller, because users call them from plain code.  Virtual time
+moves only while its caller waits, so there the verbs that take time are coroutines.  Hence
+``World`` is generic in what such a verb returns: ``World[None]`` blocks, and what
+``World[Awaitable[None]]`` returns is awaited.  ``perform`` hides the difference from code
+that runs under trio in every world.
+
+Verbs say what state is wanted: to start what runs, or to kill what is dead, does nothing.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, get_args
+
+if TYPE_CHECKING:
+    from emulator.cluster.spec import ClusterSpec
+    from emulator.sim.rules import Rule
+
+Verb: TypeAlias = Literal[
+    "start",
+    "stop",
+    "kill",
+    "restart",
+    "pause",
+    "resume",
+    "power_off",
+    "power_on",
+    "link",
+    "skew_clock",
+]
+WorldKind: TypeAlias = Literal["processes", "embedded", "virtual"]
+VERBS: tuple[Verb, ...] = get_args(Verb)
+
+_EVERYWHERE: tuple[WorldKind, ...] = get_args(WorldKind)
+CAPABILITIES: Mapping[Verb, tuple[WorldKind, ...]] = {
+    "start": _EVERYWHERE,
+    "stop": _EVERYWHERE,
+    "kill": _EVERYWHERE,
+    "restart": _EVERYWHERE,
+    "pause": ("processes", "virtual"),
+    "resume": ("processes", "virtual"),
+    "power_off": ("virtual",),
+    "power_on": ("virtual",),
+    "link": ("virtual",),
+    "skew_clock": ("embedded", "virtual"),
+}
+assert set(CAPABILITIES) == set(VERBS)
+
+START_S_MAX = 30.0  # from the start of a node to its being ready
+STOP_S_MAX = 8.0  # an orderly stop that takes longer ends with a kill
+
+Done_co = TypeVar("Done_co", covariant=True)
+
+
+class CannotDo(Exception):
+    """A world was told a verb that it does not have; ``instead`` names the worlds that do."""
+
+    def __init__(self, world: WorldKind, verb: Verb, what: str) -> None:
+        self.world = world
+        self.verb = verb
+        self.instead = CAPABILITIES[verb]
+        use = " or ".join(self.instead)
+        super().__init__(f"the {world} world has no verb {verb} (asked for {what}): use {use}")
+
+
+class UnknownNode(Exception):
+    """A verb names a node that is not there."""
+
+    def __init__(self, name: str, known: Iterable[str]) -> None:
+        super().__init__(f"there is no node named {name!r}; there are {', '.join(known)}")
+        self.name = name
+
+
+class NotReady(Exception):
+    """Nodes run and did not become ready in time."""
+
+
+class World(ABC, Generic[Done_co]):
+    """A cluster and what can be done to its nodes, by name.
+
+    ``kind`` says which world it is.  ``blocks``: its verbs return None when they are done;
+    otherwise those that take time return an awaitable.  ``keeps_memory``: what a node stored
+    is there after a restart although the spec has no ``store``; otherwise such a node begins
+    empty, because its memory went with its process.
+    """
+
+    kind: ClassVar[WorldKind]
+    blocks: ClassVar[bool]
+    keeps_memory: ClassVar[bool]
+    spec: ClusterSpec
+
+    @classmethod
+    def can(cls, verb: Verb) -> bool:
+        """Does this world have *verb*?  Known without starting anything."""
+        return cls.kind in CAPABILITIES[verb]
+
+    # What it is -----------------------------------------------------------------------
+
+    @property
+    def namesrv(self) -> str:
+        """The NameServers' addresses as clients take them: ``host:port;host:port``."""
+        return ";".join(self.addresses[name] for name in self.spec.name_server_names)
+
+    @property
+    def brokers(self) -> dict[str, str]:
+        """Brokers' addresses, ``host:port`` by name."""
+        return {name: self.addresses[name] for name in self.spec.broker_names}
+
+    @property
+    @abstractmethod
+    def addresses(self) -> Mapping[str, str]:
+        """Where every node listens, or listened when it ran last; ``host:port`` by name."""
+
+    @property
+    def node_names(self) -> tuple[str, ...]:
+        """The spec's nodes, in the order of starting."""
+        return (*self.spec.name_server_names, *self.spec.broker_names)
+
+    @abstractmethod
+    def is_running(self, name: str) -> bool:
+        """Is there a process, paused or not?"""
+
+    # What can be done to it -----------------------------------------------------------
+
+    @abstractmethod
+    def start(self, *names: str) -> Done_co:
+        """Start those that do not run; with no name all of them.  Done when they are ready.
+
+        A node that ran before listens where it listened, on what it stored.  A machine
+        without power is switched on.  Raises what the node could not do, or ``NotReady``.
+        """
+
+    @abstractmethod
+    def stop(self, *names: str) -> Done_co:
+        """An orderly end of these, or of all: brokers first, and they unregister.
+
+        A paused node is resumed for it.  One that has not ended after 8 s is killed.
+        """
+
+    @abstractmethod
+    def kill(self, name: str) -> None:
+        """The process ends at once, without a word to anybody, as by ``kill -9``.
+
+        What it stored stays; its peers see their connections close.
+        """
+
+    @abstractmethod
+    def restart(self, name: str) -> Done_co:
+        """Kill it if it runs, then start it.  For an orderly restart ``stop`` it first."""
+
+    def pause(self, name: str) -> None:
+        """The process stands still, as by SIGSTOP: its connections stay open, it answers nothing.
+
+        What is sent to it waits, its timers fall due meanwhile, its clock goes on.
+        """
+        raise CannotDo(self.kind, "pause", name)
+
+    def resume(self, name: str) -> None:
+        """A paused process goes on with all that came meanwhile."""
+        raise CannotDo(self.kind, "resume", name)
+
+    def power_off(self, name: str) -> None:
+        """The machine loses power: what was not flushed is lost, and no peer is told.
+
+        Connections stay open on the other side until somebody's patience ends.
+        """
+        raise CannotDo(self.kind, "power_off", name)
+
+    def power_on(self, name: str) -> Done_co:
+        """A machine without power boots, and its node starts.  Done when the node is ready."""
+        raise CannotDo(self.kind, "power_on", name)
+
+    def link(self, rule: Rule) -> AbstractContextManager[None]:
+        """Inside the ``with``, *rule* holds between machines: slow, stalled, refusing or cut."""
+        raise CannotDo(self.kind, "link", str(rule.verdict))
+
+    def skew_clock(self, name: str, ms: int) -> None:
+        """The node's wall clock is *ms* ahead of the true time, or behind it; 0 is right again."""
+        raise CannotDo(self.kind, "skew_clock", f"{name}, {ms} ms")
+
+    # For the worlds -------------------------------------------------------------------
+
+    def _known_names(self) -> tuple[str, ...]:
+        return self.node_names
+
+    def _named(self, *names: str) -> tuple[str, ...]:
+        """*names*, or the spec's nodes for none, in order.  Raises ``UnknownNode``."""
+        known = self._known_names()
+        for name in names:
+            if name not in known:
+                raise UnknownNode(name, known)
+        wanted = names or self.node_names
+        return tuple(name for name in known if name in wanted)
+
+
+async def perform(world: World[Any], verb: Verb, *arguments: Any) -> None:
+    """Carry out *verb* from a trio task, whatever the world; done when it is done.
+
+    A world that blocks does so in a thread, and the other tasks go on.
+    """
+    action = getattr(world, verb)
+    if world.blocks:
+        import trio  # noqa: PLC0415  # `up` starts processes before it loads trio
+
+        await trio.to_thread.run_sync(action, *arguments)
+    elif (waiting := action(*arguments)) is not None:
+        await waiting
