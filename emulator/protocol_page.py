@@ -21,12 +21,13 @@ from emulator.client.instance.instance import ClientInstance
 from emulator.config import BrokerConfig, NameServerConfig
 from emulator.disk.memory import MemoryDisk
 from emulator.journal import Journal, silent
+from emulator.nameserver.handlers import handler_table
 from emulator.nameserver.nameserver import NameServer
 from emulator.releases import R_4_9_7, R_5_3_3, Release
 from protocol import catalog
 from protocol.codes import REQUEST_NAMES, RESPONSE_NAMES, response_name
 from protocol.fields import Header, Int, Long
-from protocol.rpc import Role, Rpc
+from protocol.rpc import AnyRpc, Role
 
 PAGE = Path(__file__).parent.parent / "docs" / "protocol.md"
 PROFILES = (R_4_9_7, R_5_3_3)
@@ -80,13 +81,13 @@ def _answered(release: Release) -> Mapping[Role, frozenset[int]]:
     # Its table needs nothing of what a client opens when it is really made.
     client = ClientInstance.__new__(ClientInstance)._handlers()  # noqa: SLF001  # see above
     return {
-        "nameserver": frozenset(name_server.handlers),
+        "nameserver": frozenset(handler_table(name_server)),
         "broker": frozenset(broker.handlers),
         "client": frozenset(client),
     }
 
 
-def _rows(rpc: Rpc, answered: Mapping[Release, Mapping[Role, frozenset[int]]]) -> Iterator[str]:
+def _rows(rpc: AnyRpc, answered: Mapping[Release, Mapping[Role, frozenset[int]]]) -> Iterator[str]:
     for role in rpc.asked_of:
         words = (
             ("yes" if rpc.code in answered[release].get(role, ()) else "no")
@@ -97,7 +98,7 @@ def _rows(rpc: Rpc, answered: Mapping[Release, Mapping[Role, frozenset[int]]]) -
         yield f"| {rpc.code} | {rpc.name} | {role} | {' | '.join(words)} |"
 
 
-def _details(rpc: Rpc) -> Iterator[str]:
+def _details(rpc: AnyRpc) -> Iterator[str]:
     since = f", since {rpc.since}" if rpc.since else ""
     until = f", until {rpc.until}" if rpc.until else ""
     yield f"### {rpc.code} {rpc.name}\n"
@@ -130,7 +131,7 @@ def _body_name(body: Any) -> str:
     return "bytes" if body is bytes else f"`{getattr(body, '__name__', body)}`"
 
 
-def _names_only(calls: list[Rpc]) -> Iterator[str]:
+def _names_only(calls: list[AnyRpc]) -> Iterator[str]:
     known = {rpc.code for rpc in calls}
     for code, name in sorted(REQUEST_NAMES.items()):
         if code not in known:

@@ -6,7 +6,7 @@ journal and the protocol's documentation.
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
 
@@ -14,22 +14,23 @@ from protocol.fields import Header
 from protocol.versions import Release
 
 Role: TypeAlias = Literal["nameserver", "broker", "client", "controller"]
+Request = TypeVar("Request", bound=Header)
+Reply = TypeVar("Reply", bound=Header)
 
 
-class Rpc(msgspec.Struct, frozen=True):
-    """One kind of request.
+class Rpc(msgspec.Struct, Generic[Request, Reply], frozen=True):
+    """One kind of request, generic over the types of its ext fields.
 
-    ``request`` and ``reply`` are the types of the ext fields, plain ``Header`` when there
-    are none.  A body type of None means no body; ``bytes`` means one that is no JSON
-    (messages, properties text).  A release knows the call from ``since`` up to, and not
-    with, ``until``.
+    ``request`` and ``reply`` are plain ``Header`` when there are no ext fields.  A body
+    type of None means no body; ``bytes`` means one that is no JSON (messages, properties
+    text).  A release knows the call from ``since`` up to, and not with, ``until``.
     """
 
     code: int
     name: str
     asked_of: tuple[Role, ...]
-    request: type[Header] = Header
-    reply: type[Header] = Header
+    request: type[Request]
+    reply: type[Reply]
     request_body: Any = None
     reply_body: Any = None
     one_way: bool = False  # upstream sends it without waiting for an answer
@@ -37,6 +38,9 @@ class Rpc(msgspec.Struct, frozen=True):
     until: Release | None = None
 
     def known_to(self, release: Release) -> bool:
-        """Whether a peer of *release* has ever heard of this call."""
+        """Whether a peer of *release* has this call in its table."""
         after = self.since is None or release >= self.since
         return after and (self.until is None or release < self.until)
+
+
+AnyRpc: TypeAlias = Rpc[Any, Any]

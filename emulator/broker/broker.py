@@ -34,7 +34,7 @@ from emulator.broker.tables.topics import Topics
 from emulator.config import BrokerConfig
 from emulator.disk.port import NOT_WRITTEN, Disk
 from emulator.journal import Journal
-from emulator.net.remoting import Table
+from emulator.net.handler_table import Table
 from emulator.net.results import Peer, Push, Refusal, Ring
 from emulator.releases import FIVE, INVALID_PARAMETER_CODE, REGISTER_TOPIC_SYNCHRONOUSLY
 from protocol import perm

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from protocol.command import RemotingCommand
     from protocol.fields import Header
     from protocol.queues import MessageQueue
-    from protocol.rpc import Rpc
+    from protocol.rpc import AnyRpc
 
 CALL_MS_MAX = 5_000  # DefaultMQAdminExt.timeoutMillis
 TOOL_RELEASE = R_4_9_7  # in whose shape bodies are written: every release reads it
@@ -203,7 +203,7 @@ class Admin:
 
     # Inside ---------------------------------------------------------------------------
 
-    async def _ask_namesrv(self, rpc: Rpc, header: Header | None = None) -> bytes:
+    async def _ask_namesrv(self, rpc: AnyRpc, header: Header | None = None) -> bytes:
         """The first one that answers is believed."""
         for address in self._namesrv:
             try:
@@ -215,12 +215,12 @@ class Admin:
         raise Unreachable(f"no NameServer answers at {where}: start one with `rmqemu up`")
 
     async def _ask(
-        self, address: str, rpc: Rpc, header: Header | None = None, body: bytes = b""
+        self, address: str, rpc: AnyRpc, header: Header | None = None, body: bytes = b""
     ) -> RemotingCommand:
         return _checked(address, await self._call(address, rpc, header, body))
 
     async def _call(
-        self, address: str, rpc: Rpc, header: Header | None = None, body: bytes = b""
+        self, address: str, rpc: AnyRpc, header: Header | None = None, body: bytes = b""
     ) -> RemotingCommand:
         try:
             return await self._remoting.invoke(address, rpc, header, body, timeout_ms=CALL_MS_MAX)

@@ -12,7 +12,6 @@ import msgspec
 
 from protocol.bodies.routes import (
     BrokerData,
-    BrokerMemberGroup,
     ClusterInfo,
     TopicList,
     TopicRouteData,
@@ -109,13 +108,6 @@ def topics_by_flag(routes: Routes, code: int) -> TopicList:
     """The three lists of unit topics, by the code that asks for them."""
     wanted, values = UNIT_LISTS[code]
     return TopicList(topic_list=routes.topics.having(lambda flag: flag & wanted in values))
-
-
-def member_group(routes: Routes, cluster: str, broker: str) -> BrokerMemberGroup:
-    """5.x: who shares a broker name; nobody for a name that is unknown."""
-    known = routes.brokers.broker_addr_table.get(broker)
-    addresses = {} if known is None else known.data().broker_addrs
-    return BrokerMemberGroup(cluster=cluster, broker_name=broker, broker_addrs=addresses)
 
 
 def _acting(broker: BrokerData) -> BrokerData:

@@ -69,9 +69,9 @@ class MasterSeen(NamedTuple):
     ha_address: str | None = None
 
 
-def read_registration(call: Call, release: Release) -> Registration:
+def read_registration(call: Call[RegisterBrokerRequest], release: Release) -> Registration:
     """Raises ``Refusal`` for a wrong checksum, ``BadFields`` for a body that is none."""
-    header: RegisterBrokerRequest = call.request
+    header = call.request
     if header.body_crc32 not in (0, crc32(call.body)):
         raise Refusal(ResponseCode.SYSTEM_ERROR, "crc32 not match", RegisterBrokerReply())
     body = _body(call)
@@ -98,7 +98,7 @@ def understood(version: DataVersion, release: Release) -> DataVersion:
     return version if release >= FIVE else msgspec.structs.replace(version, state_version=0)
 
 
-def _body(call: Call) -> RegisterBrokerBody:
+def _body(call: Call[RegisterBrokerRequest]) -> RegisterBrokerBody:
     if not call.body:
         return RegisterBrokerBody()
     version = call.command.version

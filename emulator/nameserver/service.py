@@ -11,6 +11,7 @@ from emulator.clock import WallClock
 from emulator.config import NameServerConfig
 from emulator.disk.port import Disk
 from emulator.facts import NodeStarted, NodeStopped, Note
+from emulator.nameserver.handlers import handler_table
 from emulator.nameserver.nameserver import NameServer
 from emulator.net.remoting_server import RemotingServer
 from emulator.net.services import every
@@ -35,7 +36,7 @@ async def serve_name_server(
             config.net,
             config.profile,
             note,
-            name_server.handlers,
+            handler_table(name_server),
             unknown_is_silent=name_server.unknown_is_silent,
         )
         name_server.push = server.push

@@ -5,7 +5,7 @@ Upstream: NettyRemotingAbstract.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -15,18 +15,17 @@ from emulator.facts import FrameRefused, HandlerFailed, Note
 from emulator.net.bells import Bells
 from emulator.net.connection import Connection
 from emulator.net.errors import NoAnswer, RemoteError
-from emulator.net.results import Ask, Call, Handler, NoReply, Peer, Refusal, Reply, Result, Wait
+from emulator.net.handler_table import Table
+from emulator.net.results import Ask, Call, NoReply, Peer, Refusal, Reply, Result, Wait
 from emulator.net.timers import Timers
 from emulator.releases import FIVE, Release
 from protocol.command import RESPONSE, RemotingCommand, encode_command, ext_of
 from protocol.fields import BadFields, Header
 from protocol.framing import JSON
-from protocol.rpc import Rpc
+from protocol.rpc import AnyRpc
 
 SYSTEM_ERROR = 1
 REQUEST_CODE_NOT_SUPPORTED = 3
-
-Table = Mapping[int, tuple[Rpc, Handler]]
 
 
 class Remoting:
@@ -232,7 +231,7 @@ class _Batch(AbstractContextManager[None]):
         self._remoting.leave()
 
 
-def refused(refusal: Refusal, rpc: Rpc | None) -> Reply:
+def refused(refusal: Refusal, rpc: AnyRpc | None) -> Reply:
     """An error reply; upstream's has empty ext fields where the call has a reply header."""
     header = refusal.header
     if header is None and rpc is not None and rpc.reply is not Header:

@@ -10,24 +10,27 @@ Upstream: NettyRemotingClient.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import trio
 
 from emulator.facts import ConnectionOpened, Note
 from emulator.net.connection import Connection
 from emulator.net.errors import NeverSent, RemoteError, TimedOut
-from emulator.net.remoting import Remoting, Table
+from emulator.net.remoting import Remoting
 from protocol.command import RemotingCommand
+from protocol.fields import Header
 
 if TYPE_CHECKING:
     from emulator.clock import WallClock
     from emulator.config import NetConfig
+    from emulator.net.handler_table import Table
     from emulator.net.transport import Network, Transport
     from emulator.releases import Release
-    from protocol.fields import Header
     from protocol.rpc import Rpc
 
+Request = TypeVar("Request", bound=Header)
+Reply = TypeVar("Reply", bound=Header)
 OnDone = Callable[[RemotingCommand | RemoteError], None]
 
 
@@ -67,8 +70,8 @@ class RemotingClient(Remoting):
     async def invoke(
         self,
         address: str,
-        rpc: Rpc,
-        header: Header | None = None,
+        rpc: Rpc[Request, Reply],
+        header: Request | None = None,
         body: bytes = b"",
         *,
         timeout_ms: int,
@@ -100,8 +103,8 @@ class RemotingClient(Remoting):
     def invoke_async(
         self,
         address: str,
-        rpc: Rpc,
-        header: Header | None,
+        rpc: Rpc[Request, Reply],
+        header: Request | None,
         body: bytes,
         *,
         timeout_ms: int,
@@ -133,7 +136,11 @@ class RemotingClient(Remoting):
         link.waiting.append(go_on)
 
     def send_oneway(
-        self, address: str, rpc: Rpc, header: Header | None = None, body: bytes = b""
+        self,
+        address: str,
+        rpc: Rpc[Request, Reply],
+        header: Request | None = None,
+        body: bytes = b"",
     ) -> None:
         """One-way: whether it arrives is nobody's to know."""
 

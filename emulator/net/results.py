@@ -9,12 +9,14 @@ commits offsets nor waits anew.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
 
 from protocol.command import RemotingCommand
 from protocol.fields import Header
+
+Request_co = TypeVar("Request_co", bound=Header, covariant=True)
 
 
 class Refusal(Exception):
@@ -44,16 +46,20 @@ class Peer:
         return f"Peer({self.address}, {self.number})"
 
 
-class Call(msgspec.Struct):
-    """One request at a server: the frame's command, its typed ext fields, who asks, and when."""
+class Call(msgspec.Struct, Generic[Request_co]):
+    """One request at a server: the frame's command, its typed ext fields, who asks, and when.
+
+    A handler that reads no ext fields takes ``Call[Header]``: it can answer any request.
+    """
 
     command: RemotingCommand
-    request: Any  # the Rpc's request type; Header() when it has none
+    request: Request_co
     peer: Peer
     now_ms: int
 
     @property
     def body(self) -> bytes:
+        """The body of the request's frame."""
         return self.command.body
 
 
@@ -105,7 +111,7 @@ class Ask(msgspec.Struct):
 
 
 Result: TypeAlias = Reply | NoReply | Wait | Ask
-Handler: TypeAlias = Callable[[Call], Result]
+Handler: TypeAlias = Callable[[Call[Any]], Result]  # of a call that its table has decoded
 
 # Outlets: what handlers say besides their answer.
 Ring: TypeAlias = Callable[[Hashable, Any], None]  # ring(bell, news): wakes held calls

@@ -13,18 +13,18 @@ from protocol.catalog.producing import *  # noqa: F403 - the same
 from protocol.catalog.registering import *  # noqa: F403 - the same
 from protocol.catalog.routing import *  # noqa: F403 - the same
 from protocol.catalog.tools import *  # noqa: F403 - the same
-from protocol.rpc import Role, Rpc
+from protocol.rpc import AnyRpc, Role, Rpc
 
 _PAGES = (routing, registering, producing, consuming, tools, pop)
 
-CALLS: tuple[Rpc, ...] = tuple(
+CALLS: tuple[AnyRpc, ...] = tuple(
     value for page in _PAGES for value in vars(page).values() if isinstance(value, Rpc)
 )
-_BY_CODE: dict[tuple[int, Role], Rpc] = {
+_BY_CODE: dict[tuple[int, Role], AnyRpc] = {
     (rpc.code, role): rpc for rpc in CALLS for role in rpc.asked_of
 }
 
 
-def by_code(code: int, role: Role) -> Rpc | None:
+def by_code(code: int, role: Role) -> AnyRpc | None:
     """The call that *code* is to a *role*; None if nobody sends it one."""
     return _BY_CODE.get((code, role))

@@ -2,28 +2,62 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any
+from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 from protocol.codes import RequestCode
 from protocol.fields import Header
-from protocol.rpc import Role, Rpc
+from protocol.rpc import AnyRpc, Role, Rpc
 from protocol.versions import Release
 
 FIVE = Release(5, 0, 0)
+Request = TypeVar("Request", bound=Header)
+Reply = TypeVar("Reply", bound=Header)
 
 
-def _call(
-    asked_of: tuple[Role, ...],
-    name: str,
-    request: type[Header] = Header,
-    reply: type[Header] = Header,
-    **more: Any,
-) -> Rpc:
-    return Rpc(getattr(RequestCode, name), name, asked_of, request, reply, **more)
+class _More(TypedDict, total=False):
+    request_body: Any
+    reply_body: Any
+    one_way: bool
+    since: Release
+    until: Release
 
 
-broker = partial(_call, ("broker",))
-client = partial(_call, ("client",))
-broker_or_client = partial(_call, ("broker", "client"))
-nameserver = partial(_call, ("nameserver",))
+class _AskedOf:
+    """Makes the calls that are asked of these roles."""
+
+    def __init__(self, *roles: Role) -> None:
+        self._roles = roles
+
+    @overload
+    def __call__(self, name: str, **more: Unpack[_More]) -> Rpc[Header, Header]: ...
+
+    @overload
+    def __call__(
+        self, name: str, request: type[Request], **more: Unpack[_More]
+    ) -> Rpc[Request, Header]: ...
+
+    @overload
+    def __call__(
+        self, name: str, *, reply: type[Reply], **more: Unpack[_More]
+    ) -> Rpc[Header, Reply]: ...
+
+    @overload
+    def __call__(
+        self, name: str, request: type[Request], reply: type[Reply], **more: Unpack[_More]
+    ) -> Rpc[Request, Reply]: ...
+
+    def __call__(
+        self,
+        name: str,
+        request: type[Header] = Header,
+        reply: type[Header] = Header,
+        **more: Unpack[_More],
+    ) -> AnyRpc:
+        """The call of that name in ``RequestCode``; ext fields left out are a plain ``Header``."""
+        return Rpc(getattr(RequestCode, name), name, self._roles, request, reply, **more)
+
+
+broker = _AskedOf("broker")
+client = _AskedOf("client")
+broker_or_client = _AskedOf("broker", "client")
+nameserver = _AskedOf("nameserver")

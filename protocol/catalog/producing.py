@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from protocol.catalog.page import broker, client
 from protocol.requests.callbacks import CheckTransactionStateRequest, ReplyMessageRequest
 from protocol.requests.sending import (
@@ -17,13 +15,19 @@ from protocol.requests.sending import (
 )
 from protocol.versions import Release
 
-_SEND: dict[str, Any] = {"reply": SendMessageReply, "request_body": bytes}
-
-SEND_MESSAGE = broker("SEND_MESSAGE", SendMessageRequest, **_SEND)
-SEND_MESSAGE_V2 = broker("SEND_MESSAGE_V2", SendMessageRequestV2, **_SEND)
-SEND_BATCH_MESSAGE = broker("SEND_BATCH_MESSAGE", SendMessageRequestV2, **_SEND)
-SEND_REPLY_MESSAGE = broker("SEND_REPLY_MESSAGE", SendMessageRequest, **_SEND)
-SEND_REPLY_MESSAGE_V2 = broker("SEND_REPLY_MESSAGE_V2", SendMessageRequestV2, **_SEND)
+SEND_MESSAGE = broker("SEND_MESSAGE", SendMessageRequest, SendMessageReply, request_body=bytes)
+SEND_MESSAGE_V2 = broker(
+    "SEND_MESSAGE_V2", SendMessageRequestV2, SendMessageReply, request_body=bytes
+)
+SEND_BATCH_MESSAGE = broker(
+    "SEND_BATCH_MESSAGE", SendMessageRequestV2, SendMessageReply, request_body=bytes
+)
+SEND_REPLY_MESSAGE = broker(
+    "SEND_REPLY_MESSAGE", SendMessageRequest, SendMessageReply, request_body=bytes
+)
+SEND_REPLY_MESSAGE_V2 = broker(
+    "SEND_REPLY_MESSAGE_V2", SendMessageRequestV2, SendMessageReply, request_body=bytes
+)
 PUSH_REPLY_MESSAGE_TO_CLIENT = client(
     "PUSH_REPLY_MESSAGE_TO_CLIENT", ReplyMessageRequest, request_body=bytes
 )

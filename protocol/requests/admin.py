@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
+from protocol.bodies.topics import TopicFilterType
 from protocol.fields import Header, Int, Long
 
-TOPIC_FILTER_TYPES = ("SINGLE_TAG", "MULTI_TAG")
+TOPIC_FILTER_TYPES = get_args(TopicFilterType)
 
 
 class CreateTopicRequest(Header):
@@ -15,7 +18,7 @@ class CreateTopicRequest(Header):
     read_queue_nums: Int
     write_queue_nums: Int
     perm: Int
-    topic_filter_type: str
+    topic_filter_type: TopicFilterType
     topic_sys_flag: Int | None = None
     order: bool = False
     attributes: str | None = None  # 5.x: "+k=v,-k"

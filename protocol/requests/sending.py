@@ -6,7 +6,7 @@ their attributes, so that one handler serves both.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import msgspec
 
@@ -51,6 +51,9 @@ class SendMessageRequestV2(Header):
     max_reconsume_times: Int | None = msgspec.field(default=None, name="l")
     batch: bool = msgspec.field(default=False, name="m")
     bname: str | None = msgspec.field(default=None, name="n")
+
+
+SendRequest: TypeAlias = SendMessageRequest | SendMessageRequestV2
 
 
 class SendMessageReply(Header):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.broker.tables.limits import check_size
-from emulator.net.results import Call, Refusal, Reply, Result, Wait
+from emulator.net.results import Call, Handler, Refusal, Reply, Result, Wait
 from emulator.releases import FIVE
 from protocol import catalog
 from protocol.bodies.body import decode_body, encode_body
@@ -29,7 +29,20 @@ from protocol.validation import broker_refuses_topic
 if TYPE_CHECKING:
     from emulator.broker.broker import Broker
     from emulator.broker.tables.consumers import ClientChannel
-    from emulator.net.remoting import Table
+    from emulator.net.handler_table import Table
+    from protocol.requests.admin import (
+        CreateTopicRequest,
+        DeleteTopicRequest,
+        GetTopicStatsInfoRequest,
+    )
+    from protocol.requests.groups import (
+        GetConsumerConnectionListRequest,
+        GetConsumeStatsRequest,
+        GetProducerConnectionListRequest,
+        QueryTopicConsumeByWhoRequest,
+    )
+    from protocol.requests.pulling import ViewMessageRequest
+    from protocol.rpc import AnyRpc
 
 
 class Admin:
@@ -40,7 +53,7 @@ class Admin:
         self._is_five = broker.release >= FIVE
 
     def handlers(self) -> Table:
-        named = {
+        named: dict[AnyRpc, Handler] = {
             catalog.UPDATE_AND_CREATE_TOPIC: self.update_topic,
             catalog.DELETE_TOPIC_IN_BROKER: self.delete_topic,
             catalog.GET_ALL_TOPIC_CONFIG: self.all_topics,
@@ -57,7 +70,7 @@ class Admin:
 
     # Topics ---------------------------------------------------------------------------
 
-    def update_topic(self, call: Call) -> Result:
+    def update_topic(self, call: Call[CreateTopicRequest]) -> Result:
         request = call.request
         problem = broker_refuses_topic(request.topic)
         if problem is None and self._is_system(request.topic):
@@ -82,7 +95,7 @@ class Admin:
         until_ms = call.now_ms + self._broker.register_call_ms_max
         return Wait(bell, until_ms, lambda _now_ms, _expired: done)
 
-    def delete_topic(self, call: Call) -> Result:
+    def delete_topic(self, call: Call[DeleteTopicRequest]) -> Result:
         name = call.request.topic
         if not name.strip():
             raise Refusal(self._broker.bad_parameter_code, "The specified topic is blank.")
@@ -92,7 +105,7 @@ class Admin:
         self._broker.delete_topic(name, call.now_ms)
         return Reply()
 
-    def all_topics(self, _call: Call) -> Result:
+    def all_topics(self, _call: Call[Header]) -> Result:
         topics = self._broker.topics
         kind = (
             TopicConfigAndMappingSerializeWrapper if self._is_five else TopicConfigSerializeWrapper
@@ -103,7 +116,7 @@ class Admin:
         )
         return Reply(Header(), encode_body(wrapper, self._broker.release))
 
-    def topic_stats(self, call: Call) -> Result:
+    def topic_stats(self, call: Call[GetTopicStatsInfoRequest]) -> Result:
         broker, name = self._broker, call.request.topic
         topic = broker.topics.get(name)
         if topic is None:
@@ -127,7 +140,7 @@ class Admin:
         last = self._broker.store.max_offset(topic, queue_id) - 1
         return max(0, self._broker.store.store_ms(topic, queue_id, last))
 
-    def view_message(self, call: Call) -> Result:
+    def view_message(self, call: Call[ViewMessageRequest]) -> Result:
         data = self._broker.store.record_at(call.request.offset)
         if data is None:
             raise Refusal(
@@ -138,7 +151,7 @@ class Admin:
 
     # Groups ---------------------------------------------------------------------------
 
-    def update_group(self, call: Call) -> Result:
+    def update_group(self, call: Call[Header]) -> Result:
         config = decode_body(call.body, SubscriptionGroupConfig)
         if config.group_name is None:
             raise BadFields("a group without a name")
@@ -148,7 +161,7 @@ class Admin:
         self._broker.groups.update(config, call.now_ms)
         return Reply()
 
-    def all_groups(self, _call: Call) -> Result:
+    def all_groups(self, _call: Call[Header]) -> Result:
         groups = self._broker.groups
         wrapper = SubscriptionGroupWrapper(
             subscription_group_table={g.group_name or "": g for g in groups.all()},
@@ -157,7 +170,7 @@ class Admin:
         )
         return Reply(body=encode_body(wrapper, self._broker.release))
 
-    def consumer_connections(self, call: Call) -> Result:
+    def consumer_connections(self, call: Call[GetConsumerConnectionListRequest]) -> Result:
         name = call.request.consumer_group
         group = self._broker.consumers.group(name)
         if group is None:
@@ -173,7 +186,7 @@ class Admin:
         )
         return Reply(body=encode_body(body, self._broker.release))
 
-    def producer_connections(self, call: Call) -> Result:
+    def producer_connections(self, call: Call[GetProducerConnectionListRequest]) -> Result:
         name = call.request.producer_group
         channels = self._broker.producers.channels(name)
         if not channels:
@@ -181,13 +194,13 @@ class Admin:
         body = ProducerConnection(connection_set=[_connection(c) for c in channels])
         return Reply(body=encode_body(body, self._broker.release))
 
-    def who_consumes(self, call: Call) -> Result:
+    def who_consumes(self, call: Call[QueryTopicConsumeByWhoRequest]) -> Result:
         broker, topic = self._broker, call.request.topic
         online = broker.consumers.groups_of_topic(topic)
         found = dict.fromkeys([*online, *broker.offsets.groups_of_topic(topic)])
         return Reply(body=encode_body(GroupList(group_list=list(found)), broker.release))
 
-    def consume_stats(self, call: Call) -> Result:
+    def consume_stats(self, call: Call[GetConsumeStatsRequest]) -> Result:
         """Per queue: where the topic ends, and how far the group has come."""
         broker, group = self._broker, call.request.consumer_group
         asked = call.request.topic

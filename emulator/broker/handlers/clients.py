@@ -39,7 +39,8 @@ from protocol.requests.callbacks import NotifyConsumerIdsChangedRequest
 
 if TYPE_CHECKING:
     from emulator.broker.broker import Broker
-    from emulator.net.remoting import Table
+    from emulator.net.handler_table import Table
+    from protocol.requests.groups import GetConsumerListByGroupRequest, UnregisterClientRequest
 
 
 class Clients:
@@ -70,7 +71,7 @@ class Clients:
 
     # Heartbeats -----------------------------------------------------------------------
 
-    def heartbeat(self, call: Call) -> Result:
+    def heartbeat(self, call: Call[Header]) -> Result:
         data = decode_body(call.body, HeartbeatData)
         if not data.client_id:
             raise BadFields("a heartbeat without a clientID")
@@ -130,7 +131,7 @@ class Clients:
         if found.changed and (config is None or config.notify_consumer_ids_changed_enable):
             self.notify(name)
 
-    def unregister(self, call: Call) -> Result:
+    def unregister(self, call: Call[UnregisterClientRequest]) -> Result:
         request, broker = call.request, self._broker
         if request.producer_group is not None:
             broker.producers.unregister(request.producer_group, call.peer)
@@ -189,7 +190,7 @@ class Clients:
 
     # Questions ------------------------------------------------------------------------
 
-    def consumer_list(self, call: Call) -> Result:
+    def consumer_list(self, call: Call[GetConsumerListByGroupRequest]) -> Result:
         name = call.request.consumer_group
         group: ConsumerGroup | None = self._broker.consumers.group(name)
         if group is None:
@@ -198,7 +199,7 @@ class Clients:
         body = GetConsumerListByGroupReply(consumer_id_list=group.client_ids())
         return Reply(Header(), encode_body(body, self._broker.release))
 
-    def check_config(self, call: Call) -> Result:
+    def check_config(self, call: Call[Header]) -> Result:
         asked = decode_body(call.body, CheckClientRequestBody)
         data = asked.subscription_data
         if data is not None:
@@ -207,7 +208,7 @@ class Clients:
 
     # Queue locks ----------------------------------------------------------------------
 
-    def lock(self, call: Call) -> Result:
+    def lock(self, call: Call[Header]) -> Result:
         asked, group, client = _asked_locks(call)
         locks = self._broker.locks
         new = sum(locks.owner(group, queue, call.now_ms) is None for queue in asked.mq_set)
@@ -218,7 +219,7 @@ class Clients:
         body = LockBatchReply(lock_ok_mq_set=list(granted))
         return Reply(body=encode_body(body, self._broker.release))
 
-    def unlock(self, call: Call) -> Result:
+    def unlock(self, call: Call[Header]) -> Result:
         asked, group, client = _asked_locks(call)
         self._broker.locks.unlock(group, asked.mq_set, client)
         self._broker.note(QueuesUnlocked(group, client, _names(asked.mq_set)))
@@ -238,7 +239,7 @@ def _check_named(data: HeartbeatData) -> None:
         raise BadFields("a subscription without a topic")
 
 
-def _asked_locks(call: Call) -> tuple[LockBatchRequestBody, str, str]:
+def _asked_locks(call: Call[Header]) -> tuple[LockBatchRequestBody, str, str]:
     """What is asked, for which group, by which client."""
     asked = decode_body(call.body, LockBatchRequestBody)
     if asked.consumer_group is None:

@@ -33,7 +33,7 @@ from protocol.subscription import (
 
 if TYPE_CHECKING:
     from emulator.broker.broker import Broker
-    from emulator.net.remoting import Table
+    from emulator.net.handler_table import Table
     from protocol.bodies.topics import TopicConfig
 
 Matches = Callable[[int], bool]
@@ -73,8 +73,8 @@ class Pulling:
             table[RequestCode.LITE_PULL_MESSAGE] = (catalog.LITE_PULL_MESSAGE, self.pull)
         return table
 
-    def pull(self, call: Call) -> Result:
-        request: PullMessageRequest = call.request
+    def pull(self, call: Call[PullMessageRequest]) -> Result:
+        request = call.request
         matches = self._allowed(request, call.now_ms)
         if request.sys_flag & COMMIT_OFFSET:
             queue = (request.consumer_group, request.topic, request.queue_id)
@@ -91,7 +91,9 @@ class Pulling:
 
     # Holding --------------------------------------------------------------------------
 
-    def _hold(self, call: Call, request: PullMessageRequest, matches: Matches) -> Result:
+    def _hold(
+        self, call: Call[PullMessageRequest], request: PullMessageRequest, matches: Matches
+    ) -> Result:
         config, offset = self._broker.config, request.queue_offset
         if self.held_count >= config.held_pulls_max:
             raise Refusal(ResponseCode.SYSTEM_BUSY, "too many pulls are held")

@@ -18,7 +18,15 @@ from protocol.requests.offsets import GetEarliestMsgStoretimeReply, OffsetReply
 
 if TYPE_CHECKING:
     from emulator.broker.broker import Broker
-    from emulator.net.remoting import Table
+    from emulator.net.handler_table import Table
+    from protocol.requests.offsets import (
+        GetEarliestMsgStoretimeRequest,
+        GetMaxOffsetRequest,
+        GetMinOffsetRequest,
+        QueryConsumerOffsetRequest,
+        SearchOffsetRequest,
+        UpdateConsumerOffsetRequest,
+    )
 
 
 class QueueOffsets:
@@ -43,7 +51,7 @@ class QueueOffsets:
             ),
         }
 
-    def query(self, call: Call) -> Result:
+    def query(self, call: Call[QueryConsumerOffsetRequest]) -> Result:
         request, broker = call.request, self._broker
         topic, queue_id = request.topic, request.queue_id
         found = broker.offsets.query(request.consumer_group, topic, queue_id)
@@ -65,7 +73,7 @@ class QueueOffsets:
             )
         return Reply(OffsetReply(offset=found))
 
-    def update(self, call: Call) -> Result:
+    def update(self, call: Call[UpdateConsumerOffsetRequest]) -> Result:
         request, broker = call.request, self._broker
         if broker.release >= FIVE:
             self._check_known(request.consumer_group, request.topic)
@@ -81,19 +89,19 @@ class QueueOffsets:
             broker.note(OffsetCommitted(*queue, request.commit_offset, call.peer.address))
         return Reply(Header())
 
-    def max_offset(self, call: Call) -> Result:
+    def max_offset(self, call: Call[GetMaxOffsetRequest]) -> Result:
         request = call.request
         return Reply(
             OffsetReply(offset=self._broker.store.max_offset(request.topic, request.queue_id))
         )
 
-    def min_offset(self, call: Call) -> Result:
+    def min_offset(self, call: Call[GetMinOffsetRequest]) -> Result:
         request = call.request
         return Reply(
             OffsetReply(offset=self._broker.store.min_offset(request.topic, request.queue_id))
         )
 
-    def search(self, call: Call) -> Result:
+    def search(self, call: Call[SearchOffsetRequest]) -> Result:
         request = call.request
         upper = (request.boundary_type or "").upper() == "UPPER"
         offset = self._broker.store.offset_by_time(
@@ -101,7 +109,7 @@ class QueueOffsets:
         )
         return Reply(OffsetReply(offset=offset))
 
-    def earliest(self, call: Call) -> Result:
+    def earliest(self, call: Call[GetEarliestMsgStoretimeRequest]) -> Result:
         request = call.request
         at_ms = self._broker.store.earliest_ms(request.topic, request.queue_id)
         return Reply(GetEarliestMsgStoretimeReply(timestamp=at_ms))

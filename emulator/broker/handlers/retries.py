@@ -17,6 +17,7 @@ from protocol.codes import ResponseCode
 if TYPE_CHECKING:
     from emulator.broker.broker import Broker
     from protocol.bodies.groups import SubscriptionGroupConfig
+    from protocol.requests.sending import ConsumerSendMsgBackRequest, SendRequest
 
 CLIENT_MAX_RECONSUME_SINCE = 121  # V3_4_9: older clients cannot say how often they retry
 
@@ -33,9 +34,11 @@ def group_that_retries(
     return config
 
 
-def times_max(config: SubscriptionGroupConfig, call: Call) -> int:
+def times_max(
+    config: SubscriptionGroupConfig, call: Call[SendRequest | ConsumerSendMsgBackRequest]
+) -> int:
     """After how many failures a message is dead: the client's word, else the group's."""
-    asked: int | None = call.request.max_reconsume_times
+    asked = call.request.max_reconsume_times
     can_say = call.command.version >= CLIENT_MAX_RECONSUME_SINCE
     return asked if asked is not None and can_say else config.retry_max_times
 

@@ -32,8 +32,9 @@ from protocol.tags import to_int32
 
 if TYPE_CHECKING:
     from emulator.broker.broker import Broker
-    from emulator.net.remoting import Table
+    from emulator.net.handler_table import Table
     from protocol.bodies.groups import SubscriptionGroupConfig
+    from protocol.requests.sending import ConsumerSendMsgBackRequest
 
 
 class SendBack:
@@ -48,7 +49,7 @@ class SendBack:
             RequestCode.CONSUMER_SEND_MSG_BACK: (catalog.CONSUMER_SEND_MSG_BACK, self.send_back),
         }
 
-    def send_back(self, call: Call) -> Result:
+    def send_back(self, call: Call[ConsumerSendMsgBackRequest]) -> Result:
         broker, request = self._broker, call.request
         config = group_that_retries(broker, request.group, call.now_ms, by="send back")
         check_writable(broker)

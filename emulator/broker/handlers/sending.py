@@ -33,13 +33,13 @@ from protocol.names import (
 )
 from protocol.properties import DELAY, MSG_REGION, NAME_END, TRACE_ON, TRAN_MSG, UNIQ_KEY
 from protocol.property_text import property_of, with_property, without_property
-from protocol.requests.sending import SendMessageReply, SendMessageRequest
+from protocol.requests.sending import SendMessageReply, SendRequest
 from protocol.sysflag import transaction_type
 from protocol.validation import broker_refuses_topic
 
 if TYPE_CHECKING:
     from emulator.broker.broker import Broker
-    from emulator.net.remoting import Table
+    from emulator.net.handler_table import Table
     from protocol.bodies.topics import TopicConfig
 
 BATCH_MESSAGES_MAX = 100_000  # ours: upstream's only limit is the body's size
@@ -69,7 +69,7 @@ class Sending:
             RequestCode.SEND_BATCH_MESSAGE: (catalog.SEND_BATCH_MESSAGE, self.send),
         }
 
-    def send(self, call: Call) -> Result:
+    def send(self, call: Call[SendRequest]) -> Result:
         try:
             return self._send(call)
         except PutRefused as refused:
@@ -77,14 +77,14 @@ class Sending:
         except Refusal as refusal:
             return self._refused(call, refusal)
 
-    def _refused(self, call: Call, refusal: Refusal) -> Reply:
+    def _refused(self, call: Call[SendRequest], refusal: Refusal) -> Reply:
         """Even who is refused hears of the region: Java clients look for it first."""
         if self._broker.wants(SendRefused):
             fact = SendRefused(call.request.topic, refusal.code, refusal.remark)
             self._broker.note(fact)
         return Reply(code=refusal.code, remark=refusal.remark, extra=self._refused_extra)
 
-    def _send(self, call: Call) -> Result:
+    def _send(self, call: Call[SendRequest]) -> Result:
         broker, request = self._broker, call.request
         name = request.topic
         topic = broker.topics.get(name)
@@ -96,7 +96,7 @@ class Sending:
                 return self._after_registration(bell, call)
         return self._store(call, request, topic)
 
-    def _store(self, call: Call, request: SendMessageRequest, topic: TopicConfig) -> Reply:
+    def _store(self, call: Call[SendRequest], request: SendRequest, topic: TopicConfig) -> Reply:
         queue_id = self._queue(request, topic)
         properties, name = request.properties or "", request.topic
         if self._is_five and not call.body:
@@ -143,7 +143,7 @@ class Sending:
                 ResponseCode.NO_PERMISSION, f"Sending message to topic[{name}] is forbidden."
             )
 
-    def _create(self, request: SendMessageRequest, now_ms: int) -> TopicConfig:
+    def _create(self, request: SendRequest, now_ms: int) -> TopicConfig:
         """Upstream: TopicConfigManager.createTopicInSendMessageMethod."""
         broker, name = self._broker, request.topic
         made = broker.create_topic_on_send(
@@ -157,7 +157,7 @@ class Sending:
             )
         return made
 
-    def _queue(self, request: SendMessageRequest, topic: TopicConfig) -> int:
+    def _queue(self, request: SendRequest, topic: TopicConfig) -> int:
         if topic.order:
             check_writable(self._broker)
         queue_id = request.queue_id
@@ -179,7 +179,7 @@ class Sending:
     # Storing --------------------------------------------------------------------------
 
     def _draft(
-        self, call: Call, request: SendMessageRequest, properties: str, body: bytes
+        self, call: Call[SendRequest], request: SendRequest, properties: str, body: bytes
     ) -> Draft:
         return Draft(
             body=body,
@@ -191,7 +191,7 @@ class Sending:
             reconsume_times=request.reconsume_times or 0,
         )
 
-    def _store_batch(self, call: Call, request: SendMessageRequest, queue_id: int) -> Reply:
+    def _store_batch(self, call: Call[SendRequest], request: SendRequest, queue_id: int) -> Reply:
         """Members become records of their own, in one row of queue offsets."""
         broker = self._broker
         try:
@@ -220,7 +220,7 @@ class Sending:
         return Reply(header)
 
     def _retry(
-        self, call: Call, request: SendMessageRequest, queue_id: int
+        self, call: Call[SendRequest], request: SendRequest, queue_id: int
     ) -> tuple[str, int, str]:
         """A consumer publishes to its own retry topic; too often, and it is the DLQ's.
 
@@ -247,7 +247,7 @@ class Sending:
             return True
         return times > most if self._is_five else times >= most
 
-    def _after_registration(self, bell: object, call: Call) -> Wait:
+    def _after_registration(self, bell: object, call: Call[SendRequest]) -> Wait:
         def then(now_ms: int, _expired: bool) -> Result:
             call.now_ms = now_ms
             return self.send(call)  # if the topic was deleted meanwhile, it is made anew

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import trio
@@ -105,7 +105,7 @@ class ConsumePipeline:
         if self.member.is_running:
             self.member.offsets.persist_all(self.member.held.keys())
 
-    def answer(self, call: Call) -> Result:
+    def answer(self, call: Call[Any]) -> Result:
         return self._answers.answer(call)
 
     # Its life -------------------------------------------------------------------------

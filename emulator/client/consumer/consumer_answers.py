@@ -5,10 +5,10 @@ Upstream: ClientRemotingProcessor, MQClientInstance, DefaultMQPushConsumerImpl.c
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from emulator.client.consumer.flow_control import MIB
-from emulator.net.results import NO_REPLY, Call, Reply, Result, Wait
+from emulator.net.results import NO_REPLY, Call, Handler, Reply, Result, Wait
 from protocol.bodies.body import Body, decode_body, encode_body
 from protocol.bodies.offsets import GetConsumerStatusBody, ResetOffsetBody
 from protocol.bodies.running import (
@@ -21,13 +21,17 @@ from protocol.fields import BadFields
 from protocol.message import decode_messages
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from emulator.client.consumer.direct_consume import DirectConsume
     from emulator.client.consumer.member import Member
     from emulator.client.consumer.offset_reset import OffsetReset
     from emulator.client.consumer.process_queue import ProcessQueue
+    from protocol.fields import Header
     from protocol.queues import MessageQueue
+    from protocol.requests.callbacks import (
+        ConsumeMessageDirectlyRequest,
+        GetConsumerStatusRequest,
+    )
+    from protocol.requests.offsets import ResetOffsetRequest
 
 TRIED_MS_MAX = (
     10 * 60_000
@@ -41,30 +45,30 @@ class ConsumerAnswers:
         self._member = member
         self._offset_reset = reset
         self._directly = directly
-        self._by_code: dict[int, Callable[[Call], Result]] = {
+        self._by_code: dict[int, Handler] = {
             RequestCode.RESET_CONSUMER_CLIENT_OFFSET: self._reset,
             RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT: self._status,
             RequestCode.GET_CONSUMER_RUNNING_INFO: self._running_info,
             RequestCode.CONSUME_MESSAGE_DIRECTLY: self._consume_directly,
         }
 
-    def answer(self, call: Call) -> Result:
+    def answer(self, call: Call[Any]) -> Result:
         return self._by_code[call.command.code](call)
 
     # One for each code ----------------------------------------------------------------
 
-    def _reset(self, call: Call) -> Result:
+    def _reset(self, call: Call[ResetOffsetRequest]) -> Result:
         """It takes ten seconds, and nobody waits for it."""
         offsets = decode_body(call.body, ResetOffsetBody).offset_table
         topic = call.request.topic
         self._member.beside(lambda: self._offset_reset.carry_out(topic, offsets))
         return NO_REPLY
 
-    def _status(self, call: Call) -> Result:
+    def _status(self, call: Call[GetConsumerStatusRequest]) -> Result:
         table = self._member.offsets.table.of_topic(call.request.topic)
         return self._reply(GetConsumerStatusBody(message_queue_table=table))
 
-    def _running_info(self, _call: Call) -> Result:
+    def _running_info(self, _call: Call[Header]) -> Result:
         member, config = self._member, self._member.config
         held = {queue: self._about(queue, found) for queue, found in sorted(member.held.items())}
         properties = {
@@ -83,7 +87,7 @@ class ConsumerAnswers:
             )
         )
 
-    def _consume_directly(self, call: Call) -> Result:
+    def _consume_directly(self, call: Call[ConsumeMessageDirectlyRequest]) -> Result:
         """The answer waits for the listener."""
         messages = decode_messages(call.body, call.request.broker_name or "")
         if not messages:

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from protocol.fields import Header
     from protocol.message import MessageExt
     from protocol.queues import MessageQueue
-    from protocol.rpc import Rpc
+    from protocol.rpc import AnyRpc
     from protocol.subscription import SubscriptionData
 
 POSITION_TIMEOUT_MS = 6_000  # MQAdminImpl.timeoutMillis
@@ -208,13 +208,13 @@ class GroupCalls:
     # Inside ---------------------------------------------------------------------------
 
     async def _call(
-        self, address: str, rpc: Rpc, header: Header | None, timeout_ms: int, body: bytes = b""
+        self, address: str, rpc: AnyRpc, header: Header | None, timeout_ms: int, body: bytes = b""
     ) -> RemotingCommand:
         return await self._instance.remoting.invoke(
             address, rpc, header, body, timeout_ms=timeout_ms
         )
 
-    async def _position(self, queue: MessageQueue, rpc: Rpc, header: Header) -> int:
+    async def _position(self, queue: MessageQueue, rpc: AnyRpc, header: Header) -> int:
         """Only a master knows; an unknown one is looked up once more."""
         address = self._instance.brokers.to_publish(queue.broker_name)
         if address is None:

@@ -8,7 +8,7 @@ Upstream: MQClientInstance, ClientRemotingProcessor.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from emulator.client.errors import GroupTaken
 from emulator.client.instance.broker_addresses import BrokerAddresses
@@ -34,9 +34,8 @@ if TYPE_CHECKING:
     from emulator.client.instance.members import RegisteredConsumer, RegisteredProducer
     from emulator.client.instance.process import ClientProcess
     from emulator.client.producer.send_pipeline import SendPipeline
-    from protocol.rpc import Rpc
-
-Table = dict[int, tuple["Rpc", Handler]]
+    from emulator.net.handler_table import Table
+    from protocol.requests.callbacks import NotifyConsumerIdsChangedRequest
 
 
 class ClientInstance:
@@ -193,12 +192,12 @@ class ClientInstance:
             RequestCode.CONSUME_MESSAGE_DIRECTLY: (catalog.CONSUME_MESSAGE_DIRECTLY, by_group),
         }
 
-    def _ids_changed(self, _call: Call) -> Result:
+    def _ids_changed(self, _call: Call[NotifyConsumerIdsChangedRequest]) -> Result:
         # Whatever the group: every consumer of the instance rebalances.
         self.rebalance_wakeup.ring()
         return NO_REPLY
 
-    def _ask_consumer(self, call: Call) -> Result:
+    def _ask_consumer(self, call: Call[Any]) -> Result:
         request = call.request
         group: str = getattr(request, "consumer_group", "") or getattr(request, "group", "")
         if (consumer := self.consumers.get(group)) is not None:

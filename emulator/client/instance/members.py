@@ -6,7 +6,7 @@ Upstream: MQProducerInner, MQConsumerInner.
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from emulator.client.instance.pull_service import PullRequest
@@ -73,6 +73,6 @@ class RegisteredConsumer(Protocol):
         """Every five seconds.  Upstream: persistConsumerOffset."""
         ...
 
-    def answer(self, call: Call) -> Result:
+    def answer(self, call: Call[Any]) -> Result:
         """What brokers ask of this group: codes 220, 221, 307 and 309."""
         ...

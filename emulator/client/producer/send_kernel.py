@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from emulator.client.producer.publish_table import PublishTable
     from emulator.net.remoting_client import OnDone
     from protocol.queues import MessageQueue
-    from protocol.requests.sending import SendMessageRequestV2
+    from protocol.requests.sending import SendMessageReply, SendMessageRequestV2
     from protocol.rpc import Rpc
 
-    Request: TypeAlias = tuple[Rpc, SendMessageRequestV2]
+    Request: TypeAlias = tuple[Rpc[SendMessageRequestV2, SendMessageReply], SendMessageRequestV2]
 
 
 class SendKernel:

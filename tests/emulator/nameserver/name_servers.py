@@ -9,6 +9,7 @@ import msgspec
 
 from emulator.config import NameServerConfig
 from emulator.disk.memory import MemoryDisk
+from emulator.nameserver.handlers import handler_table
 from emulator.nameserver.nameserver import NameServer
 from emulator.net.results import Call, Peer, Refusal, Reply
 from protocol.bodies.body import decode_body, encode_body
@@ -46,6 +47,7 @@ class World:
             note=self.facts.append,
             push=self._push,
         )
+        self.handlers = handler_table(self.server)
 
     def restarted(self) -> World:
         return World(str(self.release), self.disk, **self.settings)
@@ -59,7 +61,7 @@ class World:
         return self.take(RemotingCommand(code=code, **given), peer, now_ms)
 
     def take(self, command: RemotingCommand, peer: Peer | None = None, now_ms: int = 0):
-        entry = self.server.handlers.get(command.code)
+        entry = self.handlers.get(command.code)
         if entry is None:
             return None if self.server.unknown_is_silent else Reply(code=3)
         rpc, handler = entry

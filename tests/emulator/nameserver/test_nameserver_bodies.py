@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from name_servers import RELEASES, V1, V2, World, a_peer, addresses, table_of, topics
 
-from emulator.nameserver import handlers_routes
+from emulator.nameserver.handlers.routes import ClientRequestProcessor
 from emulator.net.results import Call
 from protocol.bodies.body import decode_body
 from protocol.bodies.routes import TopicRouteData
@@ -72,6 +72,7 @@ def test_what_a_real_broker_registers_is_in_the_tables(release, case, compressed
 def test_routes_are_written_as_the_real_one_writes_them_in_both_forms(release, case) -> None:
     route = decode_body(case["out"]["json"].encode(), TopicRouteData)
     server = World(release).server
+    processor = ClientRequestProcessor(server)
     for version, accepts, form in (
         (server.release.version, None, "standard_json"),
         (121, True, "standard_json"),
@@ -79,7 +80,7 @@ def test_routes_are_written_as_the_real_one_writes_them_in_both_forms(release, c
     ):
         request = GetRouteInfoRequest(topic="T", accept_standard_json_only=accepts)
         call = Call(RemotingCommand(code=105, version=version), request, a_peer(), 0)
-        assert handlers_routes._encode(server, call, route).decode() == case["out"][form]
+        assert processor.encode(call, route).decode() == case["out"][form]
 
 
 def test_a_client_that_has_no_version_gets_the_shape_of_4_9() -> None:

@@ -14,7 +14,7 @@ from emulator.clock import WallClock
 from emulator.config import NetConfig
 from emulator.facts import ConnectionClosed, Fact, FrameRefused, PushDropped
 from emulator.net.errors import NeverSent, NoAnswer, TimedOut
-from emulator.net.remoting import Table
+from emulator.net.handler_table import Table
 from emulator.net.remoting_client import RemotingClient
 from emulator.net.remoting_server import RemotingServer
 from emulator.net.results import NO_REPLY, Call, Reply, Result
@@ -30,8 +30,10 @@ class Word(Header):
 
 
 ECHO = Rpc(code=5, name="ECHO", asked_of=("broker",), request=Word, reply=Word)
-MUTE = Rpc(code=9, name="MUTE", asked_of=("broker",))
-NOTICE = Rpc(code=40, name="NOTICE", asked_of=("client",), request=Word, one_way=True)
+MUTE = Rpc(code=9, name="MUTE", asked_of=("broker",), request=Header, reply=Header)
+NOTICE = Rpc(
+    code=40, name="NOTICE", asked_of=("client",), request=Word, one_way=True, reply=Header
+)
 
 
 class Pair:

@@ -1,0 +1,107 @@
+"""What operators change: write permission, topics, key-values, settings.
+
+Upstream: DefaultRequestProcessor.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from emulator.net.results import Call, Refusal, Reply
+from protocol import java_properties
+from protocol.bodies.body import decode_body, encode_body
+from protocol.bodies.routes import KVTable, TopicRouteData
+from protocol.codes import ResponseCode
+from protocol.requests.routes import (
+    AddWritePermOfBrokerReply,
+    GetKVConfigReply,
+    WipeWritePermOfBrokerReply,
+)
+
+if TYPE_CHECKING:
+    from emulator.nameserver.nameserver import NameServer
+    from protocol.fields import Header
+    from protocol.requests.routes import (
+        DeleteKVConfigRequest,
+        DeleteTopicFromNamesrvRequest,
+        GetKVConfigRequest,
+        GetKVListByNamespaceRequest,
+        PutKVConfigRequest,
+        RegisterTopicRequest,
+        WritePermOfBrokerRequest,
+    )
+
+
+class AdminRequestProcessor:
+    """Changes that operators ask for; each raises ``Refusal`` when it is not made."""
+
+    def __init__(self, server: NameServer) -> None:
+        self._server = server
+
+    # Routes ---------------------------------------------------------------------------
+
+    def wipe_write_perm(self, call: Call[WritePermOfBrokerRequest]) -> Reply:
+        """No topic of that broker may be written any more; answers how many there are."""
+        count = self._server.routes.set_writable(call.request.broker_name, writable=False)
+        return Reply(WipeWritePermOfBrokerReply(wipe_topic_count=count))
+
+    def add_write_perm(self, call: Call[WritePermOfBrokerRequest]) -> Reply:
+        """Every topic of that broker may be written again; answers how many there are."""
+        count = self._server.routes.set_writable(call.request.broker_name, writable=True)
+        return Reply(AddWritePermOfBrokerReply(add_topic_count=count))
+
+    def delete_topic(self, call: Call[DeleteTopicFromNamesrvRequest]) -> Reply:
+        """Success too for a topic that is unknown."""
+        self._server.routes.delete_topic(call.request.topic, call.request.cluster_name)
+        return Reply()
+
+    def register_topic(self, call: Call[RegisterTopicRequest]) -> Reply:
+        """The body is a route; its queues are taken.  Raises ``BadFields`` if it is none."""
+        route = decode_body(call.body, TopicRouteData)
+        self._server.routes.register_topic(call.request.topic, route.queue_datas)
+        return Reply()
+
+    # Key-values -----------------------------------------------------------------------
+
+    def put_kv_config(self, call: Call[PutKVConfigRequest]) -> Reply:
+        """Success once the disk has it."""
+        request = call.request
+        self._server.kv_config.put(request.namespace, request.key, request.value)
+        return Reply()
+
+    def get_kv_config(self, call: Call[GetKVConfigRequest]) -> Reply:
+        """QUERY_NOT_FOUND when nobody put that key."""
+        request = call.request
+        value = self._server.kv_config.get(request.namespace, request.key)
+        if value is None:
+            remark = f"No config item, Namespace: {request.namespace} Key: {request.key}"
+            raise Refusal(ResponseCode.QUERY_NOT_FOUND, remark, GetKVConfigReply())
+        return Reply(GetKVConfigReply(value=value))
+
+    def delete_kv_config(self, call: Call[DeleteKVConfigRequest]) -> Reply:
+        """Success too for a key that is unknown."""
+        self._server.kv_config.delete(call.request.namespace, call.request.key)
+        return Reply()
+
+    def get_kv_list(self, call: Call[GetKVListByNamespaceRequest]) -> Reply:
+        """QUERY_NOT_FOUND when nobody ever put anything into that namespace."""
+        table = self._server.kv_config.of(call.request.namespace)
+        if table is None:
+            remark = f"No config item, Namespace: {call.request.namespace}"
+            raise Refusal(ResponseCode.QUERY_NOT_FOUND, remark)
+        return Reply(body=encode_body(KVTable(table=table), self._server.release))
+
+    # Settings -------------------------------------------------------------------------
+
+    def update_config(self, call: Call[Header]) -> Reply:
+        """The body is the text of a Java properties file.  Raises ``Refusal``, as ``Settings``."""
+        try:
+            wanted = java_properties.parse(call.body.decode("utf-8", "replace"))
+        except ValueError as error:
+            raise Refusal(ResponseCode.SYSTEM_ERROR, "string2Properties error") from error
+        self._server.settings.update(wanted)
+        return Reply()
+
+    def get_config(self, _call: Call[Header]) -> Reply:
+        """Every setting, as the text of a Java properties file."""
+        return Reply(body=java_properties.render(self._server.settings.properties()).encode())

@@ -1,0 +1,86 @@
+"""What brokers ask: to be registered, to be kept alive, to be removed.
+
+Upstream: DefaultRequestProcessor.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from emulator.nameserver.kv_config import ORDER_TOPIC_CONFIG
+from emulator.nameserver.registration import read_registration, understood
+from emulator.net.results import Call, Reply
+from emulator.releases import FIVE
+from protocol.bodies.body import decode_body, encode_body
+from protocol.bodies.routes import BrokerMemberGroup, GetBrokerMemberGroupReply, KVTable
+from protocol.bodies.topics import DataVersion
+from protocol.requests.registration import QueryDataVersionReply, RegisterBrokerReply
+
+if TYPE_CHECKING:
+    from emulator.nameserver.nameserver import NameServer
+    from protocol.requests.registration import (
+        BrokerHeartbeatRequest,
+        QueryDataVersionRequest,
+        RegisterBrokerRequest,
+        UnregisterBrokerRequest,
+    )
+    from protocol.requests.routes import GetBrokerMemberGroupRequest
+
+
+class BrokerRequestProcessor:
+    """Registrations, signs of life, farewells."""
+
+    def __init__(self, server: NameServer) -> None:
+        self._server = server
+
+    def register_broker(self, call: Call[RegisterBrokerRequest]) -> Reply:
+        """A slave is answered its master's addresses, every broker the ordered topics."""
+        said = read_registration(call, self._server.release)
+        seen = self._server.routes.register(said, call.peer, call.now_ms)
+        header = RegisterBrokerReply(master_addr=seen.address, ha_server_addr=seen.ha_address)
+        return Reply(header, body=self._order_table())
+
+    def unregister_broker(self, call: Call[UnregisterBrokerRequest]) -> Reply:
+        """Success too for a broker that is unknown."""
+        request = call.request
+        self._server.routes.unregister(
+            request.cluster_name, request.broker_name, request.broker_id, request.broker_addr
+        )
+        return Reply()
+
+    def query_data_version(self, call: Call[QueryDataVersionRequest]) -> Reply:
+        """Is a registration needed?  To ask is a sign of life; on 4.x only if the answer is no."""
+        server, request = self._server, call.request
+        told = understood(decode_body(call.body, DataVersion), server.release)
+        key = server.routes.key(request.cluster_name, request.broker_addr)
+        held = server.routes.live.data_version(key)
+        if held == told or server.release >= FIVE:
+            server.routes.live.refresh(key, call.now_ms)
+        body = b"" if held is None else encode_body(held, server.release)
+        return Reply(QueryDataVersionReply(changed=held != told), body=body)
+
+    def broker_heartbeat(self, call: Call[BrokerHeartbeatRequest]) -> Reply:
+        """Success too for a broker that is unknown: it learns of that when it registers."""
+        routes, request = self._server.routes, call.request
+        routes.live.refresh(routes.key(request.cluster_name, request.broker_addr), call.now_ms)
+        return Reply()
+
+    def get_broker_member_group(self, call: Call[GetBrokerMemberGroupRequest]) -> Reply:
+        """5.x: the replicas that share a broker name; none for a name that is unknown."""
+        request = call.request
+        known = self._server.routes.brokers.broker_addr_table.get(request.broker_name)
+        group = BrokerMemberGroup(
+            cluster=request.cluster_name,
+            broker_name=request.broker_name,
+            broker_addrs={} if known is None else known.data().broker_addrs,
+        )
+        body = GetBrokerMemberGroupReply(broker_member_group=group)
+        return Reply(body=encode_body(body, self._server.release))
+
+    def _order_table(self) -> bytes:
+        """Which topics are ordered: a broker marks them so."""
+        server = self._server
+        if not server.settings.config.return_order_topic_config_to_broker:
+            return b""
+        table = server.kv_config.of(ORDER_TOPIC_CONFIG)
+        return b"" if table is None else encode_body(KVTable(table=table), server.release)

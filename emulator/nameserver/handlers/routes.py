@@ -1,0 +1,128 @@
+"""What clients and tools look up: the route of a topic, clusters, lists.
+
+Upstream: DefaultRequestProcessor, ClientRequestProcessor.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from emulator.nameserver import lookup
+from emulator.nameserver.kv_config import ORDER_TOPIC_CONFIG
+from emulator.net.results import Call, Refusal, Reply
+from emulator.releases import FIVE, R_4_9_7, STANDARD_JSON_ROUTES, TOPIC_SYS_FLAG_SPELLED
+from protocol.bodies.body import encode_body
+from protocol.bodies.remembered import Remembered
+from protocol.codes import ResponseCode
+
+if TYPE_CHECKING:
+    from emulator.nameserver.nameserver import NameServer
+    from protocol.bodies.routes import TopicList, TopicRouteData
+    from protocol.fields import Header
+    from protocol.requests.routes import GetRouteInfoRequest, GetTopicsByClusterRequest
+    from protocol.versions import Release
+
+STRICT_SINCE = STANDARD_JSON_ROUTES.version  # peers from here on want real JSON
+VERSIONED_SINCE = 37  # V3_0_11; below it a peer does not know what it says
+ZONE_MODE, ZONE_NAME = "__ZONE_MODE", "__ZONE_NAME"
+SEE = "\nSee {} for further details."
+FAQ = "http://rocketmq.apache.org/docs/faq/"
+FAQ_5 = "https://rocketmq.apache.org/docs/bestPractice/06FAQ"
+
+
+class ClientRequestProcessor:
+    """Reads the tables; keeps the encoded text of each route until the route changes."""
+
+    def __init__(self, server: NameServer) -> None:
+        self._server = server
+        self._route_texts = Remembered(_encode_route)
+
+    # Routes ---------------------------------------------------------------------------
+
+    def get_route_info(self, call: Call[GetRouteInfoRequest]) -> Reply:
+        """TOPIC_NOT_EXIST unless the topic has queues on a broker that is there."""
+        server, topic = self._server, call.request.topic
+        if not server.is_ready(call.now_ms):
+            raise Refusal(ResponseCode.SYSTEM_ERROR, "name server not ready")
+        route = lookup.route_of(server.routes, topic)
+        if route is None:
+            see = SEE.format(FAQ_5 if server.release >= FIVE else FAQ)
+            remark = f"No topic route info in name server for the topic: {topic}{see}"
+            raise Refusal(ResponseCode.TOPIC_NOT_EXIST, remark)
+        if server.release >= FIVE:
+            route = self._as_five_sees_it(call, route)
+        if server.settings.config.order_message_enable:
+            order = server.kv_config.get(ORDER_TOPIC_CONFIG, topic)
+            route = msgspec.structs.replace(route, order_topic_conf=order)
+        return Reply(body=self.encode(call, route))
+
+    def encode(self, call: Call[GetRouteInfoRequest], route: TopicRouteData) -> bytes:
+        """The route in the form that the asking client can read."""
+        request, release = call.request, self._server.release
+        version = call.command.version
+        strict = bool(request.accept_standard_json_only) or version >= STRICT_SINCE
+        shape = release
+        if version < VERSIONED_SINCE:
+            # Such clients are no upstream's: one of them reads the body as a Python literal,
+            # which has no word for the ``false`` of 5.x.
+            shape = min(shape, R_4_9_7)
+        standard = strict and release >= STANDARD_JSON_ROUTES
+        key = (request.topic, shape, standard)
+        body = self._route_texts.text((route, shape, standard), key)
+        if release < TOPIC_SYS_FLAG_SPELLED:
+            body = body.replace(b'"topicSysFlag":', b'"topicSynFlag":')
+        return body
+
+    def get_broker_cluster_info(self, _call: Call[Header]) -> Reply:
+        """Broker ids are bare numbers as keys whoever asks, as upstream's are."""
+        server = self._server
+        return Reply(body=encode_body(lookup.cluster_info(server.routes), server.release))
+
+    def _as_five_sees_it(
+        self, call: Call[GetRouteInfoRequest], route: TopicRouteData
+    ) -> TopicRouteData:
+        if self._server.settings.config.support_acting_master:
+            route = lookup.with_acting_masters(call.request.topic, route)
+        if ZONE_MODE.encode() in bytes(call.command.ext):  # rare, and the fields are dear to read
+            fields = call.command.fields()
+            zone = fields.get(ZONE_NAME, "")
+            if fields.get(ZONE_MODE, "").lower() == "true" and zone.strip():
+                route = lookup.in_zone(zone, route)
+        return route
+
+    # Lists of topics ------------------------------------------------------------------
+
+    def get_all_topic_list(self, _call: Call[Header]) -> Reply:
+        """Refused if ``enable_all_topic_list`` is off."""
+        if not self._server.settings.config.enable_all_topic_list:
+            raise Refusal(ResponseCode.SYSTEM_ERROR, "disable")
+        return self._list(lookup.all_topics(self._server.routes))
+
+    def get_topics_by_cluster(self, call: Call[GetTopicsByClusterRequest]) -> Reply:
+        """Refused if ``enable_topic_list`` is off."""
+        self._check_lists_enabled()
+        return self._list(lookup.topics_of_cluster(self._server.routes, call.request.cluster))
+
+    def get_system_topic_list(self, _call: Call[Header]) -> Reply:
+        """Names of clusters and brokers, and the address of one broker."""
+        return self._list(lookup.system_topics(self._server.routes))
+
+    def get_unit_topic_list(self, call: Call[Header]) -> Reply:
+        """311, 312 and 313; refused if ``enable_topic_list`` is off."""
+        self._check_lists_enabled()
+        return self._list(lookup.topics_by_flag(self._server.routes, call.command.code))
+
+    def _check_lists_enabled(self) -> None:
+        if not self._server.settings.config.enable_topic_list:
+            raise Refusal(ResponseCode.SYSTEM_ERROR, "disable")
+
+    def _list(self, topics: TopicList) -> Reply:
+        return Reply(body=encode_body(topics, self._server.release))
+
+
+def _encode_route(asked: tuple[TopicRouteData, Release, bool]) -> bytes:
+    """A route in the shape of a release, as real JSON or as fastjson's own."""
+    route, shape, standard = asked
+    return encode_body(route, shape, standard=standard)
