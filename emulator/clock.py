@@ -1,36 +1,86 @@
-"""Wall time, read off trio's clock.
+"""Wall time, read off trio's clock, and the machine's monotonic time.
 
 trio's clock is the only clock: in the real worlds it runs, in the virtual one a test or
 a scenario moves it.  A machine's wall time is trio time since the world began, plus the
-epoch the world began at, plus that machine's own skew.
+epoch the world began at, plus that machine's own skew.  Monotonic time orders what happened
+in different processes of one machine (in the virtual world: of the whole world); wall clocks
+may be set, and be skewed, so they cannot.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from typing import Protocol
 
 import trio
 
 
-class WallClock:
-    """One machine's reading of the time, in milliseconds since 1970."""
+class Clock(Protocol):
+    """What a journal reads of a clock."""
 
-    def __init__(self, epoch_ms: int, began_s: float, skew_ms: int = 0) -> None:
+    def now_ms(self) -> int:
+        """Wall time, in milliseconds since 1970."""
+
+    def mono_us(self) -> int:
+        """Monotonic time in microseconds, shared by all processes of the machine."""
+
+
+class WallClock:
+    """One machine's reading of the time, in milliseconds since 1970.
+
+    *mono_us* is the machine's monotonic clock; without one it is trio's time since the
+    world began, which all machines of a virtual world share.
+    """
+
+    def __init__(
+        self,
+        epoch_ms: int,
+        began_s: float,
+        skew_ms: int = 0,
+        mono_us: Callable[[], int] | None = None,
+    ) -> None:
         self._epoch_ms = epoch_ms
         self._began_s = began_s
         # Asked for every frame: trio.current_time() looks for its run anew each time.
         self._time_s = trio.lowlevel.current_clock().current_time
         self.skew_ms = skew_ms
+        self.mono_us = mono_us or self._passed_us
 
     @classmethod
     def of_this_machine(cls) -> WallClock:
         """The real time; call it inside ``trio.run``."""
-        return cls(time.time_ns() // 1_000_000, trio.current_time())
+        epoch_ms = time.time_ns() // 1_000_000
+        # trio.current_time() has a random offset in each process: it orders nothing.
+        return cls(epoch_ms, trio.current_time(), mono_us=monotonic_us)
 
     def now_ms(self) -> int:
-        passed_us = round((self._time_s() - self._began_s) * 1_000_000)
-        return self._epoch_ms + passed_us // 1000 + self.skew_ms
+        """Wall time, in milliseconds since 1970, as this machine reads it."""
+        return self._epoch_ms + self._passed_us() // 1000 + self.skew_ms
 
     def trio_time(self, at_ms: int) -> float:
         """When, in trio's seconds, this machine's clock will show *at_ms*."""
         return self._began_s + (at_ms - self._epoch_ms - self.skew_ms) / 1000
+
+    def _passed_us(self) -> int:
+        return round((self._time_s() - self._began_s) * 1_000_000)
+
+
+class StoppedClock:
+    """A clock that always shows *at_ms*, for values that are made outside of any run."""
+
+    def __init__(self, at_ms: int = 0) -> None:
+        self._at_ms = at_ms
+
+    def now_ms(self) -> int:
+        """Always the same wall time, in milliseconds."""
+        return self._at_ms
+
+    def mono_us(self) -> int:
+        """The same moment in microseconds."""
+        return self._at_ms * 1000
+
+
+def monotonic_us() -> int:
+    """The machine's monotonic time in microseconds, the same in all its processes."""
+    return time.monotonic_ns() // 1000

@@ -1,65 +1,80 @@
 """The journal: facts as JSON Lines, one node's or several merged by time.
 
-    {"seq":7,"at_ms":1700000000123,"node":"broker-a","fact":{"kind":"TopicCreated",…}}
+    {"seq":7,"at_ms":1700000000123,"mono_us":123456,"node":"broker-a","fact":{"kind":"TopicCreated",…}}
 
-``wants`` keeps the hot path free of facts nobody asked for.  A journal never decides
-anything: what it is given it writes, in order, at once.
+``at_ms`` is the node's wall time, which may be wrong or be set; ``mono_us`` is the monotonic
+time of its machine, by which journals of several processes are merged.  ``wants`` keeps the
+hot path free of facts nobody asked for.  A journal never decides anything: what it is
+given it writes, in order, at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from typing import Any
+import heapq
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from emulator.facts import Fact
 
+if TYPE_CHECKING:
+    from emulator.clock import Clock
 
-class Entry(msgspec.Struct, frozen=True):
-    """One line: what happened, when (wall milliseconds), at which node, after how many others."""
 
-    seq: int
-    at_ms: int
+class Entry(msgspec.Struct, frozen=True, gc=False):
+    """One line: what happened, when, at which node, after how many others."""
+
+    seq: int  # 1 is a node's first; a line that is missing leaves a hole
+    at_ms: int  # wall time of the node
+    mono_us: int  # monotonic time of the machine, or of the virtual world
     node: str
     fact: Fact
 
 
 class Journal:
-    """Facts of one node.  *write* takes finished lines; *now_ms* is that node's own clock."""
+    """Facts of one node.  *write* takes finished lines; *clock* is that node's own.
+
+    *kinds* are the facts to be written; without them all that are not ``on_demand``.
+    *listeners* are given every entry that is, or would be, written.
+    """
 
     def __init__(
         self,
         node: str,
-        now_ms: Callable[[], int],
+        clock: Clock,
         write: Callable[[bytes], object] | None = None,
         *,
         kinds: Collection[type[Fact]] | None = None,
         listeners: Collection[Callable[[Entry], object]] = (),
     ) -> None:
         self.node = node
-        self._now_ms = now_ms
+        self._now_ms = clock.now_ms
+        self._mono_us = clock.mono_us
         self._write = write
         self._kinds = None if kinds is None else frozenset(kinds)
         self._listeners = list(listeners)
         self._seq = 0
 
     def wants(self, kind: type[Fact]) -> bool:
-        """Would anybody read such a fact?  Ask before building one on a hot path."""
-        somebody = self._write is not None or bool(self._listeners)
-        return somebody and (self._kinds is None or kind in self._kinds)
+        """Whether anybody would read such a fact: ask before making one on a hot path."""
+        if self._write is None and not self._listeners:
+            return False
+        return not kind.on_demand if self._kinds is None else kind in self._kinds
 
     def note(self, fact: Fact) -> None:
+        """Write *fact*, with the time, if anybody wants it."""
         if not self.wants(type(fact)):
             return
         self._seq += 1
-        entry = Entry(self._seq, self._now_ms(), self.node, fact)
+        entry = Entry(self._seq, self._now_ms(), self._mono_us(), self.node, fact)
         if self._write is not None:
-            self._write(_encode(entry) + b"\n")
+            self._write(encode_entry(entry))
         for listener in self._listeners:
             listener(entry)
 
     def listen(self, listener: Callable[[Entry], object]) -> None:
+        """Give *listener* every entry from now on."""
         self._listeners.append(listener)
 
 
@@ -67,14 +82,38 @@ def silent(fact: Fact) -> None:
     """A ``note`` for those who keep no journal."""
 
 
+class EntryKey(msgspec.Struct, frozen=True, order=True):
+    """Where an entry stands among those of all nodes of a machine, or of a virtual world."""
+
+    mono_us: int
+    node: str
+    seq: int
+
+
+def merged(journals: Iterable[Iterable[bytes]]) -> Iterator[bytes]:
+    """The lines of several journals of one machine, ordered by ``EntryKey``.
+
+    Each journal is an iterable of lines, an open file for example, and is read no further
+    than needed.  The order within one journal stays as it is.  Raises
+    ``msgspec.MsgspecError`` for a line that is no entry.
+    """
+    return (line for _, line in heapq.merge(*map(_with_keys, journals)))
+
+
+def _with_keys(lines: Iterable[bytes]) -> Iterator[tuple[EntryKey, bytes]]:
+    return ((_key_of(line), line) for line in lines)
+
+
 _encode_whole = msgspec.json.Encoder().encode
+_key_of = msgspec.json.Decoder(EntryKey).decode
 
 
-def _encode(entry: Entry) -> bytes:
+def encode_entry(entry: Entry) -> bytes:
+    """*entry* as a line of JSON, with its end."""
     try:
-        return _encode_whole(entry)
+        return _encode_whole(entry) + b"\n"
     except UnicodeEncodeError:  # a peer called something by half a surrogate pair
-        return _encode_whole(_writable(msgspec.to_builtins(entry)))
+        return _encode_whole(_writable(msgspec.to_builtins(entry))) + b"\n"
 
 
 def _writable(value: Any) -> Any:

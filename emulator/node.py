@@ -100,9 +100,7 @@ async def _serve_until_stopped(config: RoleConfig, journal_path: str, with_paren
         if with_parent:
             watchers.start_soon(stop_with_parent, stop)
         clock = WallClock.of_this_machine()
-        journal = OutspokenJournal(
-            name_of(config), clock.now_ms, _appender(journal_path), _complain
-        )
+        journal = OutspokenJournal(name_of(config), clock, _appender(journal_path), _complain)
         async with trio.open_nursery() as nursery:
             address = await nursery.start(_serve, config, clock, journal, stop)
             role = "broker" if isinstance(config, BrokerConfig) else "nameserver"

@@ -18,6 +18,7 @@ import msgspec
 
 from emulator.broker.broker import Broker
 from emulator.client.instance.instance import ClientInstance
+from emulator.clock import StoppedClock
 from emulator.config import BrokerConfig, NameServerConfig
 from emulator.disk.memory import MemoryDisk
 from emulator.journal import Journal, silent
@@ -75,7 +76,7 @@ def _answered(release: Release) -> Mapping[Role, frozenset[int]]:
         BrokerConfig(release=str(release)),
         disk=MemoryDisk(),
         rng=random.Random(0),
-        journal=Journal("page", lambda: 0),
+        journal=Journal("page", StoppedClock()),
         now_ms=0,
     )
     # Its table needs nothing of what a client opens when it is really made.

@@ -54,15 +54,18 @@ def _seen(line: dict[str, Any]) -> Seen:
 
 def queues_in(fact: Seen) -> list[Queue]:
     """Those of the story's topic."""
-    return [(t, b, n) for t, b, n in fact.fact["queues"] if t == story.TOPIC]
+    return [queue_of(q) for q in fact.fact["queues"] if q["topic"] == story.TOPIC]
+
+
+def queue_of(fields: dict[str, Any]) -> Queue:
+    return fields["topic"], fields["broker"], fields["queue_id"]
 
 
 def deliveries(facts: Sequence[Seen]) -> dict[Queue, list[Delivery]]:
     found: dict[Queue, list[Delivery]] = {}
     for fact in facts:
         if fact.kind == "MessageConsumed" and fact.fact["topic"] == story.TOPIC:
-            topic, broker, number = fact.fact["queue"]
-            queue = found.setdefault((topic, broker, number), [])
+            queue = found.setdefault(queue_of(fact.fact["queue"]), [])
             queue.append(Delivery(fact.at_s, fact.node))
     return dict(sorted(found.items()))
 
@@ -153,7 +156,7 @@ TELL: dict[str, Callable[[Seen], Iterator[str]]] = {
         [f"{f.node} forgets {f.fact['broker']}: {f.fact['reason']}"]
     ),
     "LogRecovered": lambda f: iter(
-        [f"{f.node} reads {f.fact['messages']:,} messages back from its store"]
+        [f"{f.node} reads {f.fact['message_count']:,} messages back from its store"]
     ),
     "PullFailed": _pull_failed,
     "SendFailed": _send_failed,

@@ -41,7 +41,9 @@ def sections(facts: Sequence[Seen]) -> Iterator[tuple[str, str]]:
 
 def _account(facts: Sequence[Seen]) -> str:
     """What became of all sends; messages of a silent broker wait there."""
-    sent = {f.fact["uniq_key"]: f.fact["queue"][1] for f in facts if f.kind == "MessageSent"}
+    sent = {
+        f.fact["uniq_key"]: f.fact["queue"]["broker"] for f in facts if f.kind == "MessageSent"
+    }
     failed = [f for f in facts if f.kind == "SendFailed"]
     consumed = [f for f in facts if f.kind == "MessageConsumed"]
     keys = {f.fact["uniq_key"] for f in consumed}

@@ -33,6 +33,7 @@ from emulator.broker.tables.subscription_groups import SubscriptionGroups
 from emulator.broker.tables.topics import Topics
 from emulator.config import BrokerConfig
 from emulator.disk.port import NOT_WRITTEN, Disk
+from emulator.facts import Queue
 from emulator.journal import Journal
 from emulator.net.handler_table import Table
 from emulator.net.results import Peer, Push, Refusal, Ring
@@ -125,6 +126,10 @@ class Broker:
         self.store.close()
 
     # For handlers ---------------------------------------------------------------------
+
+    def queue(self, topic: str, queue_id: int) -> Queue:
+        """How facts name one of its queues."""
+        return Queue(topic, self.config.name, queue_id)
 
     def ring(self, bell: Hashable, news: Any) -> None:
         self._ring(bell, news)

@@ -77,7 +77,7 @@ class EmbeddedNode:
                     disk=disk,
                     clock=clock,
                     rng=random.Random(),
-                    journal=OutspokenJournal(self.name, clock.now_ms, self._write, self._say),
+                    journal=OutspokenJournal(self.name, clock, self._write, self._say),
                     stop=self._stop,
                     task_status=task_status,
                 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from emulator.cluster.troubles import FREE_SOME_ROOM
+from emulator.clock import Clock
 from emulator.facts import Fact, StoreRefused
 from emulator.journal import Journal
 
@@ -15,14 +15,14 @@ class OutspokenJournal(Journal):
     def __init__(
         self,
         node: str,
-        now_ms: Callable[[], int],
+        clock: Clock,
         write: Callable[[bytes], object] | None,
         say: Callable[[str], object],
     ) -> None:
-        super().__init__(node, now_ms, write)
+        super().__init__(node, clock, write)
         self._say = say
 
     def note(self, fact: Fact) -> None:
         if isinstance(fact, StoreRefused):
-            self._say(f"{self.node}: {fact.reason}: {FREE_SOME_ROOM}")
+            self._say(f"{self.node}: {fact.reason}: {StoreRefused.advice}")
         super().note(fact)

@@ -11,15 +11,15 @@ import msgspec
 
 from emulator.disk.files import StoreInUse, StoreUnwritable
 from emulator.disk.port import DiskFull, StoreDamaged
+from emulator.facts import StoreRefused
 from emulator.net.transport import AddressInUse
 
-FREE_SOME_ROOM = "free some room, or choose a folder on another disk"
 ADVICE: tuple[tuple[type[Exception], str], ...] = (
     (AddressInUse, "stop what listens there, or choose another port (0: any free one)"),
     (StoreInUse, "stop that process, or choose another folder"),
     (StoreUnwritable, "choose a folder that this user may write to"),
     (StoreDamaged, "put that file back as it was, or choose another folder"),
-    (DiskFull, FREE_SOME_ROOM),
+    (DiskFull, StoreRefused.advice),
     (msgspec.ValidationError, "see the field names in emulator/config.py"),
 )
 ADVICE_BY_NUMBER = {

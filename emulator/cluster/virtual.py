@@ -208,4 +208,4 @@ class VirtualCluster(World[Awaitable[None]]):
             if machine.process is process and write is not None:
                 write(line)
 
-        return Journal(machine.name, machine.now_ms, write and write_alive)
+        return Journal(machine.name, machine.clock, write and write_alive)

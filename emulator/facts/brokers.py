@@ -1,153 +1,174 @@
-"""What happened at a broker: topics, members, messages, the log."""
+"""What happened at a broker: its topics, groups and members, its registrations, its answers."""
 
 from __future__ import annotations
 
-from emulator.facts.fact import Fact, Queue
+from typing import ClassVar
+
+from emulator.facts.fact import Fact, Queue, Severity
+
+# Topics and groups ------------------------------------------------------------------------
 
 
 class TopicCreated(Fact, frozen=True):
+    """A broker made a topic, because a request needed it or asked for it."""
+
     topic: str
-    read_queues: int
-    write_queues: int
-    perm: int
-    by: str  # "send", "send back", "heartbeat", "admin"
+    read_queue_count: int
+    write_queue_count: int
+    perm: int  # bits as in RocketMQ: 4 read, 2 write, 1 inherited
+    by: str  # the kind of request: "send", "send back", "heartbeat", "admin"
 
 
 class TopicChanged(Fact, frozen=True):
+    """An administrator, or the NameServer's list of ordered topics, changed a topic."""
+
     topic: str
-    read_queues: int
-    write_queues: int
-    perm: int
+    read_queue_count: int
+    write_queue_count: int
+    perm: int  # bits as in RocketMQ: 4 read, 2 write, 1 inherited
 
 
 class GroupCreated(Fact, frozen=True):
+    """A broker made a subscription group."""
+
     group: str
-    by: str
+    by: str  # the kind of request: "heartbeat", "pull", "admin" …
 
 
 class MemberJoined(Fact, frozen=True):
+    """A consumer's first heartbeat for a group over a connection."""
+
     group: str
-    client: str
-    peer: str
+    client: str  # its client id
+    peer: str  # its address
 
 
 class MemberLeft(Fact, frozen=True):
+    """A broker removed a consumer from a group."""
+
     group: str
-    client: str
-    peer: str
+    client: str  # its client id
+    peer: str  # its address
     reason: str  # "unregistered", "channel closed", "expired"
 
 
 class SubscriptionChanged(Fact, frozen=True):
+    """The topics that a group subscribes to, as this broker knows them, changed."""
+
     group: str
-    added: tuple[str, ...]
-    removed: tuple[str, ...]
+    added: tuple[str, ...]  # topics
+    removed: tuple[str, ...]  # topics
 
 
 class MembersNotified(Fact, frozen=True):
-    """NOTIFY_CONSUMER_IDS_CHANGED went to this many connections."""
+    """NOTIFY_CONSUMER_IDS_CHANGED went to the members of a group."""
 
     group: str
-    connections: int
+    connection_count: int  # of those it was really queued for: a slow reader is passed over
+
+
+# Registration -----------------------------------------------------------------------------
 
 
 class RegisteredWith(Fact, frozen=True):
-    """A registration round ended: which NameServers took it."""
+    """A registration round ended."""
 
-    accepted: tuple[str, ...]
-    failed: tuple[str, ...]
+    accepted: tuple[str, ...]  # addresses of the NameServers that took it
+    failed: tuple[str, ...]  # addresses of those that refused or did not answer
 
 
-class MessageStored(Fact, frozen=True):
-    topic: str
-    queue_id: int
-    offset: int
-    position: int  # commit-log offset
-    uniq_key: str = ""
-    size: int = 0
+class RegistrationFailing(Fact, frozen=True):
+    """A NameServer stopped taking a broker's registrations; noted once until it takes one.
+
+    While this lasts, clients that ask that NameServer may not find the broker.
+    """
+
+    severity: ClassVar[Severity] = "warning"
+    advice: ClassVar[str] = "check that a NameServer listens there"
+
+    address: str  # of the NameServer
+    error: str
+    since_ms: int  # wall time of the first attempt that failed
+
+
+class RegistrationRecovered(Fact, frozen=True):
+    """A NameServer takes a broker's registrations again.
+
+    A warning too: whoever was told that it failed must be told that it works.
+    """
+
+    severity: ClassVar[Severity] = "warning"
+
+    address: str  # of the NameServer
+    failing_for_ms: int
+
+
+# Requests ---------------------------------------------------------------------------------
 
 
 class SendRefused(Fact, frozen=True):
+    """A broker refused to store a message."""
+
     topic: str
-    code: int
+    response_code: int
     remark: str
 
 
 class PullHeld(Fact, frozen=True):
+    """A pull found nothing and waits for messages."""
+
+    severity: ClassVar[Severity] = "debug"
+
     group: str
-    topic: str
-    queue_id: int
-    offset: int
-    until_ms: int
+    queue: Queue
+    offset: int  # the first one wanted
+    until_ms: int  # wall time at which it is answered if nothing comes
 
 
 class PullAnswered(Fact, frozen=True):
+    """A pull was answered, at once or after it was held."""
+
+    severity: ClassVar[Severity] = "debug"
+
     group: str
-    topic: str
-    queue_id: int
-    offset: int
-    code: int
-    messages: int
-    next_offset: int
+    queue: Queue
+    offset: int  # the first one wanted
+    response_code: int
+    message_count: int
+    next_offset: int  # where the client shall go on
 
 
 class OffsetCommitted(Fact, frozen=True):
+    """A group's progress in a queue was told to its broker."""
+
     group: str
-    topic: str
-    queue_id: int
-    offset: int
-    client: str = ""
+    queue: Queue
+    offset: int  # the next one to consume
+    peer: str = ""  # address of the client that told
 
 
 class MessageSentBack(Fact, frozen=True):
+    """A consumer gave a message back: it is stored again, for a retry or as a dead letter."""
+
     group: str
     origin_topic: str
-    target_topic: str
-    reconsume_times: int
-    delay_level: int
-
-
-class DelayedDelivered(Fact, frozen=True):
-    topic: str
-    queue_id: int
-    delay_level: int
-    late_by_ms: int
+    target_topic: str  # the group's %RETRY% or %DLQ% topic
+    reconsume_times: int  # after this one
+    delay_level: int  # 0: at once
 
 
 class QueuesLocked(Fact, frozen=True):
+    """An orderly consumer asked for the locks of queues."""
+
     group: str
-    client: str
+    client: str  # its client id
     granted: tuple[Queue, ...]
-    refused: tuple[Queue, ...]
+    refused: tuple[Queue, ...]  # another client holds these
 
 
 class QueuesUnlocked(Fact, frozen=True):
+    """An orderly consumer gave locks back."""
+
     group: str
-    client: str
+    client: str  # its client id
     queues: tuple[Queue, ...]
-
-
-class LogRecovered(Fact, frozen=True):
-    messages: int
-    min_position: int
-    end_position: int
-
-
-class LogTailCut(Fact, frozen=True):
-    """The last records were not whole: the log now ends at the last good one."""
-
-    at_position: int
-    reason: str
-
-
-class OldestDropped(Fact, frozen=True):
-    """Retention: everything before ``min_position`` is gone."""
-
-    min_position: int
-    bytes_freed: int
-
-
-class StoreRefused(Fact, frozen=True):
-    """The disk is full or not writable; nothing was stored and nothing was lost."""
-
-    reason: str

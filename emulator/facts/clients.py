@@ -2,25 +2,48 @@
 
 from __future__ import annotations
 
-from emulator.facts.fact import Fact, Queue
+from typing import ClassVar, Literal
+
+from emulator.facts.fact import Fact, Queue, Severity
+
+# Producers --------------------------------------------------------------------------------
 
 
 class RouteChanged(Fact, frozen=True):
+    """A client was told a new route of a topic."""
+
     topic: str
-    brokers: tuple[str, ...]
+    brokers: tuple[str, ...]  # names of the brokers it leads to
+
+
+class SendAttempted(Fact, frozen=True):
+    """One attempt of a send ended; a send that is retried has several."""
+
+    severity: ClassVar[Severity] = "debug"
+
+    topic: str
+    queue: Queue
+    uniq_key: str  # of a batch: its first message's
+    attempt: int  # 1 is the first
+    took_ms: int
+    outcome: str  # a send status (SEND_OK …), or the error's name and text
 
 
 class MessageSent(Fact, frozen=True):
+    """A send was acknowledged; of a batch: each message."""
+
     topic: str
     queue: Queue
-    offset: int
+    offset: int  # in the queue
     uniq_key: str
     attempts: int
-    took_ms: int
+    took_ms: int  # from the call to its return, over all attempts
     status: str = "SEND_OK"  # or how its storing fell short: SendStatus
 
 
 class SendFailed(Fact, frozen=True):
+    """A send raised an error; of a batch: for each message."""
+
     topic: str
     uniq_key: str
     attempts: int
@@ -35,35 +58,84 @@ class BrokerIsolated(Fact, frozen=True):
     for_ms: int
 
 
+# Rebalance --------------------------------------------------------------------------------
+
+
+RebalanceCause = Literal["timer", "notice", "subscription changed", "lock refused", "started"]
+ReleaseReason = Literal["not mine", "pull expired", "unsubscribed", "reset", "shutdown"]
+
+
+class RebalancePassed(Fact, frozen=True):
+    """A consumer computed which queues of a topic are its own."""
+
+    group: str
+    topic: str
+    queue_count: int  # of the topic
+    members: tuple[str, ...]  # client ids, as the broker named them
+    own_count: int  # of the queues that fall to this client
+    cause: RebalanceCause = "timer"
+
+
 class QueuesClaimed(Fact, frozen=True):
+    """A consumer began to consume queues."""
+
     group: str
     queues: tuple[Queue, ...]
 
 
 class QueuesReleased(Fact, frozen=True):
+    """A consumer stopped consuming queues."""
+
     group: str
     queues: tuple[Queue, ...]
+    reason: ReleaseReason = "not mine"
 
 
-class RebalancePassed(Fact, frozen=True):
+# Consumption ------------------------------------------------------------------------------
+
+
+class MessageGivenToListener(Fact, frozen=True):
+    """A listener is called with a message; of a batch: for each message."""
+
+    severity: ClassVar[Severity] = "debug"
+    on_demand: ClassVar[bool] = True
+
     group: str
-    topic: str
-    queues: int
-    members: tuple[str, ...]
-    mine: int
+    queue: Queue
+    offset: int  # in the queue
+    uniq_key: str
+    reconsume_times: int = 0
 
 
 class MessageConsumed(Fact, frozen=True):
+    """A listener has dealt with a message, or asked for it again."""
+
     group: str
     topic: str
     queue: Queue
-    offset: int
+    offset: int  # in the queue
     uniq_key: str
     reconsume_times: int
-    ok: bool
+    ok: bool  # False: it will be delivered again
+
+
+class ListenerRaised(Fact, frozen=True):
+    """A listener raised an exception, or returned what it may not; its messages come again."""
+
+    severity: ClassVar[Severity] = "error"
+
+    group: str
+    queue: Queue
+    offset: int  # of the first message it was called with
+    uniq_key: str  # of the first message
+    error: str  # the exception's type and text
+    traceback: str = ""
+    message_count: int = 1  # how many it was called with
 
 
 class PullFailed(Fact, frozen=True):
+    """A pull ended without an answer that could be used; it is tried again later."""
+
     group: str
     queue: Queue
     error: str
@@ -74,5 +146,5 @@ class OffsetRepaired(Fact, frozen=True):
 
     group: str
     queue: Queue
-    asked: int
-    corrected: int
+    asked: int  # the offset that the broker does not have
+    corrected: int  # where consumption goes on

@@ -3,23 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import ClassVar, Literal
 
 import msgspec
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+
+Severity = Literal["debug", "info", "warning", "error"]
 
 
-class Fact(msgspec.Struct, frozen=True, tag=True, tag_field="kind"):
-    """Something that happened, in the past tense."""
+class Fact(msgspec.Struct, frozen=True, tag=True, tag_field="kind", gc=False):
+    """Something that happened, in the past tense.
+
+    ``severity`` says who needs it: ``debug`` is routine (journals only), ``info`` is shown
+    on request (``--log``), ``warning`` and ``error`` always reach standard error.
+    ``on_demand`` facts are written only by a journal that was asked for them by kind.
+    ``advice`` is what to do about it, shown beside the fact.
+    """
+
+    severity: ClassVar[Severity] = "info"
+    on_demand: ClassVar[bool] = False
+    advice: ClassVar[str] = ""
 
 
 Note = Callable[[Fact], None]
 
 
-class Queue(NamedTuple):
-    """A message queue's name in facts: ``topic``, ``broker``, ``queue_id``."""
+class Queue(msgspec.Struct, frozen=True, order=True, gc=False):
+    """A message queue's name in facts."""
 
     topic: str
     broker: str
     queue_id: int
+
+
+def all_facts() -> tuple[type[Fact], ...]:
+    """Every kind of fact that is defined in ``emulator.facts``, by name."""
+    kinds = (kind for kind in Fact.__subclasses__() if kind.__module__.startswith(__package__))
+    return tuple(sorted(kinds, key=lambda kind: kind.__name__))

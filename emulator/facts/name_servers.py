@@ -2,32 +2,44 @@
 
 from __future__ import annotations
 
-from emulator.facts.fact import Fact
+from typing import ClassVar
+
+from emulator.facts.fact import Fact, Severity
 
 
 class BrokerRegistered(Fact, frozen=True):
+    """A broker registered, for the first time or once more."""
+
     cluster: str
     broker: str
-    broker_id: int
+    broker_id: int  # 0 is the master
     address: str
-    topics: int
-    first: bool
+    topic_count: int
+    first: bool  # it was not in the routes before
 
 
 class BrokerUnregistered(Fact, frozen=True):
+    """A broker left the routes: it said so, or its connection closed."""
+
     broker: str
-    broker_id: int
+    broker_id: int  # 0 is the master
     address: str
     reason: str  # "asked", "channel closed"
 
 
 class BrokerExpired(Fact, frozen=True):
+    """A broker registered no more and was removed from the routes."""
+
+    severity: ClassVar[Severity] = "warning"
+
     broker: str
     address: str
     silent_for_ms: int
 
 
 class WritePermChanged(Fact, frozen=True):
+    """An administrator forbade or allowed writing to all topics of a broker."""
+
     broker: str
-    topics: int
+    topic_count: int  # of the topics that this changed
     writable: bool

@@ -1,34 +1,48 @@
-"""What happened to a process and its connections."""
+"""What happened to a process, its connections, and the requests it was sent."""
 
 from __future__ import annotations
 
-from emulator.facts.fact import SCHEMA_VERSION, Fact
+from typing import ClassVar, Literal
+
+from emulator.facts.fact import SCHEMA_VERSION, Fact, Severity
+
+# Life and connections ---------------------------------------------------------------------
 
 
 class NodeStarted(Fact, frozen=True):
-    role: str
-    address: str
-    release: str
-    schema: int = SCHEMA_VERSION
+    """A process serves, or a client's process runs."""
+
+    role: str  # "nameserver", "broker", "consumer" …
+    address: str  # where it listens; empty if it does not
+    release: str  # of RocketMQ, whose behaviour it has
+    schema: int = SCHEMA_VERSION  # of this journal's facts
 
 
 class NodeStopped(Fact, frozen=True):
+    """A process was asked to end, and says goodbye."""
+
     role: str
     reason: str
 
 
 class ConnectionOpened(Fact, frozen=True):
+    """A connection was accepted, or made."""
+
     peer: str
     by: str  # "peer" or "us"
 
 
 class ConnectionClosed(Fact, frozen=True):
+    """A connection ended."""
+
     peer: str
     reason: str
 
 
 class FrameRefused(Fact, frozen=True):
     """Bytes that are no frame, or fields that are no request."""
+
+    severity: ClassVar[Severity] = "warning"
 
     peer: str
     reason: str
@@ -38,14 +52,69 @@ class FrameRefused(Fact, frozen=True):
 class PushDropped(Fact, frozen=True):
     """A one-way request was not sent: its reader is too slow, or no frame could hold it."""
 
+    severity: ClassVar[Severity] = "warning"
+
     peer: str
-    code: int
-    waiting_bytes: int
+    code: int  # of the request
+    waiting_bytes: int  # in front of it
+
+
+# Requests ---------------------------------------------------------------------------------
+
+
+class RequestReceived(Fact, frozen=True):
+    """A request came in and goes to its handler."""
+
+    severity: ClassVar[Severity] = "debug"
+    on_demand: ClassVar[bool] = True
+
+    peer: str
+    code: int  # of the request
+    opaque: int  # its number on that connection
+
+
+class RequestAnsweredSlowly(Fact, frozen=True):
+    """A request that was not held took long from its arrival to its answer."""
+
+    peer: str
+    code: int  # of the request
+    took_ms: int
 
 
 class HandlerFailed(Fact, frozen=True):
-    """A bug of ours surfaced as SYSTEM_ERROR."""
+    """A defect of the emulator: a handler raised, and the peer was answered SYSTEM_ERROR."""
+
+    severity: ClassVar[Severity] = "error"
 
     peer: str
-    code: int
-    error: str
+    code: int  # of the request
+    error: str  # the exception's type and text
+    traceback: str = ""
+
+
+# Reply rules ------------------------------------------------------------------------------
+
+
+class ReplyRuleSet(Fact, frozen=True):
+    """A reply rule was added to a server."""
+
+    rule_id: int
+    rule: str  # the rule as JSON
+    peer: str = ""  # address of the client that set it; empty: this process itself
+
+
+class ReplyRuleRemoved(Fact, frozen=True):
+    """A reply rule was removed, or has ended."""
+
+    rule_id: int
+    reason: Literal["asked", "count reached", "time is up"]
+    applied_count: int  # how many requests it was applied to
+
+
+class ReplyRuleApplied(Fact, frozen=True):
+    """A reply rule decided what became of a request."""
+
+    rule_id: int
+    peer: str
+    code: int  # of the request
+    verdict: str  # "error", "delay", "no answer", "cut"

@@ -57,7 +57,7 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
             broker=self.broker,
             broker_id=self.broker_id,
             address=self.address,
-            topics=len(self.topics),
+            topic_count=len(self.topics),
             first=first,
         )
 

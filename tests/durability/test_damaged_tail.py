@@ -129,9 +129,9 @@ async def test_a_log_is_served_up_to_its_first_bad_record_and_goes_on_there(
             await wait_restarted(cluster)
             assert await bodies_in(ask) == [*BODIES[:BAD], b"after"]
     (cut,) = facts_of(folder, LogTailCut)
-    assert cut["at_position"] == segment.places[BAD]
+    assert cut["position"] == segment.places[BAD]
     assert cut["reason"]
-    assert [fact["messages"] for fact in facts_of(folder, LogRecovered)] == [BAD, BAD + 1]
+    assert [fact["message_count"] for fact in facts_of(folder, LogRecovered)] == [BAD, BAD + 1]
 
 
 async def test_garbage_behind_the_last_record_costs_no_message(folder) -> None:
@@ -144,7 +144,7 @@ async def test_garbage_behind_the_last_record_costs_no_message(folder) -> None:
             assert await bodies_in(ask) == BODIES
             assert await ask.stored("orders", 0, b"after") == MESSAGES
     (cut,) = facts_of(folder, LogTailCut)
-    assert cut["at_position"] == end
+    assert cut["position"] == end
 
 
 @pytest.mark.parametrize("left", [0, 3, 7])
@@ -198,7 +198,7 @@ async def test_damage_in_the_middle_of_several_segments_ends_the_log(tmp_path, d
             assert await bodies_in(ask) == bodies[:4]
             assert await ask.stored("orders", 0, b"after") == 4
     (cut,) = facts_of(tmp_path, LogTailCut)
-    assert cut["at_position"] == int(files[1].name)
+    assert cut["position"] == int(files[1].name)
     assert sorted((store_of(tmp_path) / "commitlog").iterdir()) == files[:2]
 
 

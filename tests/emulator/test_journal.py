@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 
-from emulator.facts import GroupCreated, TopicChanged
-from emulator.journal import Journal
+from emulator.clock import StoppedClock
+from emulator.facts import GroupCreated, RequestReceived, TopicChanged
+from emulator.journal import Entry, Journal, encode_entry, merged
 
 
 def test_a_fact_is_one_numbered_line() -> None:
     lines: list[bytes] = []
-    journal = Journal("broker-a", lambda: 17, lines.append)
+    journal = Journal("broker-a", StoppedClock(17), lines.append)
     journal.note(GroupCreated("billing", "heartbeat"))
     journal.note(GroupCreated("orders", "pull"))
     assert [msgspec.json.decode(line) for line in lines] == [
         {
             "seq": number,
             "at_ms": 17,
+            "mono_us": 17_000,
             "node": "broker-a",
             "fact": {"kind": "GroupCreated", "group": group, "by": by},
         }
@@ -26,12 +30,51 @@ def test_a_fact_is_one_numbered_line() -> None:
 
 def test_a_name_that_no_utf_8_can_say_is_written_with_a_question_mark() -> None:
     lines: list[bytes] = []
-    Journal("broker-a", lambda: 17, lines.append).note(GroupCreated("a\ud800b", "heartbeat"))
+    Journal("broker-a", StoppedClock(17), lines.append).note(GroupCreated("a\ud800b", "heartbeat"))
     assert msgspec.json.decode(lines[0])["fact"]["group"] == "a?b"
 
 
 def test_nobody_wants_a_fact_that_nobody_would_read() -> None:
-    assert not Journal("broker-a", lambda: 17).wants(GroupCreated)
-    choosy = Journal("broker-a", lambda: 17, lambda _line: None, kinds=[GroupCreated])
+    assert not Journal("broker-a", StoppedClock(17)).wants(GroupCreated)
+    choosy = Journal("broker-a", StoppedClock(17), lambda _line: None, kinds=[GroupCreated])
     assert choosy.wants(GroupCreated)
     assert not choosy.wants(TopicChanged)
+
+
+def test_a_fact_on_demand_is_written_only_where_it_is_asked_for_by_kind() -> None:
+    assert not Journal("broker-a", StoppedClock(), lambda _line: None).wants(RequestReceived)
+    asked = Journal("a", StoppedClock(), lambda _line: None, kinds=[RequestReceived])
+    assert asked.wants(RequestReceived)
+
+
+def a_line(node: str, seq: int, mono_us: int, at_ms: int = 0) -> bytes:
+    return encode_entry(Entry(seq, at_ms, mono_us, node, GroupCreated("billing", "heartbeat")))
+
+
+def test_journals_are_merged_by_monotonic_time_whatever_their_wall_clocks_say() -> None:
+    slow_clock = [a_line("broker-a", n, mono_us=n * 10, at_ms=n) for n in (1, 2, 3)]
+    other = [a_line("broker-b", n, mono_us=n * 10 + 5, at_ms=9_000 - n) for n in (1, 2, 3)]
+    found = [msgspec.json.decode(line) for line in merged([other, slow_clock])]
+    assert [(e["mono_us"], e["node"]) for e in found] == [
+        (10, "broker-a"),
+        (15, "broker-b"),
+        (20, "broker-a"),
+        (25, "broker-b"),
+        (30, "broker-a"),
+        (35, "broker-b"),
+    ]
+
+
+def test_what_happened_in_one_microsecond_is_merged_by_node_and_number() -> None:
+    a, b = ([a_line(node, n, mono_us=7) for n in (1, 2)] for node in ("a", "b"))
+    assert list(merged([b, a])) == [*a, *b]
+
+
+def test_files_are_merged_without_being_read_whole(tmp_path: Path) -> None:
+    for node, first_us in (("a", 1), ("b", 2)):
+        lines = [a_line(node, n, mono_us=first_us + n * 10) for n in range(100)]
+        (tmp_path / f"{node}.jsonl").write_bytes(b"".join(lines))
+    with (tmp_path / "a.jsonl").open("rb") as a, (tmp_path / "b.jsonl").open("rb") as b:
+        lines = merged([a, b])
+        nodes = [msgspec.json.decode(next(lines))["node"] for _ in range(4)]
+    assert nodes == ["a", "b", "a", "b"]

@@ -81,8 +81,14 @@ class Pulling:
             self._broker.offsets.check_room(*queue)
             moved = self._broker.offsets.commit(*queue, request.commit_offset)
             if moved and self._broker.wants(OffsetCommitted):
-                client = call.peer.address
-                self._broker.note(OffsetCommitted(*queue, request.commit_offset, client))
+                self._broker.note(
+                    OffsetCommitted(
+                        request.consumer_group,
+                        self._broker.queue(request.topic, request.queue_id),
+                        request.commit_offset,
+                        call.peer.address,
+                    )
+                )
         found = self._get(request, matches)
         code = self._code(found, request)
         if code == ResponseCode.PULL_NOT_FOUND and request.sys_flag & SUSPEND:
@@ -102,8 +108,8 @@ class Pulling:
         )
         until_ms = self._sweep_at(call.now_ms + hold_ms)
         if self._broker.wants(PullHeld):
-            queue = (request.consumer_group, request.topic, request.queue_id)
-            self._broker.note(PullHeld(*queue, offset, until_ms))
+            queue = self._broker.queue(request.topic, request.queue_id)
+            self._broker.note(PullHeld(request.consumer_group, queue, offset, until_ms))
         self.held_count += 1
 
         def wants(news: News) -> bool:
@@ -151,8 +157,7 @@ class Pulling:
             self._broker.note(
                 PullAnswered(
                     request.consumer_group,
-                    request.topic,
-                    request.queue_id,
+                    self._broker.queue(request.topic, request.queue_id),
                     request.queue_offset,
                     code,
                     found.count,

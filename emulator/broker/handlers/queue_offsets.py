@@ -85,8 +85,9 @@ class QueueOffsets:
             remark = "the offset is not saved: the broker's disk is full"
             raise Refusal(ResponseCode.SERVICE_NOT_AVAILABLE, remark)
         if broker.wants(OffsetCommitted):
-            queue = (request.consumer_group, request.topic, request.queue_id)
-            broker.note(OffsetCommitted(*queue, request.commit_offset, call.peer.address))
+            queue = broker.queue(request.topic, request.queue_id)
+            offset, peer = request.commit_offset, call.peer.address
+            broker.note(OffsetCommitted(request.consumer_group, queue, offset, peer))
         return Reply(Header())
 
     def max_offset(self, call: Call[GetMaxOffsetRequest]) -> Result:

@@ -19,7 +19,7 @@ from emulator.broker.store.draft import Draft
 from emulator.broker.store.index_entry import delay_level, is_indexed
 from emulator.broker.store.put_status import PutRefused, PutStatus
 from emulator.broker.tables.documents import Document
-from emulator.facts import DelayedDelivered
+from emulator.facts import DelayedDelivered, Queue
 from protocol.bodies.offsets import DelayOffsetSerializeWrapper
 from protocol.delay_levels import queue_of_level
 from protocol.names import SCHEDULE_TOPIC, TRANS_HALF_TOPIC
@@ -58,6 +58,7 @@ class Delays:
         self._store = store
         self._levels = store.levels
         self._note = note
+        self._broker = config.name
         self._looks_from_ms = began_ms + FIRST_LOOK_MS
         self._document = Document(
             disk, DOCUMENT, DelayOffsetSerializeWrapper, config.profile, note
@@ -168,7 +169,8 @@ class Delays:
                     return False
             else:
                 late_ms = now_ms - self._believed(head, now_ms)
-                self._note(DelayedDelivered(topic, queue_id, head.level, late_ms))
+                queue = Queue(topic, self._broker, queue_id)
+                self._note(DelayedDelivered(queue, head.level, late_ms))
         self.offset_table[head.level] = head.offset + 1
         self._is_dirty = True
         return True

@@ -32,7 +32,14 @@ from emulator.broker.store.queue_index import QueueIndex
 from emulator.broker.store.retention import expired_count, surplus_count
 from emulator.broker.store.search import offset_by_time, store_ms_at
 from emulator.disk.port import NOT_WRITTEN
-from emulator.facts import LogRecovered, LogTailCut, MessageStored, OldestDropped, StoreRefused
+from emulator.facts import (
+    LogRecovered,
+    LogTailCut,
+    MessageStored,
+    OldestDropped,
+    Queue,
+    StoreRefused,
+)
 from protocol.delay_levels import parse_delay_levels
 from protocol.properties import UNIQ_KEY
 from protocol.property_text import property_of
@@ -223,8 +230,9 @@ class Store:
         code = index_code(queue.topic, place.properties, place.store_ms, self.levels)
         queue.append(position, size, code)
         if self._wants(MessageStored):
+            name = Queue(queue.topic, self._config.name, queue.queue_id)
             key = property_of(draft.properties, UNIQ_KEY) or ""
-            self._note(MessageStored(queue.topic, queue.queue_id, offset, position, key, size))
+            self._note(MessageStored(name, offset, position, key, size))
         self._ring((queue.topic, queue.queue_id), (offset + 1, code))
         return PutResult(position, offset, size)
 

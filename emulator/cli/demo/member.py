@@ -53,7 +53,7 @@ def main() -> None:
 
 async def _live(orders: Orders, file: IO[bytes]) -> None:
     clock = WallClock.of_this_machine()
-    journal = Journal(orders.name, clock.now_ms, _write, kinds=KINDS)
+    journal = Journal(orders.name, clock, _write, kinds=KINDS)
     stop = trio.Event()
     async with plain_nursery() as watchers:
         watchers.start_soon(stop_on_signal, stop)

@@ -110,7 +110,7 @@ class Rebalance:
         members = sorted(ids, key=java_order)
         mine = self._strategy.allocate(sorted(queues), members, member.instance.client_id)
         member.note(
-            RebalancePassed(member.group, topic, len(queues), tuple(members), mine=len(mine))
+            RebalancePassed(member.group, topic, len(queues), tuple(members), own_count=len(mine))
         )
         return mine
 

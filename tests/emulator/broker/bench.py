@@ -184,7 +184,7 @@ class Bench:
         self.announced: list[tuple[TopicConfig, Hashable | None]] = []
         self.clock = WallClock(EPOCH_MS, trio.current_time())
         config = BrokerConfig(**settings)
-        journal = Journal("broker-a", self.clock.now_ms, listeners=[self.entries.append])
+        journal = Journal("broker-a", self.clock, listeners=[self.entries.append])
         self.disk = disk or MemoryDisk()
         self.broker = Broker(
             config, disk=self.disk, rng=random.Random(7), journal=journal, now_ms=self.now_ms()

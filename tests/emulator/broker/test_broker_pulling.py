@@ -263,7 +263,7 @@ async def test_facts_of_a_pull_say_what_it_got() -> None:
     bench = Bench()
     a_consumer(bench).pull("Orders", flags=0)
     [fact] = bench.facts(PullAnswered)
-    assert (fact.code, fact.messages, fact.next_offset) == (0, 1, 1)
+    assert (fact.response_code, fact.message_count, fact.next_offset) == (0, 1, 1)
 
 
 async def test_held_pulls_have_a_limit() -> None:

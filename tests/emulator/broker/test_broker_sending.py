@@ -28,7 +28,7 @@ async def test_invariant_17_a_first_send_makes_the_smaller_of_both_queue_counts(
     bench = Bench()
     bench.client().sent("Orders", default_topic_queue_nums=asked)
     [created] = bench.facts(TopicCreated)
-    assert (created.read_queues, created.write_queues, created.perm) == (made, made, 6)
+    assert (created.read_queue_count, created.write_queue_count, created.perm) == (made, made, 6)
 
 
 async def test_invariant_18_without_auto_creation_the_topic_must_be_applied_for() -> None:
@@ -198,7 +198,7 @@ async def test_a_topic_with_an_impossible_name_is_refused(
     bench = Bench(release=release)
     assert bench.client().send_message(topic).code == code
     assert bench.facts(TopicCreated) == []
-    assert [fact.code for fact in bench.facts(SendRefused)] == [code]
+    assert [fact.response_code for fact in bench.facts(SendRefused)] == [code]
 
 
 @pytest.mark.parametrize(

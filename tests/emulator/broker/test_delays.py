@@ -12,7 +12,7 @@ from store_makers import NOW, Rig, TinyDisk, a_draft
 from emulator.broker.store.delays import DELIVERIES_MAX, DOCUMENT, Delays
 from emulator.broker.store.put_status import PutRefused, PutStatus
 from emulator.disk.memory import MemoryDisk
-from emulator.facts import DelayedDelivered
+from emulator.facts import DelayedDelivered, Queue
 from protocol.delay_levels import DEFAULT_DELAY_LEVELS
 from protocol.names import SCHEDULE_TOPIC, TRANS_HALF_TOPIC
 from protocol.tags import tag_code
@@ -47,7 +47,9 @@ def test_invariant_34_a_message_of_level_1_comes_after_a_second_on_upstreams_nex
     assert rig.bodies(2) == []
     assert run_until(rig, NOW + 60_000, NOW + 30) == [NOW + 1_100]
     assert rig.bodies(2) == [b"late"]
-    assert rig.facts_of(DelayedDelivered) == [DelayedDelivered("orders", 2, 1, 70)]
+    assert rig.facts_of(DelayedDelivered) == [
+        DelayedDelivered(Queue("orders", "broker-a", 2), 1, 70)
+    ]
 
 
 def test_invariant_34_level_19_waits_as_18_does() -> None:

@@ -41,7 +41,7 @@ def test_everything_comes_back_as_it_was() -> None:
     again = rig.reopened()
     (recovered,) = again.facts
     assert isinstance(recovered, LogRecovered)
-    assert (recovered.messages, recovered.min_position) == (43, 0)
+    assert (recovered.message_count, recovered.min_position) == (43, 0)
     assert recovered.end_position == rig.store.log.end_position
     for queue_id in range(3):
         assert again.messages(queue_id) == rig.messages(queue_id)

@@ -135,7 +135,7 @@ class Stage:
             disk=MemoryDisk(),
             clock=self.clock,
             rng=random.Random(7),
-            journal=Journal("broker-a", self.clock.now_ms, listeners=[self._heard]),
+            journal=Journal("broker-a", self.clock, listeners=[self._heard]),
             stop=self.stop,
         )
         self._address = await self.world.nursery.start(serve)

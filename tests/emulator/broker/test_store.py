@@ -12,7 +12,7 @@ from emulator.broker.store.consume_queue import ConsumeQueue
 from emulator.broker.store.get_message import GetStatus
 from emulator.broker.store.put_status import PutRefused, PutStatus
 from emulator.disk.memory import MemoryDisk, MemorySegment
-from emulator.facts import MessageStored, OldestDropped, StoreRefused
+from emulator.facts import MessageStored, OldestDropped, Queue, StoreRefused
 from protocol.message_ids import decode_offset_msg_id, offset_msg_id
 from protocol.records import decode_record, decode_records
 from protocol.tags import tag_code
@@ -122,7 +122,7 @@ def test_every_message_is_a_fact() -> None:
     rig = Rig()
     rig.put()
     put = rig.put(properties="UNIQ_KEY\x010A00")
-    expected = MessageStored("orders", 0, 1, put.position, "0A00", put.size)
+    expected = MessageStored(Queue("orders", "broker-a", 0), 1, put.position, "0A00", put.size)
     assert rig.facts_of(MessageStored)[1] == expected
 
 

@@ -126,7 +126,8 @@ def test_the_account_tells_losses_duplicates_and_takeovers_in_plain_words() -> N
 
 
 def test_queues_are_named_shortly() -> None:
-    assert queues_text([B0, A0, A0._replace(queue_id=2)]) == "broker-a/0,2 broker-b/0"
+    a2 = msgspec.structs.replace(A0, queue_id=2)
+    assert queues_text([B0, A0, a2]) == "broker-a/0,2 broker-b/0"
 
 
 def test_both_plans_kill_and_restart_while_lines_are_sent() -> None:

@@ -44,7 +44,7 @@ async def a_cluster(*names):
 
         async def broker(name, namesrv, task_status):
             config = BrokerConfig(name=name, listen_address=ANY_PORT, namesrv=(namesrv,))
-            journal = Journal(name, around["clock"].now_ms, listeners=[entries.append])
+            journal = Journal(name, around["clock"], listeners=[entries.append])
             await serve_broker(
                 config,
                 disk=MemoryDisk(),
@@ -82,7 +82,10 @@ async def test_messages_of_a_new_topic_are_stored_where_their_results_say() -> N
         found = stored(entries)
         for result in results:
             fact = found[result.msg_id]
-            assert (fact.queue_id, fact.offset) == (result.queue.queue_id, result.queue_offset)
+            assert (fact.queue.queue_id, fact.offset) == (
+                result.queue.queue_id,
+                result.queue_offset,
+            )
 
 
 async def test_every_form_of_sending_reaches_the_store() -> None:
@@ -97,10 +100,10 @@ async def test_every_form_of_sending_reaches_the_store() -> None:
         hashed = await producer.send_to_selected(Message("t", b"x"), by_hash, "order-7")
         later = await producer.start_send(Message("t", b"x")).wait_sent()
         found = stored(entries)
-        assert found[large.msg_id].size < 1_000
+        assert found[large.msg_id].size_bytes < 1_000
         assert set(batch.msg_id.split(",")) <= found.keys()
         for result in (chosen, hashed, later):
-            assert found[result.msg_id].queue_id == result.queue.queue_id
+            assert found[result.msg_id].queue.queue_id == result.queue.queue_id
 
 
 async def test_a_thousand_sends_can_be_under_way_at_once() -> None:

@@ -45,7 +45,7 @@ async def a_cluster():
             BrokerConfig(namesrv=(namesrv,), listen_address=ANY_PORT),
             disk=MemoryDisk(),
             rng=random.Random(1),
-            journal=Journal("broker-a", clock.now_ms),
+            journal=Journal("broker-a", clock),
             **shared,
         )
         await nursery.start(serve)

@@ -193,7 +193,7 @@ def test_new_queues_are_claimed_and_lost_ones_released() -> None:
     assert [queue.queue_id for queue in lost.queues] == [2, 3]
     assert [queue.queue_id for queue in at_the_end.queues] == [0, 1]
     passes = cluster.facts_of(RebalancePassed)
-    assert [(fact.queues, fact.mine) for fact in passes] == [(4, 4), (4, 2)]
+    assert [(fact.queue_count, fact.own_count) for fact in passes] == [(4, 4), (4, 2)]
 
 
 def test_a_released_queue_s_offset_is_written_at_once() -> None:

@@ -69,7 +69,7 @@ class WholeCluster:
             listen_address=f"{self.world.network.host(name).ip}:10911",
             **settings,
         )
-        journal = Journal(name, self.clock.now_ms, listeners=[lambda e: self.note(e.fact)])
+        journal = Journal(name, self.clock, listeners=[lambda e: self.note(e.fact)])
         rng = random.Random(name)
         await self._serve(name, partial(serve_broker, config), rng=rng, journal=journal)
 

@@ -311,5 +311,5 @@ def test_registrations_and_switched_permissions_are_noted() -> None:
     world.register(peer)
     world.ask_with(RequestCode.WIPE_WRITE_PERM_OF_BROKER, brokerName="broker-a")
     first, again = world.noted(BrokerRegistered)
-    assert (first.first, again.first, first.topics) == (True, False, 2)
+    assert (first.first, again.first, first.topic_count) == (True, False, 2)
     assert world.noted(WritePermChanged) == [WritePermChanged("broker-a", 2, writable=False)]

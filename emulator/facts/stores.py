@@ -1,0 +1,104 @@
+"""What happened to stored messages: appended, delayed, flushed, recovered, dropped, refused."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from emulator.facts.fact import Fact, Queue, Severity
+
+
+class MessageStored(Fact, frozen=True):
+    """A message was appended to the commit log and has a place in its queue."""
+
+    queue: Queue
+    offset: int  # in the queue
+    position: int  # in the commit log, in bytes
+    uniq_key: str = ""
+    size_bytes: int = 0  # of the record
+
+
+class DelayedDelivered(Fact, frozen=True):
+    """A delayed message's time has come: it was stored in the queue it was sent to."""
+
+    queue: Queue
+    delay_level: int
+    late_by_ms: int
+
+
+class DelayedMessageDropped(Fact, frozen=True):
+    """A delayed message could not be stored in the queue it was sent to, and is lost."""
+
+    severity: ClassVar[Severity] = "error"
+
+    queue: Queue
+    delay_level: int
+    reason: str
+    uniq_key: str = ""
+
+
+class LogFlushed(Fact, frozen=True):
+    """The commit log is on the disk up to a position: a power loss keeps what is below it."""
+
+    severity: ClassVar[Severity] = "debug"
+
+    position: int  # in the commit log, in bytes: the end of what is safe
+    flushed_bytes: int
+    took_us: int
+    waiter_count: int = 0  # synchronous sends that this flush answers
+
+
+class FlushFailed(Fact, frozen=True):
+    """The disk refused a flush: nothing from this position on is safe from a power loss."""
+
+    severity: ClassVar[Severity] = "error"
+    advice: ClassVar[str] = "check the disk"
+
+    position: int  # in the commit log, in bytes: the end of what is safe
+    error: str
+
+
+class PowerLost(Fact, frozen=True):
+    """A machine lost its power: what its disk had not flushed is gone."""
+
+    severity: ClassVar[Severity] = "warning"
+
+    flushed_position: int  # in the commit log, in bytes: the end of what was kept
+    end_position: int  # in the commit log, in bytes: the end of what had been appended
+
+
+class LogRecovered(Fact, frozen=True):
+    """A broker has read the commit log that it found in its store."""
+
+    message_count: int
+    min_position: int
+    end_position: int
+
+
+class LogTailCut(Fact, frozen=True):
+    """The last records of a found commit log were not whole: they were cut off, and are lost."""
+
+    severity: ClassVar[Severity] = "warning"
+
+    position: int  # in the commit log, in bytes: its end now
+    reason: str
+    message_count: int = 0  # records lost, as far as they can be told apart
+    cut_bytes: int = 0  # written bytes that were cut off
+
+
+class OldestDropped(Fact, frozen=True):
+    """Retention: everything before ``min_position`` is gone."""
+
+    min_position: int  # in the commit log, in bytes
+    freed_bytes: int
+
+
+class StoreRefused(Fact, frozen=True):
+    """The disk is full or not writable; nothing was stored and nothing was lost.
+
+    Noted once, not for every sender, until something can be written again.
+    """
+
+    severity: ClassVar[Severity] = "error"
+    advice: ClassVar[str] = "free some room, or choose a folder on another disk"
+
+    reason: str
