@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from protocol.versions import Release
+from protocol.versions import ACL_CODES_REUSED, Release
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-_FIVE = Release(5, 0, 0)
 
 
 class RequestCode:
@@ -260,6 +258,6 @@ def request_name(code: int) -> str:
 
 def response_name(code: int, release: Release) -> str:
     """The name as *release* understands it; a number nobody named stands for itself."""
-    if release < _FIVE and code in _ACL_NAMES:
+    if release < ACL_CODES_REUSED and code in _ACL_NAMES:
         return _ACL_NAMES[code]
     return RESPONSE_NAMES.get(code) or str(code)

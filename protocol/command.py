@@ -21,8 +21,8 @@ from protocol.binary_header import BinaryHeader, decode_binary_header, encode_bi
 from protocol.fields import BadFields, Header, Int, coerce_fields, fields_of
 from protocol.framing import JSON, ROCKETMQ, BadFrame, Frame, encode_parts
 from protocol.java_convert import DoesNotFit, convert, plain_name
-from protocol.languages import NODE_JS_KNOWN, Language, NewLanguage
-from protocol.versions import R_4_9_7, Release
+from protocol.languages import Language, NewLanguage
+from protocol.versions import NODE_JS_KNOWN, R_4_9_7, STRICT_UTF8, Release
 
 __all__ = [
     "NO_EXT",
@@ -40,7 +40,6 @@ RESPONSE = 1  # flag bit 0
 ONE_WAY = 2  # flag bit 1
 
 NO_EXT = msgspec.Raw(b"")
-STRICT_UTF8 = Release(5, 0, 0)  # 4.9 puts U+FFFD where a JSON header is no UTF-8
 
 
 class RemotingCommand(msgspec.Struct):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import typing
 from typing import Literal, TypeAlias
 
-from protocol.versions import Release
+from protocol.versions import NODE_JS_KNOWN, Release
 
 Language: TypeAlias = Literal[
     "JAVA",
@@ -28,7 +28,6 @@ Language: TypeAlias = Literal[
 NewLanguage: TypeAlias = Literal[Language, "NODE_JS"]  # what 5.x knows
 
 LANGUAGES: tuple[Language, ...] = typing.get_args(Language)
-NODE_JS_KNOWN = Release(5, 0, 0)
 
 LANGUAGE_CODES: dict[str, int] = {name: code for code, name in enumerate((*LANGUAGES, "NODE_JS"))}
 

@@ -57,7 +57,16 @@ class Release(msgspec.Struct, frozen=True, order=True):
 
 
 R_4_9_7 = Release(4, 9, 7)
+R_5_0_0 = Release(5, 0, 0)
 R_5_3_3 = Release(5, 3, 3)
+
+# Which release changed the bytes; what changed in behaviour is not the protocol's to know.
+STRICT_UTF8 = Release(5, 0, 0)  # 4.9 puts U+FFFD where a JSON header is no UTF-8
+NODE_JS_KNOWN = Release(5, 0, 0)  # the language of a client
+ACL_CODES_REUSED = Release(5, 0, 0)  # 209 to 211 mean something else since then
+ATTRIBUTES_PACKED = Release(5, 0, 0)  # a topic's one-line form ends with its attributes
+MAPPINGS_PACKED = Release(5, 0, 0)  # a compressed registration ends with queue mappings
+RECALL_KNOWN = Release(5, 3, 2)  # RECALL_MESSAGE
 
 
 def version_desc(version: int) -> str:

@@ -18,7 +18,7 @@ from emulator.net.errors import NoAnswer, RemoteError
 from emulator.net.handler_table import Table
 from emulator.net.results import Ask, Call, NoReply, Peer, Refusal, Reply, Result, Wait
 from emulator.net.timers import Timers
-from emulator.releases import FIVE, Release
+from emulator.releases import REPLIES_IN_OWN_SERIALIZATION, Release
 from protocol.command import RESPONSE, RemotingCommand, encode_command, ext_of
 from protocol.fields import BadFields, Header
 from protocol.framing import JSON
@@ -50,7 +50,7 @@ class Remoting:
         self.bells = Bells(clock, self.timers)
         self.handlers = handlers
         self._unknown_is_silent = unknown_is_silent
-        self._echoes = release < FIVE  # 4.x answers in the request's serialization, 5.x in its own
+        self._echoes = release < REPLIES_IN_OWN_SERIALIZATION
         self._depth = 0
         self._batch = _Batch(self)
         self._dirty: dict[Connection, None] = {}

@@ -14,8 +14,6 @@ from protocol.java_convert import DoesNotFit, convert
 from protocol.java_json_writer import COMPACT, PRETTY, STANDARD, Members, Style, all_members
 from protocol.versions import Release
 
-FIVE = Release(5, 0, 0)
-
 
 class Body(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
     """A body, or a part of one.  Members that are None are not written."""

@@ -6,10 +6,11 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from protocol.bodies.body import FIVE, Body
+from protocol.bodies.body import Body
 from protocol.bodies.topics import DataVersion
 from protocol.queues import MessageQueue
 from protocol.subscription import SubscriptionData
+from protocol.versions import R_5_0_0
 
 # Enums in the order of their numbers, which some clients send.
 ConsumeType: TypeAlias = Literal["CONSUME_ACTIVELY", "CONSUME_PASSIVELY", "CONSUME_POP"]
@@ -44,7 +45,7 @@ class ConsumerData(Body, frozen=True):
 class HeartbeatData(Body, frozen=True):
     """Upstream: HeartbeatData."""
 
-    since = {"heartbeat_fingerprint": FIVE, "without_sub": FIVE}
+    since = {"heartbeat_fingerprint": R_5_0_0, "without_sub": R_5_0_0}
 
     client_id: str | None = msgspec.field(default=None, name="clientID")
     producer_data_set: list[ProducerData] = []
@@ -62,7 +63,7 @@ class GetConsumerListByGroupReply(Body, frozen=True):
 class LockBatchRequestBody(Body, frozen=True):
     """Both for locks and their return.  Upstream: LockBatchRequestBody, UnlockBatchRequestBody."""
 
-    since = {"only_this_broker": FIVE}
+    since = {"only_this_broker": R_5_0_0}
 
     consumer_group: str | None = None
     client_id: str | None = None
@@ -107,7 +108,7 @@ class SubscriptionGroupConfig(Body, frozen=True):
             "group_sys_flag",
             "attributes",
         ),
-        FIVE,
+        R_5_0_0,
     )
 
     group_name: str | None = None
@@ -133,7 +134,7 @@ class SubscriptionGroupWrapper(Body, frozen=True):
     Upstream: SubscriptionGroupWrapper, SubscriptionGroupManager.
     """
 
-    since = {"forbidden_table": FIVE}
+    since = {"forbidden_table": R_5_0_0}
 
     subscription_group_table: dict[str, SubscriptionGroupConfig] = {}
     data_version: DataVersion = DataVersion()

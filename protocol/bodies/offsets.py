@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from protocol.bodies.body import FIVE, Body
+from protocol.bodies.body import Body
 from protocol.bodies.topics import DataVersion
 from protocol.queues import MessageQueue
+from protocol.versions import R_5_0_0
 
 
 class ConsumerOffsetSerializeWrapper(Body, frozen=True):
@@ -13,7 +14,7 @@ class ConsumerOffsetSerializeWrapper(Body, frozen=True):
     Upstream: ConsumerOffsetSerializeWrapper, ConsumerOffsetManager.
     """
 
-    since = {"data_version": FIVE, "group_topic_map": FIVE}
+    since = {"data_version": R_5_0_0, "group_topic_map": R_5_0_0}
 
     offset_table: dict[str, dict[int, int]] = {}
     data_version: DataVersion | None = None
@@ -23,7 +24,7 @@ class ConsumerOffsetSerializeWrapper(Body, frozen=True):
 class DelayOffsetSerializeWrapper(Body, frozen=True):
     """How far each delay level is.  Upstream: DelayOffsetSerializeWrapper."""
 
-    since = {"data_version": FIVE}
+    since = {"data_version": R_5_0_0}
 
     offset_table: dict[int, int] = {}
     data_version: DataVersion | None = None

@@ -12,7 +12,7 @@ import zlib
 import msgspec
 
 from protocol import java_json
-from protocol.bodies.body import FIVE, Body, decode_body, encode_body
+from protocol.bodies.body import Body, decode_body, encode_body
 from protocol.bodies.topics import (
     DataVersion,
     TopicConfig,
@@ -22,7 +22,7 @@ from protocol.bodies.topics import (
     topic_config_text,
 )
 from protocol.fields import BadFields
-from protocol.versions import R_5_3_3, Release
+from protocol.versions import MAPPINGS_PACKED, R_5_3_3, Release
 
 INFLATED_BYTES_MAX = 64 * 1024 * 1024  # ours: upstream inflates whatever comes
 
@@ -76,7 +76,7 @@ def packed(body: RegisterBrokerBody, release: Release) -> bytes:
         *(_sized(config.encode()) for config in configs),
         _sized(java_json.write(body.filter_server_list)),
     ]
-    if release >= FIVE:
+    if release >= MAPPINGS_PACKED:
         mappings = wrapper.topic_queue_mapping_info_map.values()
         parts += (_INT.pack(len(mappings)), *(_sized(encode_body(m, release)) for m in mappings))
     return b"".join(parts)
@@ -102,7 +102,7 @@ def _unpack(data: bytes, sender: Release) -> RegisterBrokerBody:
     configs = [topic_config_of_text(text, R_5_3_3) or TopicConfig() for text in texts]
     filter_servers = msgspec.convert(java_json.read(reader.text()), list[str])
     mappings: list[TopicQueueMappingInfo] = []
-    if sender >= FIVE:
+    if sender >= MAPPINGS_PACKED:
         mappings = [
             decode_body(reader.text(), TopicQueueMappingInfo) for _ in range(reader.count())
         ]

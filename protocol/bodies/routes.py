@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from protocol.bodies.body import FIVE, Body
+from protocol.bodies.body import Body
+from protocol.versions import R_5_0_0
 
 
 class QueueData(Body, frozen=True):
@@ -20,7 +21,7 @@ class QueueData(Body, frozen=True):
 class BrokerData(Body, frozen=True):
     """A broker name and its addresses by id; 0 is the master.  Upstream: BrokerData."""
 
-    since = {"enable_acting_master": FIVE, "zone_name": FIVE}
+    since = {"enable_acting_master": R_5_0_0, "zone_name": R_5_0_0}
 
     cluster: str = ""
     broker_name: str = ""
@@ -32,7 +33,7 @@ class BrokerData(Body, frozen=True):
 class TopicRouteData(Body, frozen=True):
     """All that a client must know to reach a topic.  Upstream: TopicRouteData."""
 
-    since = {"topic_queue_mapping_by_broker": FIVE}
+    since = {"topic_queue_mapping_by_broker": R_5_0_0}
 
     order_topic_conf: str | None = None
     queue_datas: list[QueueData] = []

@@ -6,9 +6,10 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from protocol.bodies.body import FIVE, Body
+from protocol.bodies.body import Body
 from protocol.queues import MessageQueue
 from protocol.subscription import SubscriptionData
+from protocol.versions import R_5_0_0
 
 CMResult: TypeAlias = Literal[
     "CR_SUCCESS", "CR_LATER", "CR_ROLLBACK", "CR_COMMIT", "CR_THROW_EXCEPTION", "CR_RETURN_NULL"
@@ -56,7 +57,7 @@ class ConsumeStatus(Body, frozen=True):
 class ConsumerRunningInfo(Body, frozen=True):
     """Upstream: ConsumerRunningInfo."""
 
-    since = {"mq_pop_table": FIVE, "user_consumer_info": FIVE}
+    since = {"mq_pop_table": R_5_0_0, "user_consumer_info": R_5_0_0}
 
     properties: dict[str, str] = {}
     subscription_set: list[SubscriptionData] = []

@@ -6,9 +6,10 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from protocol.bodies.body import FIVE, Body
+from protocol.bodies.body import Body
 from protocol.queues import MessageQueue
 from protocol.subscription import SubscriptionData
+from protocol.versions import R_5_0_0
 
 
 class TopicOffset(Body, frozen=True):
@@ -22,7 +23,7 @@ class TopicOffset(Body, frozen=True):
 class TopicStatsTable(Body, frozen=True):
     """Upstream: TopicStatsTable."""
 
-    since = {"topic_put_tps": FIVE}
+    since = {"topic_put_tps": R_5_0_0}
 
     offset_table: dict[MessageQueue, TopicOffset] = {}
     topic_put_tps: float = 0.0
@@ -31,7 +32,7 @@ class TopicStatsTable(Body, frozen=True):
 class OffsetWrapper(Body, frozen=True):
     """Upstream: OffsetWrapper."""
 
-    since = {"pull_offset": FIVE}
+    since = {"pull_offset": R_5_0_0}
 
     broker_offset: int = 0
     consumer_offset: int = 0
@@ -49,7 +50,7 @@ class ConsumeStats(Body, frozen=True):
 class ConsumeStatsList(Body, frozen=True):
     """Upstream: ConsumeStatsList."""
 
-    since = {"total_inflight_diff": FIVE}
+    since = {"total_inflight_diff": R_5_0_0}
 
     consume_stats_list: list[dict[str, list[ConsumeStats]]] = []
     broker_addr: str | None = None

@@ -7,8 +7,8 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from protocol import java_json
-from protocol.bodies.body import FIVE, Body
-from protocol.versions import Release
+from protocol.bodies.body import Body
+from protocol.versions import ATTRIBUTES_PACKED, R_5_0_0, Release
 
 TopicFilterType: TypeAlias = Literal["SINGLE_TAG", "MULTI_TAG"]
 
@@ -18,7 +18,7 @@ PERM_READ_WRITE = 6
 class DataVersion(Body, frozen=True):
     """Which state of a table this is; equal only if all members are.  Upstream: DataVersion."""
 
-    since = {"state_version": FIVE}
+    since = {"state_version": R_5_0_0}
 
     state_version: int = 0
     timestamp: int = 0
@@ -32,7 +32,7 @@ class DataVersion(Body, frozen=True):
 class TopicConfig(Body, frozen=True):
     """One topic's settings on one broker.  Upstream: TopicConfig."""
 
-    since = {"attributes": FIVE}
+    since = {"attributes": R_5_0_0}
 
     topic_name: str | None = None
     read_queue_nums: int = 16
@@ -53,7 +53,7 @@ def topic_config_text(config: TopicConfig, release: Release) -> str:
         str(config.perm),
         config.topic_filter_type,
     ]
-    if release >= FIVE:
+    if release >= ATTRIBUTES_PACKED:
         parts.append(java_json.write(config.attributes).decode())
     return " ".join(parts)
 
@@ -65,7 +65,7 @@ def topic_config_of_text(text: str, release: Release) -> TopicConfig | None:
     TopicConfig.decode.
     """
     parts = text.rstrip(" ").split(" ")
-    known = len(parts) == 5 or (release >= FIVE and len(parts) > 5)
+    known = len(parts) == 5 or (release >= ATTRIBUTES_PACKED and len(parts) > 5)
     if not known:
         return None
     name, read, write, perm, kind = parts[:5]
@@ -131,9 +131,9 @@ class TopicConfigAndMappingSerializeWrapper(TopicConfigSerializeWrapper, frozen=
     """All topics of a 5.x broker.  Upstream: TopicConfigAndMappingSerializeWrapper."""
 
     since = {
-        "topic_queue_mapping_info_map": FIVE,
-        "topic_queue_mapping_detail_map": FIVE,
-        "mapping_data_version": FIVE,
+        "topic_queue_mapping_info_map": R_5_0_0,
+        "topic_queue_mapping_detail_map": R_5_0_0,
+        "mapping_data_version": R_5_0_0,
     }
 
     topic_queue_mapping_info_map: dict[str, TopicQueueMappingInfo] = {}

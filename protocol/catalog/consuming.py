@@ -17,7 +17,7 @@ from protocol.bodies.running import (
     QueryAssignmentReply,
     QueryAssignmentRequestBody,
 )
-from protocol.catalog.page import FIVE, broker, broker_or_client, client
+from protocol.catalog.page import broker, broker_or_client, client
 from protocol.requests.callbacks import (
     ConsumeMessageDirectlyRequest,
     GetConsumerRunningInfoRequest,
@@ -48,10 +48,11 @@ from protocol.requests.pulling import (
     QueryMessageRequest,
     ViewMessageRequest,
 )
+from protocol.versions import R_5_0_0
 
 PULL_MESSAGE = broker("PULL_MESSAGE", PullMessageRequest, PullMessageReply, reply_body=bytes)
 LITE_PULL_MESSAGE = broker(
-    "LITE_PULL_MESSAGE", PullMessageRequest, PullMessageReply, reply_body=bytes, since=FIVE
+    "LITE_PULL_MESSAGE", PullMessageRequest, PullMessageReply, reply_body=bytes, since=R_5_0_0
 )
 QUERY_MESSAGE = broker("QUERY_MESSAGE", QueryMessageRequest, QueryMessageReply, reply_body=bytes)
 VIEW_MESSAGE_BY_ID = broker("VIEW_MESSAGE_BY_ID", ViewMessageRequest, reply_body=bytes)
@@ -88,7 +89,7 @@ QUERY_ASSIGNMENT = broker(
     "QUERY_ASSIGNMENT",
     request_body=QueryAssignmentRequestBody,
     reply_body=QueryAssignmentReply,
-    since=FIVE,
+    since=R_5_0_0,
 )
 
 NOTIFY_CONSUMER_IDS_CHANGED = client(

@@ -9,7 +9,6 @@ from protocol.fields import Header
 from protocol.rpc import AnyRpc, Role, Rpc
 from protocol.versions import Release
 
-FIVE = Release(5, 0, 0)
 Request = TypeVar("Request", bound=Header)
 Reply = TypeVar("Reply", bound=Header)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from protocol.bodies.running import BatchAckMessageRequestBody
-from protocol.catalog.page import FIVE, broker
+from protocol.catalog.page import broker
 from protocol.requests.pop import (
     AckMessageRequest,
     ChangeInvisibleTimeReply,
@@ -16,22 +16,23 @@ from protocol.requests.pop import (
     PopMessageReply,
     PopMessageRequest,
 )
+from protocol.versions import R_5_0_0
 
 POP_MESSAGE = broker(
-    "POP_MESSAGE", PopMessageRequest, PopMessageReply, reply_body=bytes, since=FIVE
+    "POP_MESSAGE", PopMessageRequest, PopMessageReply, reply_body=bytes, since=R_5_0_0
 )
 PEEK_MESSAGE = broker(
-    "PEEK_MESSAGE", PeekMessageRequest, PopMessageReply, reply_body=bytes, since=FIVE
+    "PEEK_MESSAGE", PeekMessageRequest, PopMessageReply, reply_body=bytes, since=R_5_0_0
 )
-ACK_MESSAGE = broker("ACK_MESSAGE", AckMessageRequest, since=FIVE)
+ACK_MESSAGE = broker("ACK_MESSAGE", AckMessageRequest, since=R_5_0_0)
 BATCH_ACK_MESSAGE = broker(
-    "BATCH_ACK_MESSAGE", request_body=BatchAckMessageRequestBody, since=FIVE
+    "BATCH_ACK_MESSAGE", request_body=BatchAckMessageRequestBody, since=R_5_0_0
 )
 CHANGE_MESSAGE_INVISIBLETIME = broker(
     "CHANGE_MESSAGE_INVISIBLETIME",
     ChangeInvisibleTimeRequest,
     ChangeInvisibleTimeReply,
-    since=FIVE,
+    since=R_5_0_0,
 )
-NOTIFICATION = broker("NOTIFICATION", NotificationRequest, NotificationReply, since=FIVE)
-POLLING_INFO = broker("POLLING_INFO", PollingInfoRequest, PollingInfoReply, since=FIVE)
+NOTIFICATION = broker("NOTIFICATION", NotificationRequest, NotificationReply, since=R_5_0_0)
+POLLING_INFO = broker("POLLING_INFO", PollingInfoRequest, PollingInfoReply, since=R_5_0_0)

@@ -13,7 +13,7 @@ from protocol.requests.sending import (
     SendMessageRequest,
     SendMessageRequestV2,
 )
-from protocol.versions import Release
+from protocol.versions import RECALL_KNOWN
 
 SEND_MESSAGE = broker("SEND_MESSAGE", SendMessageRequest, SendMessageReply, request_body=bytes)
 SEND_MESSAGE_V2 = broker(
@@ -37,5 +37,5 @@ CHECK_TRANSACTION_STATE = client(
     "CHECK_TRANSACTION_STATE", CheckTransactionStateRequest, request_body=bytes, one_way=True
 )
 RECALL_MESSAGE = broker(
-    "RECALL_MESSAGE", RecallMessageRequest, RecallMessageReply, since=Release(5, 3, 2)
+    "RECALL_MESSAGE", RecallMessageRequest, RecallMessageReply, since=RECALL_KNOWN
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from protocol.bodies.registration import RegisterBrokerBody
 from protocol.bodies.routes import KVTable
 from protocol.bodies.topics import DataVersion
-from protocol.catalog.page import FIVE, broker, nameserver
+from protocol.catalog.page import broker, nameserver
 from protocol.requests.registration import (
     AddBrokerRequest,
     BrokerHeartbeatRequest,
@@ -19,6 +19,7 @@ from protocol.requests.registration import (
     RemoveBrokerRequest,
     UnregisterBrokerRequest,
 )
+from protocol.versions import R_5_0_0
 
 REGISTER_BROKER = nameserver(
     "REGISTER_BROKER",
@@ -35,16 +36,18 @@ QUERY_DATA_VERSION = nameserver(
     request_body=DataVersion,
     reply_body=DataVersion,
 )
-BROKER_HEARTBEAT = nameserver("BROKER_HEARTBEAT", BrokerHeartbeatRequest, one_way=True, since=FIVE)
+BROKER_HEARTBEAT = nameserver(
+    "BROKER_HEARTBEAT", BrokerHeartbeatRequest, one_way=True, since=R_5_0_0
+)
 
 NOTIFY_MIN_BROKER_ID_CHANGE = broker(
-    "NOTIFY_MIN_BROKER_ID_CHANGE", NotifyMinBrokerIdChangeRequest, one_way=True, since=FIVE
+    "NOTIFY_MIN_BROKER_ID_CHANGE", NotifyMinBrokerIdChangeRequest, one_way=True, since=R_5_0_0
 )
 EXCHANGE_BROKER_HA_INFO = broker(
-    "EXCHANGE_BROKER_HA_INFO", ExchangeHAInfo, ExchangeHAInfo, since=FIVE
+    "EXCHANGE_BROKER_HA_INFO", ExchangeHAInfo, ExchangeHAInfo, since=R_5_0_0
 )
-ADD_BROKER = broker("ADD_BROKER", AddBrokerRequest, since=FIVE)  # to a container of brokers
-REMOVE_BROKER = broker("REMOVE_BROKER", RemoveBrokerRequest, since=FIVE)
+ADD_BROKER = broker("ADD_BROKER", AddBrokerRequest, since=R_5_0_0)  # to a container of brokers
+REMOVE_BROKER = broker("REMOVE_BROKER", RemoveBrokerRequest, since=R_5_0_0)
 REGISTER_FILTER_SERVER = broker(
-    "REGISTER_FILTER_SERVER", RegisterFilterServer, RegisterFilterServer, until=FIVE
+    "REGISTER_FILTER_SERVER", RegisterFilterServer, RegisterFilterServer, until=R_5_0_0
 )

@@ -9,7 +9,7 @@ from protocol.bodies.routes import (
     TopicList,
     TopicRouteData,
 )
-from protocol.catalog.page import FIVE, nameserver
+from protocol.catalog.page import nameserver
 from protocol.requests.routes import (
     AddWritePermOfBrokerReply,
     DeleteKVConfigRequest,
@@ -25,6 +25,7 @@ from protocol.requests.routes import (
     WipeWritePermOfBrokerReply,
     WritePermOfBrokerRequest,
 )
+from protocol.versions import R_5_0_0
 
 GET_ROUTEINFO_BY_TOPIC = nameserver(
     "GET_ROUTEINFO_BY_TOPIC", GetRouteInfoRequest, reply_body=TopicRouteData
@@ -34,7 +35,7 @@ GET_BROKER_MEMBER_GROUP = nameserver(
     "GET_BROKER_MEMBER_GROUP",
     GetBrokerMemberGroupRequest,
     reply_body=GetBrokerMemberGroupReply,
-    since=FIVE,
+    since=R_5_0_0,
 )
 
 GET_ALL_TOPIC_LIST_FROM_NAMESERVER = nameserver(
@@ -58,7 +59,7 @@ ADD_WRITE_PERM_OF_BROKER = nameserver(
 )
 DELETE_TOPIC_IN_NAMESRV = nameserver("DELETE_TOPIC_IN_NAMESRV", DeleteTopicFromNamesrvRequest)
 REGISTER_TOPIC_IN_NAMESRV = nameserver(
-    "REGISTER_TOPIC_IN_NAMESRV", RegisterTopicRequest, request_body=TopicRouteData, since=FIVE
+    "REGISTER_TOPIC_IN_NAMESRV", RegisterTopicRequest, request_body=TopicRouteData, since=R_5_0_0
 )
 
 PUT_KV_CONFIG = nameserver("PUT_KV_CONFIG", PutKVConfigRequest)

@@ -33,15 +33,16 @@ from protocol.bodies.topics import (
     TopicConfigAndMapping,
     TopicConfigAndMappingSerializeWrapper,
 )
-from protocol.catalog.page import FIVE, broker
+from protocol.catalog.page import broker
 from protocol.requests import admin, groups, offsets
 from protocol.requests.callbacks import GetConsumerStatusRequest
+from protocol.versions import R_5_0_0
 
 # Topics -------------------------------------------------------------------------------
 
 UPDATE_AND_CREATE_TOPIC = broker("UPDATE_AND_CREATE_TOPIC", admin.CreateTopicRequest)
 UPDATE_AND_CREATE_TOPIC_LIST = broker(
-    "UPDATE_AND_CREATE_TOPIC_LIST", request_body=CreateTopicListRequestBody, since=FIVE
+    "UPDATE_AND_CREATE_TOPIC_LIST", request_body=CreateTopicListRequestBody, since=R_5_0_0
 )
 DELETE_TOPIC_IN_BROKER = broker("DELETE_TOPIC_IN_BROKER", admin.DeleteTopicRequest)
 GET_ALL_TOPIC_CONFIG = broker(
@@ -53,7 +54,7 @@ GET_TOPIC_CONFIG = broker(
     "GET_TOPIC_CONFIG",
     admin.GetTopicConfigRequest,
     reply_body=TopicConfigAndMapping,
-    since=FIVE,
+    since=R_5_0_0,
 )
 GET_TOPIC_STATS_INFO = broker(
     "GET_TOPIC_STATS_INFO", admin.GetTopicStatsInfoRequest, reply_body=TopicStatsTable
@@ -68,7 +69,7 @@ UPDATE_AND_CREATE_SUBSCRIPTIONGROUP = broker(
     "UPDATE_AND_CREATE_SUBSCRIPTIONGROUP", request_body=SubscriptionGroupConfig
 )
 UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST = broker(
-    "UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST", request_body=SubscriptionGroupList, since=FIVE
+    "UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST", request_body=SubscriptionGroupList, since=R_5_0_0
 )
 DELETE_SUBSCRIPTIONGROUP = broker(
     "DELETE_SUBSCRIPTIONGROUP", groups.DeleteSubscriptionGroupRequest
@@ -82,13 +83,13 @@ GET_SUBSCRIPTIONGROUP_CONFIG = broker(
     "GET_SUBSCRIPTIONGROUP_CONFIG",
     groups.GetSubscriptionGroupConfigRequest,
     reply_body=SubscriptionGroupConfig,
-    since=FIVE,
+    since=R_5_0_0,
 )
 UPDATE_AND_GET_GROUP_FORBIDDEN = broker(
     "UPDATE_AND_GET_GROUP_FORBIDDEN",
     groups.UpdateGroupForbiddenRequest,
     reply_body=GroupForbidden,
-    since=FIVE,
+    since=R_5_0_0,
 )
 GET_PRODUCER_CONNECTION_LIST = broker(
     "GET_PRODUCER_CONNECTION_LIST",
@@ -103,16 +104,16 @@ QUERY_TOPICS_BY_CONSUMER = broker(
     "QUERY_TOPICS_BY_CONSUMER",
     groups.QueryTopicsByConsumerRequest,
     reply_body=TopicList,
-    since=FIVE,
+    since=R_5_0_0,
 )
 QUERY_SUBSCRIPTION_BY_CONSUMER = broker(
     "QUERY_SUBSCRIPTION_BY_CONSUMER",
     groups.QuerySubscriptionByConsumerRequest,
     reply_body=QuerySubscriptionReply,
-    since=FIVE,
+    since=R_5_0_0,
 )
 SET_MESSAGE_REQUEST_MODE = broker(
-    "SET_MESSAGE_REQUEST_MODE", request_body=SetMessageRequestModeBody, since=FIVE
+    "SET_MESSAGE_REQUEST_MODE", request_body=SetMessageRequestModeBody, since=R_5_0_0
 )
 
 # Offsets ------------------------------------------------------------------------------
