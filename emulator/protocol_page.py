@@ -17,7 +17,8 @@ from typing import Any
 import msgspec
 
 from emulator.broker.broker import Broker
-from emulator.client.instance.instance import ClientInstance
+from emulator.client.instance.remoting_processor import ClientRemotingProcessor
+from emulator.client.instance.remoting_processor import handler_table as client_table
 from emulator.clock import StoppedClock
 from emulator.config import BrokerConfig, NameServerConfig
 from emulator.disk.memory import MemoryDisk
@@ -79,12 +80,10 @@ def _answered(release: Release) -> Mapping[Role, frozenset[int]]:
         journal=Journal("page", StoppedClock()),
         now_ms=0,
     )
-    # Its table needs nothing of what a client opens when it is really made.
-    client = ClientInstance.__new__(ClientInstance)._handlers()  # noqa: SLF001  # see above
     return {
         "nameserver": frozenset(handler_table(name_server)),
         "broker": frozenset(broker.handlers),
-        "client": frozenset(client),
+        "client": frozenset(client_table(ClientRemotingProcessor({}, wake=str), release)),
     }
 
 

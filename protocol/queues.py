@@ -37,11 +37,14 @@ class MessageQueue(msgspec.Struct, frozen=True, rename="camel"):
         )
 
 
-def _sort_key(queue: MessageQueue) -> tuple[bytes, bytes, int]:
-    # Java compares UTF-16 code units, which differs from code points beyond the BMP.
-    return _units(queue.topic), _units(queue.broker_name), queue.queue_id
-
-
 @functools.lru_cache(maxsize=10_000)
-def _units(name: str) -> bytes:
-    return name.encode("utf-16-be", "surrogatepass")
+def java_order(text: str) -> bytes:
+    """A key that sorts texts by UTF-16 code unit, as ``String.compareTo`` does.
+
+    That differs from the order of code points beyond the BMP.
+    """
+    return text.encode("utf-16-be", "surrogatepass")
+
+
+def _sort_key(queue: MessageQueue) -> tuple[bytes, bytes, int]:
+    return java_order(queue.topic), java_order(queue.broker_name), queue.queue_id

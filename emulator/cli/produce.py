@@ -17,7 +17,7 @@ import typer
 from emulator.cli.asking import NAMESRV, Namesrv, answer_json
 from emulator.cli.errors import BadUse, plain_errors
 from emulator.cli.lines import bodies
-from emulator.client.api import ClientError, Message, Producer
+from emulator.client import ClientError, Message, Producer
 
 if TYPE_CHECKING:
     from emulator.client.producer.send_result import SendResult

@@ -2,7 +2,10 @@
 
     from emulator.client import Message, Producer, PushConsumer
 
-Names are loaded when they are asked for, so that its parts can be imported one by one.
+Three rooms: ``instance`` (what the clients of a process share) stands below ``producer``
+and ``consumer``, which do not know each other.  Names are loaded when they are asked for,
+so that parts can be imported one by one; and here, above all rooms, instances are given
+their inner producer.
 """
 
 from __future__ import annotations
@@ -10,12 +13,102 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from emulator.client.instance import interfaces
+
 if TYPE_CHECKING:
-    from emulator.client.api import *  # noqa: F403  # for type checkers; see __getattr__
+    from emulator.client.config import ClientConfig, ConsumerConfig, ProducerConfig
+    from emulator.client.consumer.allocation import AVG, AVG_BY_CIRCLE
+    from emulator.client.consumer.listening import ConsumeContext, ConsumeResult
+    from emulator.client.consumer.push_config import PushConsumerConfig
+    from emulator.client.consumer.push_consumer import PushConsumer
+    from emulator.client.errors import (
+        BadSelector,
+        BrokerRefused,
+        ClientError,
+        GroupTaken,
+        MaybeStored,
+        MessageIllegal,
+        Misuse,
+        NoNameServer,
+        NoRoute,
+        NotRunning,
+        NotStored,
+        SendError,
+        TooManySends,
+    )
+    from emulator.client.instance.instance import ClientInstance
+    from emulator.client.instance.process import ClientProcess
+    from emulator.client.producer.async_sends import Sending
+    from emulator.client.producer.producer import Producer
+    from emulator.client.producer.selectors import by_chance, by_hash
+    from emulator.client.producer.send_result import SendResult, SendStatus
+    from protocol.message import Message, MessageExt
+    from protocol.queues import MessageQueue
+
+__all__ = [
+    "AVG",
+    "AVG_BY_CIRCLE",
+    "BadSelector",
+    "BrokerRefused",
+    "ClientConfig",
+    "ClientError",
+    "ClientProcess",
+    "ConsumeContext",
+    "ConsumeResult",
+    "ConsumerConfig",
+    "GroupTaken",
+    "MaybeStored",
+    "Message",
+    "MessageExt",
+    "MessageIllegal",
+    "MessageQueue",
+    "Misuse",
+    "NoNameServer",
+    "NoRoute",
+    "NotRunning",
+    "NotStored",
+    "Producer",
+    "ProducerConfig",
+    "PushConsumer",
+    "PushConsumerConfig",
+    "SendError",
+    "SendResult",
+    "SendStatus",
+    "Sending",
+    "TooManySends",
+    "by_chance",
+    "by_hash",
+]
+
+_NAMES_OF = {  # by the module that has them
+    "emulator.client.config": ("ClientConfig", "ConsumerConfig", "ProducerConfig"),
+    "emulator.client.consumer.allocation": ("AVG", "AVG_BY_CIRCLE"),
+    "emulator.client.consumer.listening": ("ConsumeContext", "ConsumeResult"),
+    "emulator.client.consumer.push_config": ("PushConsumerConfig",),
+    "emulator.client.consumer.push_consumer": ("PushConsumer",),
+    "emulator.client.instance.process": ("ClientProcess",),
+    "emulator.client.producer.async_sends": ("Sending",),
+    "emulator.client.producer.producer": ("Producer",),
+    "emulator.client.producer.selectors": ("by_chance", "by_hash"),
+    "emulator.client.producer.send_result": ("SendResult", "SendStatus"),
+    "protocol.message": ("Message", "MessageExt"),
+    "protocol.queues": ("MessageQueue",),
+}
+_MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    api = importlib.import_module("emulator.client.api")
-    if name in api.__all__:
-        return getattr(api, name)
-    raise AttributeError(f"emulator.client has no {name}")
+    if name not in __all__:
+        raise AttributeError(f"emulator.client has no {name}")
+    module = _MODULE_OF.get(name, "emulator.client.errors")
+    return getattr(importlib.import_module(module), name)
+
+
+def _inner_producer(instance: ClientInstance) -> interfaces.InnerProducer:
+    # Not before the first instance: a process that has none needs no producer.
+    from emulator.client.producer.send_pipeline import inner_producer  # noqa: PLC0415
+
+    return inner_producer(instance)
+
+
+interfaces.make_inner_producer = _inner_producer

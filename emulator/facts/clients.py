@@ -61,7 +61,16 @@ class BrokerIsolated(Fact, frozen=True):
 # Rebalance --------------------------------------------------------------------------------
 
 
-RebalanceCause = Literal["timer", "notice", "subscription changed", "lock refused", "started"]
+RebalanceCause = Literal[
+    "timer",
+    "notice",  # a broker said that some group has changed
+    "subscription changed",
+    "lock refused",
+    "offset repaired",
+    "started",
+    "connected",  # a broker took a heartbeat on a new connection (since 5.2.0)
+    "resumed",
+]
 ReleaseReason = Literal["not mine", "pull expired", "unsubscribed", "reset", "shutdown"]
 
 

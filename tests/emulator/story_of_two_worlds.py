@@ -9,7 +9,7 @@ import sys
 
 import trio
 
-from emulator.client.api import ClientConfig, Message, Producer, SendError
+from emulator.client import ClientConfig, Message, Producer, SendError
 from emulator.client.consumer.push_consumer import PushConsumer
 from emulator.cluster.admin import Admin
 from emulator.cluster.spec import ClusterSpec

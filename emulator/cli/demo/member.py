@@ -18,7 +18,7 @@ import trio
 from emulator.cli.demo.evidence import KINDS
 from emulator.cli.demo.plan import GROUP, PRODUCER_GROUP, TOPIC
 from emulator.cli.lines import bodies, is_sendable
-from emulator.client.api import Message, Producer, ProducerConfig, SendError
+from emulator.client import Message, Producer, ProducerConfig, SendError
 from emulator.client.consumer.push_config import PushConsumerConfig
 from emulator.client.consumer.push_consumer import PushConsumer
 from emulator.client.instance.process import ClientProcess

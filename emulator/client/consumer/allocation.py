@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple, TypeAlias, TypeVar
 
-from protocol.queues import MessageQueue
+from protocol.queues import MessageQueue, java_order
 
 Allocate: TypeAlias = Callable[[Sequence[MessageQueue], Sequence[str], str], list[MessageQueue]]
 
@@ -31,11 +31,6 @@ class Strategy(NamedTuple):
 
     name: str
     allocate: Allocate
-
-
-def java_order(text: str) -> bytes:
-    """A key that sorts texts by UTF-16 code unit, as ``String.compareTo`` does."""
-    return text.encode("utf-16-be", "surrogatepass")
 
 
 # Strategies without settings ------------------------------------------------------------

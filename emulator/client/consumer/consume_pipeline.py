@@ -24,6 +24,7 @@ from emulator.client.consumer.direct_consume import DirectConsume
 from emulator.client.consumer.flow_control import FlowControl
 from emulator.client.consumer.offset_reset import OffsetReset
 from emulator.client.consumer.pull_answers import PullAnswers
+from emulator.client.consumer.pull_request import PullRequest
 from emulator.client.consumer.pulling import Pulling
 from emulator.client.consumer.queue_locks import QueueLocks
 from emulator.client.consumer.rebalance import Rebalance
@@ -38,7 +39,8 @@ if TYPE_CHECKING:
     from emulator.client.consumer.allocation import Strategy
     from emulator.client.consumer.listening import Ear
     from emulator.client.consumer.member import Member
-    from emulator.client.instance.pull_service import PullRequest
+    from emulator.client.instance.interfaces import QueuedPull
+    from emulator.facts.clients import RebalanceCause
     from emulator.net.results import Call, Result
     from protocol.queues import MessageQueue
 
@@ -91,13 +93,14 @@ class ConsumePipeline:
             unit_mode=config.unit_mode,
         )
 
-    async def rebalance(self) -> bool:
+    async def rebalance(self, cause: RebalanceCause) -> bool:  # noqa: ARG002  # facts will say it
         """A paused consumer keeps what it has; since 5.2.0 that counts as out of balance."""
         if not self.member.is_running or self.member.is_paused:
             return self.member.release < REBALANCE_PACED
         return await self.rebalancing.run_pass()
 
-    async def pull(self, request: PullRequest) -> None:
+    async def pull(self, request: QueuedPull) -> None:
+        assert isinstance(request, PullRequest), "only consumers put requests into the line"
         await self._pulling.pull(request)
 
     async def persist_offsets(self) -> None:
@@ -129,7 +132,7 @@ class ConsumePipeline:
                 await member.calls.check_client(subscription)
         heard = await member.instance.heartbeats.send_round()
         if heard or member.release < START_NEEDS_HEARTBEAT:
-            member.instance.rebalance_wakeup.ring()
+            member.instance.rebalance_service.wake("started")
 
     async def wait_finished(self) -> None:
         """No new work, and a little patience for what is under way (upstream: none)."""
@@ -155,7 +158,7 @@ class ConsumePipeline:
     async def resume(self) -> None:
         """End a pause; the pass that was missed runs now, in the caller."""
         self.member.is_paused = False
-        await self.rebalance()
+        await self.rebalance("resumed")
 
     # Inside ---------------------------------------------------------------------------
 

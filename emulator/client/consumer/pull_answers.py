@@ -26,8 +26,8 @@ from protocol.subscription import wants_tag
 if TYPE_CHECKING:
     from emulator.client.consumer.member import Member
     from emulator.client.consumer.process_queue import ProcessQueue
+    from emulator.client.consumer.pull_request import PullRequest
     from emulator.client.consumer.rebalance import Rebalance
-    from emulator.client.instance.pull_service import PullRequest
     from protocol.command import RemotingCommand
     from protocol.message import MessageExt
     from protocol.queues import MessageQueue
@@ -139,7 +139,7 @@ class PullAnswers:
         self._member.offsets.persist(queue)
         await self._rebalance.remove(queue)
         if wake:
-            self._member.instance.rebalance_wakeup.ring()
+            self._member.instance.rebalance_service.wake("offset repaired")
 
     # No status ------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from emulator.client.consumer.flow_control import FlowControl
     from emulator.client.consumer.member import Member
     from emulator.client.consumer.pull_answers import PullAnswers
-    from emulator.client.instance.pull_service import PullRequest
+    from emulator.client.consumer.pull_request import PullRequest
     from protocol.queues import MessageQueue
     from protocol.subscription import SubscriptionData
 

@@ -11,17 +11,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.client.consumer.allocation import CannotAllocate, Strategy, java_order
+from emulator.client.consumer.allocation import CannotAllocate, Strategy
 from emulator.client.consumer.orderly_queue import OrderlyQueue
 from emulator.client.consumer.process_queue import ProcessQueue
+from emulator.client.consumer.pull_request import PullRequest
 from emulator.client.consumer.reconcile import is_balanced, to_claim, to_forget, to_release
 from emulator.client.consumer.start_offset import find_start
 from emulator.client.errors import ClientError
-from emulator.client.instance.pull_service import PullRequest
 from emulator.facts import Queue, QueuesClaimed, QueuesReleased, RebalancePassed
 from emulator.net.errors import RemoteError
 from emulator.releases import FIRST_PULL_DELAYED, FIVE, NEW_QUEUE_IS_LOCKED
 from protocol.names import is_retry_topic
+from protocol.queues import java_order
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection
@@ -175,7 +176,7 @@ class Rebalance:
                 service.pull_now(request)
 
     def _wake(self) -> None:
-        self._member.instance.rebalance_wakeup.ring()
+        self._member.instance.rebalance_service.wake("lock refused")
 
     def _note_released(self, queues: list[MessageQueue]) -> None:
         if queues:

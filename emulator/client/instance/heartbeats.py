@@ -1,7 +1,7 @@
-"""Telling brokers who is here: one after the other, never two rounds at once.
+"""Heartbeats: one broker after the other, never two rounds at once.
 
-Heard are the brokers in known routes, not every broker of a cluster; and only masters,
-unless there is a consumer, who may have to read from a slave.
+They go to the brokers in known routes, not to every broker of a cluster; and only to
+masters, unless there is a consumer, which may have to read from a slave.
 
 Upstream: MQClientInstance.sendHeartbeatToAllBrokerWithLock.
 """
@@ -20,18 +20,31 @@ from protocol.names import MASTER_ID
 from protocol.requests.groups import UnregisterClientRequest
 
 if TYPE_CHECKING:
-    from emulator.client.instance.instance import ClientInstance
+    from emulator.client.config import ClientConfig
+    from emulator.client.instance.addresses import BrokerAddresses
+    from emulator.client.instance.interfaces import RegisteredMembers
+    from emulator.net.remoting_client import RemotingClient
 
 
 class Heartbeats:
     """The rounds of one instance."""
 
-    def __init__(self, instance: ClientInstance) -> None:
-        self.versions: dict[str, int] = {}  # by address: what each broker said it is
-        self._instance = instance
-        self._timeout_ms = instance.config.api_timeout_ms
+    def __init__(
+        self,
+        client_id: str,
+        config: ClientConfig,
+        *,
+        remoting: RemotingClient,
+        brokers: BrokerAddresses,
+        members: RegisteredMembers,
+    ) -> None:
+        self._client_id = client_id
+        self._timeout_ms = config.api_timeout_ms
+        self._remoting = remoting
+        self._brokers = brokers
+        self._members = members
         self._under_way = False
-        self._bodies = Remembered(lambda data: encode_body(data, instance.release))
+        self._bodies = Remembered(lambda data: encode_body(data, config.rules))
 
     async def send_round(self) -> bool:
         """To all, three seconds each at most.  False: a round is under way, or nobody is known."""
@@ -48,7 +61,7 @@ class Heartbeats:
         return bool(targets)
 
     async def send_to(self, address: str) -> bool:
-        """To one broker; whether it took it."""
+        """To one broker; whether it took it.  False also while a round is under way."""
         if self._under_way or address not in self._targets():
             return False
         return await self._send(address, self._body())
@@ -56,13 +69,16 @@ class Heartbeats:
     async def unregister(
         self, *, producer: str | None = None, consumer: str | None = None
     ) -> None:
-        """Tell every known address, masters and slaves, that a group has left."""
+        """Tell every known address, masters and slaves, that a group has left.
+
+        Upstream: MQClientInstance.unregisterClientWithLock.
+        """
         request = UnregisterClientRequest(
-            client_id=self._instance.client_id, producer_group=producer, consumer_group=consumer
+            client_id=self._client_id, producer_group=producer, consumer_group=consumer
         )
-        for _, _, address in list(self._instance.brokers.all()):
+        for _, _, address in list(self._brokers.all()):
             try:
-                await self._instance.remoting.invoke(
+                await self._remoting.invoke(
                     address, UNREGISTER_CLIENT, request, timeout_ms=self._timeout_ms
                 )
             except RemoteError:
@@ -71,30 +87,27 @@ class Heartbeats:
     # Inside ---------------------------------------------------------------------------
 
     def _targets(self) -> list[str]:
-        slaves_too = bool(self._instance.consumers)
+        slaves_too = bool(self._members.consumers)
         return [
             address
-            for _, broker_id, address in self._instance.brokers.all()
+            for _, broker_id, address in self._brokers.all()
             if slaves_too or broker_id == MASTER_ID
         ]
 
     def _body(self) -> bytes:
-        instance = self._instance
+        producers, consumers = self._members.producers, self._members.consumers
         data = HeartbeatData(
-            client_id=instance.client_id,
-            producer_data_set=[ProducerData(group_name=group) for group in instance.producers],
-            consumer_data_set=[member.heartbeat_data() for member in instance.consumers.values()],
+            client_id=self._client_id,
+            producer_data_set=[ProducerData(group_name=group) for group in producers],
+            consumer_data_set=[member.heartbeat_data() for member in consumers.values()],
         )
         return self._bodies.text(data)
 
     async def _send(self, address: str, body: bytes) -> bool:
         try:
-            reply = await self._instance.remoting.invoke(
+            reply = await self._remoting.invoke(
                 address, HEART_BEAT, None, body, timeout_ms=self._timeout_ms
             )
         except RemoteError:
             return False
-        if reply.code != ResponseCode.SUCCESS:
-            return False
-        self.versions[address] = reply.version
-        return True
+        return reply.code == ResponseCode.SUCCESS

@@ -3,87 +3,99 @@
 The periodic tasks share *one* thread of control, in order: a heartbeat to brokers that
 do not answer makes the route poll late, and applications have seen that happen.
 
-Upstream: MQClientInstance, ClientRemotingProcessor.
+Upstream: MQClientInstance.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import random
+from typing import TYPE_CHECKING, NamedTuple
 
-from emulator.client.errors import GroupTaken
-from emulator.client.instance.broker_addresses import BrokerAddresses
+from emulator.client.instance.addresses import BrokerAddresses, NameServerRing
 from emulator.client.instance.heartbeats import Heartbeats
-from emulator.client.instance.name_servers import NameServers
-from emulator.client.instance.pull_service import PullMessageService
+from emulator.client.instance.interfaces import RegisteredMembers
+from emulator.client.instance.pull_message_service import PullMessageService
 from emulator.client.instance.rebalance_service import RebalanceService
+from emulator.client.instance.remoting_processor import ClientRemotingProcessor, handler_table
 from emulator.client.instance.schedule import Periodic, run_schedule
 from emulator.client.instance.topic_routes import TopicRoutes
-from emulator.client.instance.wakeup import Wakeup
 from emulator.net.remoting_client import RemotingClient
-from emulator.net.results import NO_REPLY, Call, Handler, Reply, Result
 from emulator.net.tcp import TcpNetwork
 from emulator.releases import HEARTBEAT_ON_CONNECT
-from protocol import catalog
-from protocol.codes import RequestCode, ResponseCode
-from protocol.names import CLIENT_INNER_PRODUCER_GROUP, MASTER_ID
+from protocol.names import MASTER_ID
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import trio
 
     from emulator.client.config import ClientConfig
-    from emulator.client.instance.members import RegisteredConsumer, RegisteredProducer
-    from emulator.client.instance.process import ClientProcess
-    from emulator.client.producer.send_pipeline import SendPipeline
-    from emulator.net.handler_table import Table
-    from protocol.requests.callbacks import NotifyConsumerIdsChangedRequest
+    from emulator.client.instance.interfaces import (
+        InnerProducer,
+        RegisteredConsumer,
+        RegisteredProducer,
+    )
+    from emulator.clock import WallClock
+    from emulator.facts import Fact, Note
+    from emulator.net.transport import Network
+    from protocol.message_ids import UniqKeys
+
+
+class ProcessResources(NamedTuple):
+    """What a process gives to each of its instances.  Without a *network*: TCP."""
+
+    network: Network | None
+    clock: WallClock
+    rng: random.Random
+    note: Note
+    wants: Callable[[type[Fact]], bool]  # asked before a fact is made on a hot path
+    uniq_keys: UniqKeys
 
 
 class ClientInstance:
     """Made by ``ClientProcess.instance``, which also stops it when its last user has left."""
 
-    inner_producer: SendPipeline  # for messages a consumer publishes itself
+    inner_producer: InnerProducer  # for messages a consumer publishes itself
 
     def __init__(
         self,
         client_id: str,
         config: ClientConfig,
-        process: ClientProcess,
+        resources: ProcessResources,
         nursery: trio.Nursery,
     ) -> None:
         self.client_id = client_id
         self.config = config
         self.release = config.rules
-        self.process = process
-        self.clock = process.clock
-        self.rng = process.rng
-        self.note = process.note
+        self.clock = resources.clock
+        self.rng = resources.rng
+        self.note = resources.note
+        self.wants = resources.wants
+        self.uniq_keys = resources.uniq_keys
         self.nursery = nursery
-        self.producers: dict[str, RegisteredProducer] = {}
-        self.consumers: dict[str, RegisteredConsumer] = {}
+        self.members = RegisteredMembers(client_id)
+        self.producers = self.members.producers
+        self.consumers = self.members.consumers
         self.brokers = BrokerAddresses()
-        self.rebalance_wakeup = Wakeup()
-        self.remoting = RemotingClient(
-            process.network or TcpNetwork(nursery),
-            nursery,
-            clock=self.clock,
-            config=config.net,
-            release=self.release,
-            note=self.note,
-            handlers=self._handlers(),
-        )
-        name_servers = NameServers(config.namesrv_addresses, self.rng, self.release)
-        self.routes = TopicRoutes(self, name_servers)
-        self.heartbeats = Heartbeats(self)
-        if self.release >= HEARTBEAT_ON_CONNECT:
-            self.remoting.on_connected = self._connected
-        self.pull_service = PullMessageService(self.consumers, self.remoting.timers)
         self.rebalance_service = RebalanceService(
             self.consumers,
-            self.rebalance_wakeup,
             self.release,
             interval_ms=config.rebalance_interval_ms,
             interval_ms_min=config.rebalance_interval_ms_min,
         )
+        self.remoting = self._remoting_client(resources.network or TcpNetwork(nursery))
+        self.routes = TopicRoutes(
+            config,
+            NameServerRing(config.namesrv_addresses, self.rng, self.release),
+            remoting=self.remoting,
+            brokers=self.brokers,
+            members=self.members,
+            note=self.note,
+        )
+        self.heartbeats = Heartbeats(
+            client_id, config, remoting=self.remoting, brokers=self.brokers, members=self.members
+        )
+        self.pull_service = PullMessageService(self.consumers, self.remoting.timers)
         nursery.start_soon(run_schedule, self._periodic())
         nursery.start_soon(self.pull_service.run)
         nursery.start_soon(self.rebalance_service.run)
@@ -95,16 +107,12 @@ class ClientInstance:
     # Members --------------------------------------------------------------------------
 
     def register_producer(self, producer: RegisteredProducer) -> None:
-        """Raises ``GroupTaken``."""
-        if producer.group in self.producers:
-            raise GroupTaken(f"{self.client_id} already has a producer group {producer.group}")
-        self.producers[producer.group] = producer
+        """From now on it gets routes and is in heartbeats.  Raises ``GroupTaken``."""
+        self.members.add_producer(producer)
 
     def register_consumer(self, consumer: RegisteredConsumer) -> None:
-        """Raises ``GroupTaken``."""
-        if consumer.group in self.consumers:
-            raise GroupTaken(f"{self.client_id} already has a consumer group {consumer.group}")
-        self.consumers[consumer.group] = consumer
+        """From now on it gets routes, passes and pulls.  Raises ``GroupTaken``."""
+        self.members.add_consumer(consumer)
 
     async def unregister_producer(self, group: str) -> None:
         """Forget it and tell every broker; the caller then releases the instance."""
@@ -118,9 +126,11 @@ class ClientInstance:
 
     @property
     def is_used(self) -> bool:
-        return bool(self.consumers) or bool(self.producers.keys() - {CLIENT_INNER_PRODUCER_GROUP})
+        """Whether it has any member but its own inner producer."""
+        return self.members.has_users
 
     def stop(self) -> None:
+        """Close its connections and cancel its tasks; who waits for a reply gets ``NeverSent``."""
         self.remoting.end()
         self.nursery.cancel_scope.cancel()
 
@@ -140,6 +150,21 @@ class ClientInstance:
         return self.rng.choice(list(addresses.values())) if addresses else None
 
     # What happens by itself -----------------------------------------------------------
+
+    def _remoting_client(self, network: Network) -> RemotingClient:
+        processor = ClientRemotingProcessor(self.consumers, self.rebalance_service.wake)
+        remoting = RemotingClient(
+            network,
+            self.nursery,
+            clock=self.clock,
+            config=self.config.net,
+            release=self.release,
+            note=self.note,
+            handlers=handler_table(processor, self.release),
+        )
+        if self.release >= HEARTBEAT_ON_CONNECT:
+            remoting.on_connected = self._connected
+        return remoting
 
     def _periodic(self) -> list[Periodic]:
         config = self.config
@@ -165,42 +190,8 @@ class ClientInstance:
 
     def _connected(self, address: str) -> None:
         if self.brokers.has(address):
-            self.nursery.start_soon(self._introduce, address)
+            self.nursery.start_soon(self._heartbeat_to, address)
 
-    async def _introduce(self, address: str) -> None:
+    async def _heartbeat_to(self, address: str) -> None:
         if await self.heartbeats.send_to(address):
-            self.rebalance_wakeup.ring()
-
-    # What brokers ask -----------------------------------------------------------------
-
-    def _handlers(self) -> Table:
-        by_group: Handler = self._ask_consumer
-        return {
-            RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: (
-                catalog.NOTIFY_CONSUMER_IDS_CHANGED,
-                self._ids_changed,
-            ),
-            RequestCode.RESET_CONSUMER_CLIENT_OFFSET: (
-                catalog.RESET_CONSUMER_CLIENT_OFFSET,
-                by_group,
-            ),
-            RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT: (
-                catalog.GET_CONSUMER_STATUS_FROM_CLIENT,
-                by_group,
-            ),
-            RequestCode.GET_CONSUMER_RUNNING_INFO: (catalog.GET_CONSUMER_RUNNING_INFO, by_group),
-            RequestCode.CONSUME_MESSAGE_DIRECTLY: (catalog.CONSUME_MESSAGE_DIRECTLY, by_group),
-        }
-
-    def _ids_changed(self, _call: Call[NotifyConsumerIdsChangedRequest]) -> Result:
-        # Whatever the group: every consumer of the instance rebalances.
-        self.rebalance_wakeup.ring()
-        return NO_REPLY
-
-    def _ask_consumer(self, call: Call[Any]) -> Result:
-        request = call.request
-        group: str = getattr(request, "consumer_group", "") or getattr(request, "group", "")
-        if (consumer := self.consumers.get(group)) is not None:
-            return consumer.answer(call)
-        remark = f"The Consumer Group <{group}> not exist in this consumer"
-        return Reply(code=ResponseCode.SYSTEM_ERROR, remark=remark)
+            self.rebalance_service.wake("connected")

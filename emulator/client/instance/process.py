@@ -17,20 +17,21 @@ from typing import TYPE_CHECKING, Self
 
 import trio
 
-from emulator.client.config import NO_INSTANCE_NAME, ClientConfig, ProducerConfig
+from emulator.client.config import NO_INSTANCE_NAME, ClientConfig
 from emulator.client.errors import NotRunning
-from emulator.client.instance.instance import ClientInstance
-from emulator.client.producer.send_pipeline import SendPipeline
+from emulator.client.instance import interfaces
+from emulator.client.instance.instance import ClientInstance, ProcessResources
 from emulator.clock import WallClock
 from emulator.journal import silent
 from emulator.net.plain_nursery import plain_nursery
 from protocol.message_ids import UniqKeys
-from protocol.names import CLIENT_INNER_PRODUCER_GROUP
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
 
-    from emulator.facts import Note
+    from emulator.client.instance.interfaces import MakeInnerProducer
+    from emulator.facts import Fact, Note
     from emulator.net.transport import Network
 
 
@@ -38,7 +39,8 @@ class ClientProcess:
     """``async with ClientProcess() as process:`` clients given it may share instances.
 
     Everything that comes from outside can be given: *network* (default TCP), *clock*
-    (default this machine's), *rng*, *note*, *ip* and *pid*.
+    (default this machine's), *rng*, *note* and *wants* (a journal's), *ip* and *pid*.
+    *inner_producer* makes the producer that each instance has for its consumers.
     """
 
     def __init__(
@@ -48,18 +50,23 @@ class ClientProcess:
         clock: WallClock | None = None,
         rng: random.Random | None = None,
         note: Note = silent,
+        wants: Callable[[type[Fact]], bool] | None = None,
         ip: str = "127.0.0.1",
         pid: int | None = None,
+        inner_producer: MakeInnerProducer | None = None,
     ) -> None:
         self.network = network
         self.clock = clock or WallClock.of_this_machine()
         self.rng = rng or random.Random()
         self.note = note
+        self.wants = wants or (lambda _kind: note is not silent)
         self.ip = ip
         self.pid = os.getpid() if pid is None else pid
         self.instances: dict[str, ClientInstance] = {}
         loader_hash = self.rng.getrandbits(31)
         self.uniq_keys = UniqKeys(ipaddress.ip_address(ip).packed, self.pid, loader_hash)
+        self._make_inner_producer = inner_producer or interfaces.make_inner_producer
+        self._starting: dict[str, trio.Event] = {}
         self._named = 0
         self._nursery: trio.Nursery | None = None
         self._stack = AsyncExitStack()
@@ -85,18 +92,18 @@ class ClientProcess:
         """The instance of that name, started if need be.
 
         The default name stands for one of its own, except for broadcasting consumers,
-        whose id must outlive the process.  Upstream: getOrCreateMQClientInstance.
+        whose id must outlive the process.  Raises ``NotRunning`` outside of the block.
+        Upstream: getOrCreateMQClientInstance.
         """
         name = config.instance_name
         if name == NO_INSTANCE_NAME and not may_share_default:
             name = self._new_name()
         client_id = client_id_of(config.client_ip or self.ip, name, config.unit_name)
+        while client_id in self._starting:
+            await self._starting[client_id].wait()
         if (known := self.instances.get(client_id)) is not None:
             return known
-        if self._nursery is None:
-            raise NotRunning("a ClientProcess is used inside its ``async with`` only")
-        instance: ClientInstance = await self._nursery.start(self._host, client_id, config)
-        return instance
+        return await self._start(client_id, config)
 
     def release(self, instance: ClientInstance) -> None:
         """Stop it if its last user has left.  Upstream: MQClientInstance.shutdown."""
@@ -104,15 +111,30 @@ class ClientProcess:
             self.instances.pop(instance.client_id, None)
             instance.stop()
 
+    async def _start(self, client_id: str, config: ClientConfig) -> ClientInstance:
+        if self._nursery is None:
+            raise NotRunning("a ClientProcess is used inside its ``async with`` only")
+        over = self._starting[client_id] = trio.Event()
+        try:
+            instance: ClientInstance = await self._nursery.start(self._host, client_id, config)
+            return instance
+        finally:
+            del self._starting[client_id]
+            over.set()
+
     async def _host(
         self,
         client_id: str,
         config: ClientConfig,
         task_status: trio.TaskStatus[ClientInstance] = trio.TASK_STATUS_IGNORED,
     ) -> None:
+        resources = ProcessResources(
+            self.network, self.clock, self.rng, self.note, self.wants, self.uniq_keys
+        )
         async with trio.open_nursery() as nursery:
-            instance = ClientInstance(client_id, config, self, nursery)
-            instance.inner_producer = SendPipeline(instance, _inner(config))
+            instance = ClientInstance(client_id, config, resources, nursery)
+            assert self._make_inner_producer is not None, "emulator.client provides one"
+            instance.inner_producer = self._make_inner_producer(instance)
             instance.register_producer(instance.inner_producer)
             self.instances[client_id] = instance
             task_status.started(instance)
@@ -127,8 +149,3 @@ def client_id_of(ip: str, instance_name: str, unit_name: str = "", *, stream: bo
     """Upstream: ClientConfig.buildMQClientId."""
     unit = f"@{unit_name}" if unit_name.strip() else ""
     return f"{ip}@{instance_name}{unit}{'@STREAM' if stream else ''}"
-
-
-def _inner(config: ClientConfig) -> ProducerConfig:
-    shared = {name: getattr(config, name) for name in ClientConfig.__struct_fields__}
-    return ProducerConfig(**{**shared, "group": CLIENT_INNER_PRODUCER_GROUP})

@@ -24,6 +24,7 @@ class Periodic(NamedTuple):
 
 
 async def run_schedule(tasks: Sequence[Periodic]) -> NoReturn:
+    """Run *tasks* by turns, counted from now, until cancelled; what one raises ends all."""
     began_s = trio.current_time()
     due = [(began_s + task.first_ms / 1000, number) for number, task in enumerate(tasks)]
     heapq.heapify(due)

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 import trio
 
 from emulator.client.errors import ClientErrorCode, NoNameServer
-from emulator.client.instance.routes import (
+from emulator.client.instance.route_queues import (
     addresses_of,
     as_default,
     check_route,
     has_changed,
     subscribe_queues,
 )
-from emulator.facts import RouteChanged
+from emulator.facts import Note, RouteChanged
 from emulator.net.errors import NeverSent, RemoteError
 from protocol.bodies.body import decode_body
 from protocol.bodies.routes import TopicRouteData
@@ -32,42 +32,53 @@ from protocol.fields import BadFields
 from protocol.requests.routes import GetRouteInfoRequest
 
 if TYPE_CHECKING:
-    from emulator.client.instance.instance import ClientInstance
-    from emulator.client.instance.members import RegisteredConsumer, RegisteredProducer
-    from emulator.client.instance.name_servers import NameServers
+    from emulator.client.config import ClientConfig
+    from emulator.client.instance.addresses import BrokerAddresses, NameServerRing
+    from emulator.client.instance.interfaces import RegisteredMembers
+    from emulator.net.remoting_client import RemotingClient
     from protocol.command import RemotingCommand
 
 
 class TopicRoutes:
     """``topic -> route`` of one instance; hands new routes to its producers and consumers."""
 
-    def __init__(self, instance: ClientInstance, name_servers: NameServers) -> None:
+    def __init__(
+        self,
+        config: ClientConfig,
+        name_servers: NameServerRing,
+        *,
+        remoting: RemotingClient,
+        brokers: BrokerAddresses,
+        members: RegisteredMembers,
+        note: Note,
+    ) -> None:
         self.table: dict[str, TopicRouteData] = {}
-        self._instance = instance
-        self._config = instance.config
+        self._config = config
         self._name_servers = name_servers
+        self._remoting = remoting
+        self._brokers = brokers
+        self._members = members
+        self._note = note
         self._lock = trio.Lock()
 
     async def refresh(self, topic: str) -> bool:
-        """Ask for the route of *topic*; whether there was news that somebody took.
+        """Ask for the route of *topic*; whether it was new, or some member lacked it.
 
         An unknown topic changes nothing.  Raises ``NoNameServer`` if nobody answers.
         """
-        async with self._turn() as mine:
+        async with self._locked() as mine:
             route = await self._ask(topic) if mine else None
             return route is not None and self._consider(topic, route)
 
     async def borrow_default(self, topic: str, default_topic: str, queues_max: int) -> bool:
         """Use the default topic's route for *topic*, which no broker knows yet."""
-        async with self._turn() as mine:
+        async with self._locked() as mine:
             route = await self._ask(default_topic) if mine else None
             return route is not None and self._consider(topic, as_default(route, queues_max))
 
     async def poll(self) -> None:
-        """Refresh every topic somebody uses; the first failing NameServer call ends the round."""
-        for topic in dict.fromkeys(
-            topic for member in self._members() for topic in member.topics()
-        ):
+        """Refresh every topic some member uses; the first failing call ends the round."""
+        for topic in self._members.topics():
             try:
                 await self.refresh(topic)
             except NoNameServer:
@@ -75,17 +86,15 @@ class TopicRoutes:
 
     async def forget_offline_brokers(self) -> None:
         """Drop addresses that occur in no known route.  Upstream: cleanOfflineBroker."""
-        async with self._turn() as mine:
+        async with self._locked() as mine:
             if mine:
                 routes = self.table.values()
-                self._instance.brokers.keep_only(
-                    {a for route in routes for a in addresses_of(route)}
-                )
+                self._brokers.keep_only({a for route in routes for a in addresses_of(route)})
 
     # Inside ---------------------------------------------------------------------------
 
     @asynccontextmanager
-    async def _turn(self) -> AsyncIterator[bool]:
+    async def _locked(self) -> AsyncIterator[bool]:
         """One at a time; who has waited too long gives up, without an error."""
         mine = False
         with trio.move_on_after(self._config.route_lock_wait_ms_max / 1000):
@@ -98,23 +107,23 @@ class TopicRoutes:
                 self._lock.release()
 
     async def _ask(self, topic: str) -> TopicRouteData | None:
-        reply = await self._call(GetRouteInfoRequest(topic=topic))
+        reply = await self._invoke(GetRouteInfoRequest(topic=topic))
         if reply.code != ResponseCode.SUCCESS or not reply.body:
             return None
         try:
             route = decode_body(reply.body, TopicRouteData)
             check_route(route)
         except BadFields:
-            return None  # a NameServer that speaks nonsense knows no route
+            return None  # an unreadable route counts as none
         return route
 
-    async def _call(self, request: GetRouteInfoRequest) -> RemotingCommand:
+    async def _invoke(self, request: GetRouteInfoRequest) -> RemotingCommand:
         """The next NameServer is tried only if this one cannot be connected."""
-        remoting, failure = self._instance.remoting, ""
-        for address in self._name_servers.candidates(remoting.is_connected):
-            self._name_servers.asked(address)
+        failure = ""
+        for address in self._name_servers.candidates(self._remoting.is_connected):
+            self._name_servers.choose(address)
             try:
-                return await remoting.invoke(
+                return await self._remoting.invoke(
                     address,
                     GET_ROUTEINFO_BY_TOPIC,
                     request,
@@ -131,30 +140,23 @@ class TopicRoutes:
         )
 
     def _consider(self, topic: str, route: TopicRouteData) -> bool:
-        """Take *route* if it differs, or if somebody lacks what it says."""
+        """Take *route* if it differs, or if some member lacks it."""
         changed = has_changed(self.table.get(topic), route)
-        if not changed and not self._is_needed(topic):
+        if not changed and not self._members.needs_route(topic):
             return False
         self._apply(topic, route)
         if changed:
-            self._instance.note(
-                RouteChanged(topic, tuple(b.broker_name for b in route.broker_datas))
-            )
+            brokers = tuple(broker.broker_name for broker in route.broker_datas)
+            self._note(RouteChanged(topic, brokers))
         return True
-
-    def _is_needed(self, topic: str) -> bool:
-        return any(member.needs_route(topic) for member in self._members())
-
-    def _members(self) -> list[RegisteredConsumer | RegisteredProducer]:
-        return [*self._instance.consumers.values(), *self._instance.producers.values()]
 
     def _apply(self, topic: str, route: TopicRouteData) -> None:
         for broker in route.broker_datas:
-            self._instance.brokers.put(broker.broker_name, broker.broker_addrs)
-        for producer in self._instance.producers.values():
+            self._brokers.put(broker.broker_name, broker.broker_addrs)
+        for producer in self._members.producers.values():
             producer.take_route(topic, route)
         queues = subscribe_queues(topic, route)
-        for consumer in self._instance.consumers.values():
+        for consumer in self._members.consumers.values():
             if topic in consumer.topics():
                 consumer.take_route(topic, queues)
         self.table[topic] = route

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.client.errors import ClientErrorCode, NoRoute
-from emulator.client.instance.routes import is_ordered, publish_queues, write_queues
+from emulator.client.instance.route_queues import is_ordered, publish_queues, write_queues
 from emulator.client.producer.thread_local_index import ThreadLocalIndex
 from emulator.client.producer.topic_publish_info import TopicPublishInfo
 from emulator.releases import DEFAULT_TOPIC_IS_FIXED

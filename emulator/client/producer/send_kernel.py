@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from emulator.client.errors import ClientError
-from emulator.client.instance.broker_addresses import vip_channel
+from emulator.client.instance.addresses import vip_channel
 from emulator.client.producer.fault_events import Ending, lesson
 from emulator.client.producer.fault_strategy import MQFaultStrategy
 from emulator.client.producer.send_result import NoMaster, Outcome, Refused, SendResult, read_reply
@@ -49,7 +49,7 @@ class SendKernel:
         self._remoting = instance.remoting
 
     def new_key(self) -> str:
-        return self._instance.process.uniq_keys.make(self.now_ms())
+        return self._instance.uniq_keys.make(self.now_ms())
 
     # Asking ---------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from emulator.client.config import ClientConfig, ProducerConfig
 from emulator.client.errors import (
     BadSelector,
     ClientErrorCode,
@@ -24,10 +25,10 @@ from emulator.client.producer.fault_events import Ending
 from emulator.client.producer.outgoing import Outgoing, prepare, prepare_batch
 from emulator.client.producer.publish_table import PublishTable
 from emulator.client.producer.send_kernel import SendKernel, ending_of
+from protocol.names import CLIENT_INNER_PRODUCER_GROUP
 from protocol.queues import MessageQueue
 
 if TYPE_CHECKING:
-    from emulator.client.config import ProducerConfig
     from emulator.client.instance.instance import ClientInstance
     from emulator.client.producer.selectors import Selector
     from emulator.client.producer.send_result import Outcome, SendResult
@@ -235,6 +236,17 @@ class SendPipeline:
 
     async def _launch_to(self, send: AsyncSend, queue: MessageQueue) -> None:
         send.launch(queue, await self.kernel.find_address(queue))
+
+
+def inner_producer(instance: ClientInstance) -> SendPipeline:
+    """The producer of *instance* itself, with its settings and the defaults of all others.
+
+    Upstream: MQClientInstance.defaultMQProducer.
+    """
+    shared = {name: getattr(instance.config, name) for name in ClientConfig.__struct_fields__}
+    return SendPipeline(
+        instance, ProducerConfig(**{**shared, "group": CLIENT_INNER_PRODUCER_GROUP})
+    )
 
 
 def _selected(

@@ -10,11 +10,10 @@ from emulator.client.consumer.allocation import (
     Strategy,
     by_machine_room,
     configured,
-    java_order,
     nearby,
 )
 from emulator.client.consumer.consistent_hash import consistent_hash, md5_hash
-from protocol.queues import MessageQueue
+from protocol.queues import MessageQueue, java_order
 
 
 def a_room(name: str) -> str:

@@ -43,7 +43,7 @@ class FakeConsumer:
     def heartbeat_data(self):
         return ConsumerData(group_name=self.group)
 
-    async def rebalance(self):
+    async def rebalance(self, cause):
         self.passes.append(round(self._now_s(), 3))
         return True
 
@@ -153,6 +153,46 @@ def test_client_invariant_05_default_names_are_made_unlike() -> None:
             assert shared.client_id == f"{process.ip}@DEFAULT"
             again = await process.instance(a_config(cluster), may_share_default=True)
             assert again is shared
+
+    in_world(story)
+
+
+def test_members_that_start_together_under_one_name_share_one_instance() -> None:
+    async def story(cluster):
+        await cluster.start("a", topics={"t": 4})
+        found = []
+        async with cluster.process() as process, trio.open_nursery() as nursery:
+
+            async def produce(group) -> None:
+                named = cluster.a_producer(process, group=group, instance_name="one")
+                async with named as producer:
+                    await producer.send(a_message())
+                    found.append(producer.instance)
+                    await trio.sleep(5)
+
+            for group in ("p", "q", "r"):
+                nursery.start_soon(produce, group)
+            await trio.sleep(4)
+            assert list(process.instances) == [f"{process.ip}@one"]
+            await trio.sleep(4)
+            assert process.instances == {}
+        assert len(found) == 3
+        assert len(set(found)) == 1
+
+    in_world(story)
+
+
+def test_a_start_that_is_cancelled_leaves_the_name_to_the_next() -> None:
+    async def story(cluster):
+        await cluster.start()
+        config = a_config(cluster, instance_name="one")
+        async with cluster.process() as process:
+            with trio.CancelScope() as scope:
+                scope.cancel()
+                await process.instance(config)
+            with trio.fail_after(1):
+                instance = await process.instance(config)
+            assert process.instances == {instance.client_id: instance}
 
     in_world(story)
 

@@ -9,7 +9,6 @@ from pulled_broker import LIST, LOCK, PULL, a_queue, in_group
 
 from emulator.client.consumer.allocation import CannotAllocate, Strategy
 from emulator.client.instance.rebalance_service import RebalanceService
-from emulator.client.instance.wakeup import Wakeup
 from emulator.facts import QueuesClaimed, QueuesReleased, RebalancePassed
 from emulator.net.results import Reply
 from emulator.releases import Release
@@ -20,10 +19,12 @@ from protocol.requests.callbacks import NotifyConsumerIdsChangedRequest
 class ACountingConsumer:
     def __init__(self, *, balanced=True, takes_s=0.0) -> None:
         self.passes = []
+        self.causes = []
         self.balanced = balanced
         self.takes_s = takes_s
 
-    async def rebalance(self) -> bool:
+    async def rebalance(self, cause) -> bool:
+        self.causes.append(cause)
         self.passes.append(round(trio.current_time() - self.began_s, 3))
         await trio.sleep(self.takes_s)
         return self.balanced
@@ -31,16 +32,15 @@ class ACountingConsumer:
 
 async def passes_of(consumer, release, ring_at_s=(), until_s=61) -> list[float]:
     """When passes begin, with wake-ups at these times."""
-    wakeup = Wakeup()
     consumer.began_s = trio.current_time()
     rules = Release.parse(release)
     intervals = {"interval_ms": 20_000, "interval_ms_min": 1_000}
-    service = RebalanceService({"cg": consumer}, wakeup, rules, **intervals)
+    service = RebalanceService({"cg": consumer}, rules, **intervals)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(service.run)
         for at_s in ring_at_s:
             await trio.sleep_until(consumer.began_s + at_s)
-            wakeup.ring()
+            service.wake(f"notice at {at_s}")
         await trio.sleep_until(consumer.began_s + until_s)
         nursery.cancel_scope.cancel()
     return consumer.passes
@@ -51,6 +51,21 @@ async def test_client_invariant_25_undisturbed_a_pass_every_20_seconds(
     release, autojump_clock
 ) -> None:
     assert await passes_of(ACountingConsumer(), release) == [20, 40, 60]
+
+
+@pytest.mark.parametrize(
+    ("release", "causes"),
+    [
+        ("4.9.7", ["notice at 5.0", "notice at 5.1", "timer"]),
+        ("5.3.3", ["notice at 5.0", "notice at 5.1", "timer"]),
+    ],
+)
+async def test_a_pass_says_the_first_cause_that_asked_for_it(
+    release, causes, autojump_clock
+) -> None:
+    consumer = ACountingConsumer(takes_s=0.3)
+    await passes_of(consumer, release, (5.0, 5.1, 5.2), until_s=30)
+    assert consumer.causes == causes
 
 
 async def test_client_invariant_26_two_passes_are_a_second_apart(autojump_clock) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import trio
 
-from emulator.client.api import Message, Producer
+from emulator.client import Message, Producer
 from emulator.cluster.admin import Admin, Unknown, Unreachable, admin_over_tcp
 from emulator.cluster.embedded import EmbeddedCluster
 from emulator.cluster.overview import Looker

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import trio
 
-from emulator.client.api import Message, Producer
+from emulator.client import Message, Producer
 from emulator.cluster.spec import ClusterSpec
 from emulator.cluster.virtual import VirtualCluster
 from emulator.sim.world import run_virtual

@@ -1,7 +1,7 @@
-"""From a topic's route to the queues it means, for those who publish and those who read.
+"""From a topic's route to its queues, as producers and as consumers see them.
 
-The two views differ on purpose: who publishes needs a master that takes writes, who
-reads is content with any queue that may be read, even if only slaves are left, or nobody.
+The two views differ on purpose: a producer needs a master that takes writes; a consumer
+takes every queue that may be read, even if only slaves are left, or no broker at all.
 
 Upstream: MQClientInstance.topicRouteData2TopicPublishInfo, topicRouteData2TopicSubscribeInfo,
 topicRouteDataIsChange.
@@ -14,21 +14,20 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from emulator.client.consumer.allocation import java_order
 from protocol.fields import BadFields
 from protocol.names import MASTER_ID
 from protocol.perm import is_readable, is_writeable
-from protocol.queues import MessageQueue
+from protocol.queues import MessageQueue, java_order
 
 if TYPE_CHECKING:
     from protocol.bodies.routes import TopicRouteData
 
 
-QUEUES_MAX = 100_000  # ours, of one topic at one broker: whoever says more is mistaken
+QUEUES_MAX = 100_000  # ours, of one topic at one broker: a route with more is taken for damaged
 
 
 def check_route(route: TopicRouteData) -> None:
-    """Does it make sense?  Raises ``BadFields``."""
+    """Raises ``BadFields`` for a queue count above ``QUEUES_MAX`` or an unreadable order list."""
     counts = [
         n for data in route.queue_datas for n in (data.read_queue_nums, data.write_queue_nums)
     ]
@@ -66,6 +65,7 @@ def write_queues(route: TopicRouteData) -> dict[str, int]:
 
 
 def is_ordered(route: TopicRouteData) -> bool:
+    """Whether the queues are fixed by an order configuration, kept at the NameServer."""
     return bool(route.order_topic_conf)
 
 
@@ -87,6 +87,7 @@ def as_default(route: TopicRouteData, queues_max: int) -> TopicRouteData:
 
 
 def addresses_of(route: TopicRouteData) -> Iterator[str]:
+    """Of all its brokers, masters and slaves."""
     for broker in route.broker_datas:
         yield from broker.broker_addrs.values()
 
