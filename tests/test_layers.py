@@ -32,6 +32,7 @@ SHELL_WORDS = {"trio", "time", "socket", "os", "structlog", "subprocess", "threa
 SHELLS = (
     "emulator.clock",
     "emulator.disk.files",
+    "emulator.disk.flusher",
     "emulator.net",
     "emulator.sim",
     "emulator.node",

@@ -1,7 +1,8 @@
 """A directory as a disk: what was written outlives the process that wrote it.
 
 Segments are mapped files, so bytes are in the kernel's hands the moment they are copied:
-``kill -9`` loses nothing, and only the machine's own death could.  A mapping beyond the
+``kill -9`` loses nothing.  The machine's own death loses what was not flushed; a flush
+syncs every file that may have changed since the last one.  A mapping beyond the
 end of a full disk kills the process (SIGBUS), so a segment's space is reserved before it
 is mapped and a full disk is an ordinary ``DiskFull``.  Names are upstream's:
 ``commitlog/<20 digits>``, ``config/<document>``, ``lock``.
@@ -17,8 +18,10 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from emulator.disk.port import DiskFull
+from emulator.disk.flusher import Flusher, Soon, SyncRequest, sync_folder
+from emulator.disk.port import DiskFull, OnFlushed
 
+PAGE_BYTES = mmap.PAGESIZE
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
@@ -41,6 +44,18 @@ class FileSegment:
         self.size = len(self._map)
         self.view = memoryview(self._map)
 
+    def make_dirty(self, start: int, end: int) -> None:
+        """Write every page between two positions of the log again, as it is.
+
+        After a failed sync the kernel takes the pages for clean: the next sync would
+        succeed without having written them.
+        """
+        if self.is_closed:
+            return
+        first = max(start - self.base, 0) // PAGE_BYTES * PAGE_BYTES
+        for at in range(first, min(end - self.base, self.size), PAGE_BYTES):
+            self.view[at : at + 1] = bytes(self.view[at : at + 1])
+
     def close(self) -> None:
         self.is_closed = True
         # A slice on its way to a consumer keeps the map alive; it goes with the last slice.
@@ -53,10 +68,13 @@ class FileDisk:
     """Segments and documents under one directory that no second process may open.
 
     Raises StoreInUse or StoreUnwritable at birth.  ``close`` gives the directory back;
-    so does the death of the process, however it dies.
+    so does the death of the process, however it dies.  With *soon* (it runs a function in
+    the caller's thread, later) flushes go through a thread; without it they block.
     """
 
-    def __init__(self, directory: str | Path) -> None:
+    needs_flush = True
+
+    def __init__(self, directory: str | Path, soon: Soon | None = None) -> None:
         self.directory = Path(directory)
         self._log = self.directory / "commitlog"
         self._config = self.directory / "config"
@@ -69,8 +87,21 @@ class FileDisk:
             reason = f"cannot write to the store directory {self.directory}: {error.strerror}"
             raise StoreUnwritable(reason) from error
         self._open: dict[int, FileSegment] = {}
+        self._flusher = Flusher(soon)
+        # Where all is flushed; a process that died may have left anything unflushed.
+        self._flushed_to: int | None = None
+        self._failed_to = 0  # a sync of what lies below this failed, and none has succeeded since
+        self._attempt = 0
+        self._made_count = self._made_count_synced = 0  # new files, whose names must be synced
+
+    @property
+    def sync_count(self) -> int:
+        """How many times a file was synced: group commit keeps it far below the flushes."""
+        return self._flusher.sync_count
 
     def close(self) -> None:
+        """Finish what was asked to be flushed, for at most some seconds."""
+        self._flusher.close()
         for segment in self._open.values():
             segment.close()
         self._open.clear()
@@ -88,6 +119,7 @@ class FileDisk:
         path = self._path(base)
         if not path.exists() or path.stat().st_size == 0:  # nothing can be mapped of no bytes
             _reserve(path, size)
+            self._made_count += 1
         segment = self._open[base] = FileSegment(path, base)
         return segment
 
@@ -102,11 +134,53 @@ class FileDisk:
         except FileNotFoundError:
             return None
 
-    def replace(self, name: str, data: bytes) -> None:
+    def replace(self, name: str, data: bytes, *, flushed: bool = False) -> None:
         temporary = self._config / f"{name}.tmp"
         with _no_room_left(temporary):
-            temporary.write_bytes(data)
+            with temporary.open("wb") as file:
+                file.write(data)
+                if flushed:
+                    file.flush()
+                    os.fsync(file.fileno())
             temporary.replace(self._config / name)
+        if flushed:
+            sync_folder(str(self._config))
+
+    def flush(self, upto: int, on_done: OnFlushed) -> None:
+        if self._failed_to:
+            self._make_dirty(upto)
+        made_count = self._made_count
+        folders = (str(self._log),) if made_count > self._made_count_synced else ()
+
+        def finish(error: OSError | None) -> None:
+            if error is not None:
+                self._failed_to = max(upto, self._failed_to)
+                on_done(error)
+                return
+            self._flushed_to = max(upto, self._flushed_to or 0)
+            self._made_count_synced = max(made_count, self._made_count_synced)
+            on_done(self._flushed_to)
+
+        self._flusher.request(
+            SyncRequest(self._changed_files(upto), folders, finish, self._attempt)
+        )
+
+    def _changed_files(self, upto: int) -> tuple[str, ...]:
+        """The segments that may hold something unflushed below *upto*, oldest first."""
+        since = self._flushed_to
+        return tuple(
+            str(self._path(base))
+            for base, segment in self._open.items()
+            if base < upto and (since is None or base + segment.size > since)
+        )
+
+    def _make_dirty(self, upto: int) -> None:
+        since, end = self._flushed_to or 0, max(upto, self._failed_to)
+        for segment in self._open.values():
+            if segment.base < end and segment.base + segment.size > since:
+                segment.make_dirty(since, end)
+        self._failed_to = 0
+        self._attempt += 1
 
     def _path(self, base: int) -> Path:
         return self._log / f"{base:020d}"

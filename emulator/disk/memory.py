@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import mmap
 
-from emulator.disk.port import DiskFull
+from emulator.disk.port import DiskFull, OnFlushed
 
 
 class MemorySegment:
@@ -35,6 +35,8 @@ class MemorySegment:
 
 class MemoryDisk:
     """Room for *bytes_max* of segments and documents, or for as much as there is."""
+
+    needs_flush = False
 
     def __init__(self, bytes_max: int | None = None) -> None:
         self.bytes_max = bytes_max
@@ -62,9 +64,16 @@ class MemoryDisk:
     def read(self, name: str) -> bytes | None:
         return self._documents.get(name)
 
-    def replace(self, name: str, data: bytes) -> None:
+    def replace(self, name: str, data: bytes, *, flushed: bool = False) -> None:  # noqa: ARG002
         self._take_room(len(data) - len(self._documents.get(name, b"")))
         self._documents[name] = data
+
+    def flush(self, upto: int, on_done: OnFlushed) -> None:
+        """Done at once: memory is as durable as it gets."""
+        on_done(upto)
+
+    def close(self) -> None:
+        """The bytes stay for whoever uses this value next."""
 
     def _take_room(self, size: int) -> None:
         if self.bytes_max is not None and self.bytes_used + size > self.bytes_max:

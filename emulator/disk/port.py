@@ -5,11 +5,17 @@ commit log fills from the front, and small named *documents* (topics, offsets â€
 that are replaced whole.  The real disk maps files, so what was written survives
 the death of the process; the memory disk forgets with it; a virtual disk can be
 slow, full, or forget what was not flushed.
+
+What was written survives the loss of *power* only when it was flushed, and a flush takes
+time.  So ``flush`` is a completion: it returns at once and calls ``on_done`` later.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import Protocol, TypeAlias
+
+OnFlushed: TypeAlias = Callable[["int | OSError"], object]
 
 
 class DiskFull(Exception):
@@ -34,7 +40,12 @@ class Segment(Protocol):
 
 
 class Disk(Protocol):
-    """Every method is synchronous and quick; ``DiskFull`` and ``OSError`` are the world's."""
+    """Every method is synchronous; ``DiskFull`` and ``OSError`` are the world's.
+
+    ``needs_flush`` is false where nothing outlives the process, so nothing need be flushed.
+    """
+
+    needs_flush: bool
 
     def segments(self) -> list[int]:
         """Bases of the segments that exist, ascending."""
@@ -50,6 +61,24 @@ class Disk(Protocol):
         """The document *name*, or None."""
         ...
 
-    def replace(self, name: str, data: bytes) -> None:
-        """Write the document *name* whole: a reader sees the old text or the new one."""
+    def replace(self, name: str, data: bytes, *, flushed: bool = False) -> None:
+        """Write the document *name* whole: a reader sees the old text or the new one.
+
+        With *flushed* the new text survives a loss of power when this returns: it takes as
+        long as the disk needs.
+        """
+        ...
+
+    def flush(self, upto: int, on_done: OnFlushed) -> None:
+        """Make the log below the absolute position *upto* survive a loss of power.
+
+        ``on_done`` gets the position below which everything is safe now, at least *upto*,
+        or the ``OSError`` that prevented it.  It is called in the thread of the caller,
+        perhaps before this returns.  One flush serves all who wait when it begins; calls
+        complete in their order.  After an error a later flush tries again.
+        """
+        ...
+
+    def close(self) -> None:
+        """Finish what was asked for; later calls are errors."""
         ...

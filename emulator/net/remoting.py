@@ -18,6 +18,7 @@ from emulator.net.errors import NoAnswer, RemoteError
 from emulator.net.handler_table import Table
 from emulator.net.results import Ask, Call, NoReply, Peer, Refusal, Reply, Result, Wait
 from emulator.net.timers import Timers
+from emulator.net.watermarks import UpTo, Watermarks
 from emulator.releases import REPLIES_IN_OWN_SERIALIZATION, Release
 from protocol.command import RESPONSE, RemotingCommand, encode_command, ext_of
 from protocol.fields import BadFields, Header
@@ -48,6 +49,7 @@ class Remoting:
         self.note = note
         self.timers = Timers()
         self.bells = Bells(clock, self.timers)
+        self.watermarks = Watermarks(clock, self.timers)
         self.handlers = handlers
         self._unknown_is_silent = unknown_is_silent
         self._echoes = release < REPLIES_IN_OWN_SERIALIZATION
@@ -68,6 +70,16 @@ class Remoting:
             return
         with self.batch():
             self.bells.ring(bell, news)
+
+    def raise_mark(self, mark: str, position: int) -> None:
+        """Answer the calls that waited for *mark* to reach *position*, one write a connection."""
+        with self.batch():
+            self.watermarks.raise_to(mark, position)
+
+    def give_up_mark(self, mark: str, position: int) -> None:
+        """*mark* will not reach *position* now: the calls that wait for that expire."""
+        with self.batch():
+            self.watermarks.give_up(mark, position)
 
     def push(self, peer: Peer, code: int, header: Header | None, body: bytes = b"") -> bool:
         connection = self.connections.get(peer)
@@ -117,6 +129,7 @@ class Remoting:
         """The stream ended: servers tell their value, clients forget the address."""
         self.connections.pop(connection.peer, None)
         self.bells.gone(connection.peer)
+        self.watermarks.gone(connection.peer)
 
     def call_timed_out(self, connection: Connection) -> None:
         """A call got no answer in time: clients close the connection."""
@@ -156,8 +169,10 @@ class Remoting:
         elif isinstance(result, NoReply):
             return
         elif isinstance(result, Wait):
-            peer = connection.peer
-            self.bells.hold(result, peer, lambda then: self._resumed(connection, command, then))
+            holder = self.watermarks if isinstance(result.on, UpTo) else self.bells
+            holder.hold(
+                result, connection.peer, lambda then: self._resumed(connection, command, then)
+            )
         else:
             self._ask(connection, command, result)
 

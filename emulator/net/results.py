@@ -83,6 +83,8 @@ NO_REPLY = NoReply()
 class Wait(msgspec.Struct):
     """Held until the bell ``on`` is rung with news it ``wants``, or until ``until_ms``.
 
+    With ``on=UpTo(mark, position)`` it is held until that watermark is reached.
+
     ``resume(now_ms, expired)`` then answers.  News that are not wanted bring the end
     forward to ``unwanted_until_ms(now_ms)`` if that is given (upstream's sweep looks at
     every held pull whose queue has grown, whatever its filter says).

@@ -140,6 +140,13 @@ class Host:
         elif stream.peer is not None:
             stream.peer.carry(action, argument, size)
 
+    def take_interrupt(self, action: Callable[[Any], object], argument: Any) -> None:
+        """A device of this machine has finished something: its process hears when it is awake."""
+        if self.is_awake:
+            action(argument)
+        elif self.has_power:
+            self._inbox.append((action, argument))
+
     def let_go(self, stream: Stream) -> None:
         """*stream* has ended here."""
         if self._streams.get(_key(stream)) is stream:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, TypeAlias
 import trio
 
 from emulator.clock import WallClock
-from emulator.sim.disk import VirtualDrive
+from emulator.sim.disk import VirtualDisk
+from emulator.sim.drive import PowerLoss, VirtualDrive
 from emulator.sim.scheduler import Parking
 
 if TYPE_CHECKING:
@@ -45,7 +46,9 @@ class Machine:
         self.name = host.name
         self.network = host
         self.drive = drive
-        self.disk = drive.plug()  # one for each process: a program takes it once, when it starts
+        self.disk = VirtualDisk(
+            drive
+        )  # one for each process: a program takes it once, when it starts
         self.clock = clock
         self.program: Program | None = None
         self.process: Process | None = None
@@ -111,7 +114,8 @@ class Machines:
         if name not in self._machines:
             host = self._network.host(name)
             clock = WallClock(self._epoch_ms, 0.0)
-            self._machines[name] = Machine(host, VirtualDrive(), clock, self._chance)
+            drive = VirtualDrive(clock=host.clock, deliver=host.take_interrupt)
+            self._machines[name] = Machine(host, drive, clock, self._chance)
         return self._machines[name]
 
     def names(self) -> list[str]:
@@ -125,7 +129,7 @@ class Machines:
             machine.network.power_on()
         machine.program = program
         machine.process = Process()
-        machine.disk = machine.drive.plug()
+        machine.disk = VirtualDisk(machine.drive)
         self._nursery.start_soon(self._live, machine, machine.process, program, name=name)
         return machine
 
@@ -135,12 +139,12 @@ class Machines:
         machine.network.lose_process("reset")
         self._end_process(machine)
 
-    def power_off(self, name: str) -> None:
+    def power_off(self, name: str) -> PowerLoss:
         """Everything stops; nobody is told; what was not flushed is forgotten."""
         machine = self.machine(name)
         machine.network.power_off()
         self._end_process(machine)
-        machine.drive.lose_power()
+        return machine.drive.lose_power(machine.rng("power"))
 
     def power_on(self, name: str) -> None:
         """The machine answers again (old streams with a reset), but nothing runs on it."""

@@ -155,3 +155,18 @@ def run(program: str, directory: Path) -> subprocess.CompletedProcess[str]:
         check=False,
         timeout=60,
     )
+
+
+def test_a_flush_says_how_far_everything_is_safe(disk: Disk) -> None:
+    done: list[int | OSError] = []
+    disk.open_segment(0, SIZE).view[:5] = b"hello"
+    disk.flush(5, done.append)
+    disk.flush(3, done.append)
+    assert done[0] == 5
+    assert len(done) == 2
+    disk.close()
+
+
+def test_a_document_can_be_made_durable_at_once(disk: Disk) -> None:
+    disk.replace("topics.json", b"one", flushed=True)
+    assert disk.read("topics.json") == b"one"

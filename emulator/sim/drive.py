@@ -1,0 +1,269 @@
+"""A drive in memory: it outlives the process, and what was flushed outlives the power.
+
+It has two copies of everything: what processes see (the kernel's page cache) and what is
+on the *platter*.  A flush copies from the one to the other and takes the time the drive
+needs.  Names (new files, renames) reach the platter in the order they were made, at the
+latest after some seconds, as in a journaling file system.  When the power goes, the platter
+has of the rest what chance decides: a prefix of the bytes, a prefix of the names.
+"""
+
+from __future__ import annotations
+
+import errno
+import mmap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from emulator.disk.port import DiskFull, OnFlushed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from random import Random
+
+    from emulator.sim.clock import VirtualClock
+
+BYTES_MAX = 64 * 1024**3  # anonymous memory only costs where it is written
+SEEK_MS, BYTES_PER_S = 1.0, 200_000_000  # a plain solid-state drive
+NAMES_SETTLE_US = 5_000_000  # ext4's default commit interval
+
+Name: TypeAlias = "int | str"  # a segment's base or a document
+
+
+class PowerLoss(NamedTuple):
+    """What a loss of power left: positions are the log's.
+
+    Below ``flushed_to`` everything was safe, from ``kept_to`` on nothing is left of what
+    was written up to ``written_to``.  ``reverted`` names what is as it was before.
+    """
+
+    flushed_to: int
+    kept_to: int
+    written_to: int
+    reverted: tuple[str, ...]
+
+
+class _Change(NamedTuple):
+    """A name that was given, taken or given to another text, and when."""
+
+    at_us: int
+    name: Name
+    content: bytes | int | None  # a document's text, a new segment's size; None: removed
+
+
+class _Flush(NamedTuple):
+    """One call of ``flush``; *whole*: nobody knows what was flushed before."""
+
+    upto: int
+    on_done: OnFlushed
+    whole: bool
+
+
+class VirtualDrive:
+    """``bytes_max`` bounds segments and documents together.
+
+    A flush takes ``seek_ms`` and what ``bytes_per_s`` makes of its size; ``deliver`` is how
+    the machine hears that it is done.  Without a clock nothing is ever flushed.
+    """
+
+    def __init__(
+        self,
+        bytes_max: int = BYTES_MAX,
+        *,
+        clock: VirtualClock | None = None,
+        deliver: Callable[[Callable[[Any], object], Any], object] | None = None,
+    ) -> None:
+        self.bytes_max = bytes_max
+        self.seek_ms = SEEK_MS
+        self.bytes_per_s = BYTES_PER_S
+        self.segments: dict[int, mmap.mmap] = {}
+        self.documents: dict[str, bytes] = {}
+        self.flushed_to = 0
+        self.flush_count = 0
+        self._clock = clock
+        self._deliver = deliver
+        self._platter_segments: dict[int, mmap.mmap] = {}
+        self._platter_documents: dict[str, bytes] = {}
+        self._platter_to = 0  # nothing was ever flushed beyond
+        self._changes: list[_Change] = []  # that are not on the platter
+        self._settled_count = 0
+        self._under_way: list[_Flush] = []
+        self._waiting: list[_Flush] = []
+        self._power_count = 0
+        self._is_failing = False
+
+    # Use ------------------------------------------------------------------------------
+
+    def used_bytes(self) -> int:
+        return sum(map(len, self.segments.values())) + sum(map(len, self.documents.values()))
+
+    def reserve(self, size: int) -> None:
+        """Room for *size* more bytes; raises ``DiskFull``."""
+        used = self.used_bytes()
+        if size > 0 and used + size > self.bytes_max:
+            raise DiskFull(f"{size} bytes do not fit: {used} of {self.bytes_max} are used")
+
+    def make_segment(self, base: int, size: int) -> None:
+        self.segments[base] = mmap.mmap(-1, size)
+        self._changed(base, size)
+
+    def remove_segment(self, base: int) -> None:
+        if self.segments.pop(base, None) is not None:
+            self._changed(base, None)
+
+    def replace(self, name: str, data: bytes, *, flushed: bool) -> None:
+        self.documents[name] = data
+        self._changed(name, data)
+        if flushed:
+            self._settle(self._settled_count + len(self._changes))
+
+    def flush(self, upto: int, on_done: OnFlushed, *, whole: bool) -> None:
+        """Bring what lies below *upto* to the platter, the *whole* log or what is new."""
+        if self._clock is None:
+            return
+        self._waiting.append(_Flush(upto, on_done, whole))
+        if not self._under_way:
+            self._begin()
+
+    # Faults ---------------------------------------------------------------------------
+
+    @contextmanager
+    def full(self) -> Iterator[None]:
+        """Inside, there is no room for anything more."""
+        bytes_max, self.bytes_max = self.bytes_max, 0
+        try:
+            yield
+        finally:
+            self.bytes_max = bytes_max
+
+    @contextmanager
+    def failing(self) -> Iterator[None]:
+        """Inside, every flush that ends is an error, and nothing of it is on the platter."""
+        self._is_failing = True
+        try:
+            yield
+        finally:
+            self._is_failing = False
+
+    @contextmanager
+    def slow(self, seek_ms: float) -> Iterator[None]:
+        """Inside, every flush that begins takes *seek_ms* at least."""
+        before, self.seek_ms = self.seek_ms, seek_ms
+        try:
+            yield
+        finally:
+            self.seek_ms = before
+
+    def lose_power(self, rng: Random) -> PowerLoss:
+        """Forget what was not flushed, except for as much as *rng* says was written anyway.
+
+        Unwritten bytes read as they were before: zeros in a new file.
+        """
+        self._settle_old()
+        self._settle(self._settled_count + rng.randint(0, len(self._changes)))
+        written_to = max(self._written_to(), self.flushed_to)
+        kept_to = rng.randint(self.flushed_to, written_to)
+        reverted = sorted(
+            {change.name for change in self._changes if isinstance(change.name, str)}
+        )
+        segments = {}
+        for base, platter in self._platter_segments.items():
+            # New memory: the old one may still be seen by the process that died.
+            segments[base] = fresh = mmap.mmap(-1, len(platter))
+            fresh[:] = platter[:]
+            if (seen := self.segments.get(base)) is not None:
+                _copy(seen, fresh, self.flushed_to - base, kept_to - base)
+        loss = PowerLoss(self.flushed_to, kept_to, written_to, tuple(reverted))
+        self.segments = segments
+        self.documents = dict(self._platter_documents)
+        self._settled_count += len(self._changes)
+        self._changes.clear()
+        self._under_way, self._waiting = [], []
+        self._power_count += 1
+        return loss
+
+    # Inside ---------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        """One flush for all who wait.  What is written from now on is not part of it."""
+        assert self._clock is not None
+        self._under_way, self._waiting = self._waiting, []
+        upto = max(flush.upto for flush in self._under_way)
+        whole = any(flush.whole for flush in self._under_way)
+        since = 0 if whole else min(self.flushed_to, upto)
+        # A log that was cut is zero where the platter still has something: that goes too.
+        end = max(upto, self._platter_to) if whole else upto
+        copies = {
+            (base, max(since - base, 0)): memory[max(since - base, 0) : max(end - base, 0)]
+            for base, memory in self.segments.items()
+            if base < end and base + len(memory) > since
+        }
+        size = sum(map(len, copies.values()))
+        took_us = round(self.seek_ms * 1_000 + size * 1_000_000 / self.bytes_per_s)
+        changes = self._settled_count + len(self._changes)
+        power_count = self._power_count
+
+        def end_it(_: object) -> None:
+            if power_count == self._power_count:
+                self._end(copies, upto, changes, whole=whole)
+
+        self._clock.at(self._clock.now_us + took_us, end_it)
+
+    def _end(
+        self, copies: dict[tuple[int, int], bytes], upto: int, changes: int, *, whole: bool
+    ) -> None:
+        result: int | OSError = OSError(errno.EIO, "Input/output error")
+        if not self._is_failing:
+            self._settle(changes)
+            for (base, start), data in copies.items():
+                if (platter := self._platter_segments.get(base)) is not None:
+                    platter[start : start + len(data)] = data
+            self.flushed_to = result = upto if whole else max(upto, self.flushed_to)
+            self._platter_to = max(upto, self._platter_to)
+            self.flush_count += 1
+        done, self._under_way = self._under_way, []
+        for flush in done:
+            if self._deliver is not None:
+                self._deliver(flush.on_done, result)
+        if self._waiting and not self._under_way:
+            self._begin()
+
+    def _changed(self, name: Name, content: bytes | int | None) -> None:
+        now_us = 0 if self._clock is None else self._clock.now_us
+        self._settle_old()
+        self._changes.append(_Change(now_us, name, content))
+
+    def _settle_old(self) -> None:
+        """What was changed long enough ago is on the platter without a flush."""
+        if self._clock is None:
+            return
+        before_us = self._clock.now_us - NAMES_SETTLE_US
+        old = sum(1 for change in self._changes if change.at_us <= before_us)
+        self._settle(self._settled_count + old)
+
+    def _settle(self, upto: int) -> None:
+        """The changes up to number *upto* of all there ever were are on the platter."""
+        count = max(upto - self._settled_count, 0)
+        for change in self._changes[:count]:
+            if isinstance(change.name, str):
+                assert isinstance(change.content, bytes), "documents are never removed"
+                self._platter_documents[change.name] = change.content
+            elif isinstance(change.content, int):
+                self._platter_segments[change.name] = mmap.mmap(-1, change.content)
+            else:
+                self._platter_segments.pop(change.name, None)
+        del self._changes[:count]
+        self._settled_count += count
+
+    def _written_to(self) -> int:
+        """The position after the last byte of the log that is not zero."""
+        for base in sorted(self.segments, reverse=True):
+            if data := self.segments[base][:].rstrip(b"\0"):
+                return base + len(data)
+        return 0
+
+
+def _copy(source: mmap.mmap, target: mmap.mmap, start: int, end: int) -> None:
+    start, end = max(start, 0), min(end, len(source))
+    if start < end:
+        target[start:end] = source[start:end]
