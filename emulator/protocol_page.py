@@ -17,13 +17,14 @@ from typing import Any
 import msgspec
 
 from emulator.broker.broker import Broker
+from emulator.broker.handlers.table import handler_table as broker_table
 from emulator.client.instance.remoting_processor import ClientRemotingProcessor
 from emulator.client.instance.remoting_processor import handler_table as client_table
 from emulator.clock import StoppedClock
 from emulator.config import BrokerConfig, NameServerConfig
 from emulator.disk.memory import MemoryDisk
 from emulator.journal import Journal, silent
-from emulator.nameserver.handlers import handler_table
+from emulator.nameserver.handlers import handler_table as name_server_table
 from emulator.nameserver.nameserver import NameServer
 from emulator.releases import R_4_9_7, R_5_3_3, Release
 from protocol import catalog
@@ -76,13 +77,12 @@ def _answered(release: Release) -> Mapping[Role, frozenset[int]]:
     broker = Broker(
         BrokerConfig(release=str(release)),
         disk=MemoryDisk(),
-        rng=random.Random(0),
         journal=Journal("page", StoppedClock()),
         now_ms=0,
     )
     return {
-        "nameserver": frozenset(handler_table(name_server)),
-        "broker": frozenset(broker.handlers),
+        "nameserver": frozenset(name_server_table(name_server)),
+        "broker": frozenset(broker_table(broker, random.Random(0), 0)),
         "client": frozenset(client_table(ClientRemotingProcessor({}, wake=str), release)),
     }
 

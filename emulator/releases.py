@@ -64,6 +64,33 @@ BROADCAST_NOT_NOTIFIED = Release(5, 3, 1)  # no NOTIFY_CONSUMER_IDS_CHANGED for 
 GROUP_NEEDED_TO_REGISTER = Release(5, 1, 1)  # a heartbeat's group that cannot be made is skipped
 GROUP_NEEDED_TO_COMMIT = Release(5, 3, 0)  # UPDATE_CONSUMER_OFFSET of an unknown group: 26
 ORDERLY_RETRY_GOES_TO_DLQ = Release(5, 1, 1)  # sends to %RETRY% of a group that holds locks
+ACTING_MASTER_SENT = Release(5, 0, 0)  # REGISTER_BROKER carries enableActingMaster
+BROKER_PERM_MASKS_TOPIC = Release(5, 0, 0)  # in routes; before, it replaced it
+COMMIT_NEEDS_TOPIC = Release(5, 0, 0)  # UPDATE_CONSUMER_OFFSET of an unknown topic: 17
+DEAD_AFTER_ONE_MORE_RETRY = Release(5, 0, 0)  # a send to %RETRY%: above its limit, not at it
+DEAD_LETTERS_NEVER_WAIT = Release(5, 0, 0)  # a send to %RETRY% that dies loses its DELAY
+EMPTY_BODY_REFUSED = Release(5, 0, 0)
+FORBIDDEN_TABLE_SENT = Release(5, 0, 0)  # GET_ALL_SUBSCRIPTIONGROUP_CONFIG
+FORBIDDEN_TYPE_SENT = Release(5, 0, 0)  # PULL_MESSAGE: a number for the reason of NO_PERMISSION
+HEARTBEAT_REPLY_HAS_FLAGS = Release(5, 0, 0)
+MORE_SYSTEM_GROUPS = Release(5, 0, 0)  # and a group of the system is made although no other may be
+MORE_SYSTEM_TOPICS = Release(5, 0, 0)
+MSG_REGION_STORED = Release(5, 0, 0)  # in the properties, with TRACE_ON
+OFFSETS_DELETED_WITH_TOPIC = Release(5, 0, 0)
+OFFSETS_HAVE_VERSION = Release(5, 0, 0)  # consumerOffset.json: data version and topics by group
+ORDER_SET_BY_ADMIN = Release(5, 0, 0)  # before, only the NameServer's table did
+PULL_REPLY_HAS_FLAGS = Release(5, 0, 0)
+REGISTER_WAITS_LONGER = Release(5, 0, 0)  # 24 s instead of 6 s
+RETRY_TOPICS_MAY_BE_LONG = Release(5, 0, 0)  # 255 bytes instead of 127
+RETRY_BATCH_REFUSED = Release(5, 0, 0)
+SAME_TOPIC_NOT_WRITTEN = Release(5, 0, 0)  # UPDATE_AND_CREATE_TOPIC without a change
+SENT_BACK_IS_STORED_HERE = Release(5, 0, 0)  # not at the original's store host
+SET_ZERO_IF_NOT_FOUND = Release(5, 0, 0)  # QUERY_CONSUMER_OFFSET: false is obeyed
+TOPIC_MAPPING_SENT = Release(5, 0, 0)  # GET_ALL_TOPIC_CONFIG
+TOPIC_STATS_OF_ALL_QUEUES = Release(5, 0, 0)  # of the larger count; before, of the writable
+UNIQ_KEY_ADDED = Release(5, 0, 0)  # to a message without one, and answered as the transaction id
+WAIT_KEPT = Release(5, 0, 0)  # before, only for delayed messages and batches
+LAST_PAIR_ENDED = Release(5, 2, 0)  # MessageDecoder.messageProperties2String ends the last pair
 
 # Client: what both share (reference: client-behaviour §0.1) ---------------------------
 

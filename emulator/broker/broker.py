@@ -1,43 +1,41 @@
-"""The broker as a value: its tables, its store, and one literal table of what it answers.
+"""The broker as a value: its tables, its store, and the outlets of both.
 
-Handlers by theme read and change what hangs here, through the few verbs below.  What
-they say besides their answers goes through outlets: ``note``, ``ring``, ``push`` and
-``announce`` (a topic is new or has changed: tell the NameServers).
+Handlers, which the broker does not know, read and change what is here, through the few
+verbs below.  Besides their replies they have four outlets: ``note`` (a fact), ``ring`` (wake
+held calls), ``push`` (a one-way request to a client) and ``announce`` (a topic is new or
+has changed: register it at the NameServers).
 
 Upstream: BrokerController.
 """
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Hashable
 from typing import Any
 
 import msgspec
 
-from emulator.broker.handlers.admin import Admin
-from emulator.broker.handlers.clients import Clients
-from emulator.broker.handlers.pulling import Pulling
-from emulator.broker.handlers.queue_offsets import QueueOffsets
-from emulator.broker.handlers.send_back import SendBack
-from emulator.broker.handlers.sending import Sending
+from emulator.broker.checks import check_room, check_size
 from emulator.broker.store.delays import Delays
 from emulator.broker.store.messages import Messages
 from emulator.broker.store.store import Store
-from emulator.broker.tables.consumers import Consumers
-from emulator.broker.tables.limits import check_room, check_size
+from emulator.broker.tables.client_channels import ClientChannels
 from emulator.broker.tables.locks import RebalanceLocks
 from emulator.broker.tables.offsets import ConsumerOffsets
-from emulator.broker.tables.producers import Producers
 from emulator.broker.tables.subscription_groups import SubscriptionGroups
 from emulator.broker.tables.topics import Topics
 from emulator.config import BrokerConfig
 from emulator.disk.port import NOT_WRITTEN, Disk
 from emulator.facts import Queue
 from emulator.journal import Journal
-from emulator.net.handler_table import Table
 from emulator.net.results import Peer, Push, Refusal, Ring
-from emulator.releases import FIVE, INVALID_PARAMETER_CODE, REGISTER_TOPIC_SYNCHRONOUSLY
+from emulator.releases import (
+    BROKER_PERM_MASKS_TOPIC,
+    INVALID_PARAMETER_CODE,
+    OFFSETS_DELETED_WITH_TOPIC,
+    REGISTER_TOPIC_SYNCHRONOUSLY,
+    REGISTER_WAITS_LONGER,
+)
 from protocol import perm
 from protocol.bodies.topics import TopicConfig
 from protocol.codes import ResponseCode
@@ -56,7 +54,6 @@ class Broker:
         config: BrokerConfig,
         *,
         disk: Disk,
-        rng: random.Random,
         journal: Journal,
         now_ms: int,
     ) -> None:
@@ -69,17 +66,16 @@ class Broker:
         )
         self.note = journal.note
         self.wants = journal.wants
-        self._ring: Ring = _unheard
-        self._push: Push = _unpushed
-        self._announce: Announce = _unannounced
+        self._ring: Ring = _no_ring
+        self._push: Push = _no_push
+        self._announce: Announce = _no_announce
         self._registering: dict[str, Hashable] = {}
         self.address = config.advertised_address or config.listen_address
         self.topics = Topics(disk, config, note=self.note, now_ms=now_ms)
         self.groups = SubscriptionGroups(disk, config, note=self.note, now_ms=now_ms)
         self.offsets = ConsumerOffsets(disk, config, note=self.note)
         self.locks = RebalanceLocks(config.lock_ms_max)
-        self.consumers = Consumers()
-        self.producers = Producers()
+        self.clients = ClientChannels(config, note=self.note, push=self.push)
         self.store = Store(
             disk,
             config,
@@ -90,35 +86,20 @@ class Broker:
         )
         self.delays = Delays(self.store, disk, config, note=self.note, began_ms=now_ms)
         self.messages = Messages(self.store, self.delays, config)
-        self._clients = Clients(self)
-        self.handlers: Table = {
-            **Sending(self, rng).handlers(),
-            **SendBack(self, rng).handlers(),
-            **Pulling(self, now_ms).handlers(),
-            **self._clients.handlers(),
-            **QueueOffsets(self).handlers(),
-            **Admin(self).handlers(),
-        }
 
     # For the shell --------------------------------------------------------------------
 
     def connect(self, ring: Ring, push: Push, announce: Announce) -> None:
-        """From here on what is said is heard."""
+        """The outlets lead to the shell from here on; before, they lead nowhere."""
         self._ring, self._push, self._announce = ring, push, announce
 
     def listens_at(self, address: str, store_host: str) -> None:
-        """The port is known.  *address* is what clients are told, perhaps a name.
+        """The port is known.  *address* is what clients are given, perhaps a name.
 
-        Messages say that they are stored at *store_host*, the same as an IP.
+        Records carry *store_host*, the same as an IP.
         """
         self.address = address
         self.store.store_host = host_bytes(store_host)
-
-    def closed(self, peer: Peer, _now_ms: int) -> None:
-        self._clients.closed(peer)
-
-    def expire_clients(self, now_ms: int) -> list[Peer]:
-        return self._clients.expire(now_ms)
 
     def close(self) -> None:
         self.offsets.persist()
@@ -143,21 +124,21 @@ class Broker:
 
     @property
     def ha_address(self) -> str:
-        """Nobody listens there yet; upstream's port is the main one plus one."""
+        """Where slaves would connect: upstream's port, at which nothing listens here."""
         host, _, port = self.address.rpartition(":")
         return f"{host}:{int(port) + 1}"
 
     @property
     def register_call_ms_max(self) -> int:
-        own = REGISTER_MS_MAX_5 if self.release >= FIVE else REGISTER_MS_MAX
+        own = REGISTER_MS_MAX_5 if self.release >= REGISTER_WAITS_LONGER else REGISTER_MS_MAX
         return self.config.register_call_ms_max or own
 
     def advertised(self, topic: TopicConfig) -> TopicConfig:
-        """What the NameServers hear of a topic while the broker's own permission is restricted."""
+        """The topic as it is registered: the broker's own permission may restrict it."""
         if self.config.perm == perm.READ | perm.WRITE:
             return topic
         own = self.config.perm
-        shown = topic.perm & own if self.release >= FIVE else own
+        shown = topic.perm & own if self.release >= BROKER_PERM_MASKS_TOPIC else own
         return msgspec.structs.replace(topic, perm=shown)
 
     # Topics ---------------------------------------------------------------------------
@@ -177,12 +158,15 @@ class Broker:
         return self._announced(self.topics.create_internal(name, queues, now_ms, by=by))
 
     def update_topic(self, topic: TopicConfig, now_ms: int) -> Hashable | None:
-        """An administrator hears of success when every NameServer knows; the bell to wait for."""
+        """Make or change it; the bell that rings when every NameServer knows, None if none will.
+
+        Raises ``Refusal`` if there is no room, or the disk will not remember it.
+        """
         self._check_room_for(topic.topic_name or "")
         queues = max(topic.read_queue_nums, topic.write_queue_nums)
         check_size(queues, self.config.topic_queues_max, "queues of a topic")
         self.topics.update(topic, now_ms)
-        self._announced(topic, must_be_heard=True)
+        self._announced(topic, is_awaited=True)
         return self._registering.get(topic.topic_name or "")
 
     def _check_room_for(self, topic: str) -> None:
@@ -201,8 +185,8 @@ class Broker:
             remark = f"the topic {name} cannot be deleted: {error}"
             raise Refusal(ResponseCode.SERVICE_NOT_AVAILABLE, remark) from error
         self.topics.delete(name, now_ms)
-        if self.release >= FIVE:
-            self.offsets.forget_topic(name)
+        if self.release >= OFFSETS_DELETED_WITH_TOPIC:
+            self.offsets.delete_topic(name)
 
     def registering(self, topic: str) -> Hashable | None:
         """The bell that rings when every NameServer knows *topic*; None if nobody need wait."""
@@ -212,25 +196,25 @@ class Broker:
         self._registering.pop(topic, None)
         self._ring(bell, None)
 
-    def _announced(self, topic: TopicConfig, *, must_be_heard: bool = False) -> TopicConfig:
+    def _announced(self, topic: TopicConfig, *, is_awaited: bool = False) -> TopicConfig:
         if not self.config.namesrv:
             return topic
         bell: Hashable | None = None
-        must_be_heard = must_be_heard or self.release >= REGISTER_TOPIC_SYNCHRONOUSLY
-        if must_be_heard and self._announce is not _unannounced:
+        is_awaited = is_awaited or self.release >= REGISTER_TOPIC_SYNCHRONOUSLY
+        if is_awaited and self._announce is not _no_announce:
             name = topic.topic_name or ""
             bell = self._registering[name] = ("registered", name)
         self._announce(topic, bell)
         return topic
 
 
-def _unheard(_bell: Hashable, _news: Any) -> None:
-    """Before the shell is there nobody waits."""
+def _no_ring(_bell: Hashable, _news: Any) -> None:
+    """No call is held before there is a shell."""
 
 
-def _unpushed(_peer: Peer, _code: int, _header: Header | None, _body: bytes) -> bool:
+def _no_push(_peer: Peer, _code: int, _header: Header | None, _body: bytes) -> bool:
     return False
 
 
-def _unannounced(_topic: TopicConfig, _bell: Hashable | None) -> None:
-    """Before the shell is there nobody need be told: the first round tells everything."""
+def _no_announce(_topic: TopicConfig, _bell: Hashable | None) -> None:
+    """The first registration at start-up carries every topic."""

@@ -1,4 +1,4 @@
-"""The shell of a broker: it listens, registers, and runs the broker's clockwork.
+"""The shell of a broker: it listens, registers, and runs the scheduled tasks.
 
 Upstream: BrokerController.
 """
@@ -11,6 +11,7 @@ import msgspec
 import trio
 
 from emulator.broker.broker import Broker
+from emulator.broker.handlers.table import handler_table
 from emulator.broker.registration import Registration
 from emulator.clock import WallClock
 from emulator.config import BrokerConfig
@@ -41,30 +42,29 @@ async def serve_broker(
 ) -> None:
     """Run until *stop* is set.
 
-    Started once it listens and every reachable NameServer has been told, with the
+    Started once it listens and is registered at every reachable NameServer, with the
     address it is bound to.
     """
     async with trio.open_nursery() as nursery:
         # Names first: from listening to being connected the broker must not wait.
         listen_address = await numeric(config.listen_address)
         config = msgspec.structs.replace(config, listen_address=listen_address)
-        told = config.advertised_address
-        store_host = await numeric(told) if told else ""
-        broker = Broker(config, disk=disk, rng=rng, journal=journal, now_ms=clock.now_ms())
+        advertised = config.advertised_address
+        store_host = await numeric(advertised) if advertised else ""
+        broker = Broker(config, disk=disk, journal=journal, now_ms=clock.now_ms())
+        handlers = handler_table(broker, rng, clock.now_ms())
         try:
-            server = RemotingServer(
-                clock, config.net, config.profile, journal.note, broker.handlers
-            )
+            server = RemotingServer(clock, config.net, config.profile, journal.note, handlers)
             listener = await server.serve(network, config.listen_address, nursery)
-            broker.listens_at(told or listener.address, store_host or listener.address)
+            broker.listens_at(advertised or listener.address, store_host or listener.address)
             client = _client(config, network, nursery, clock, journal)
             registration = Registration(broker, client, nursery)
             broker.connect(server.ring, server.push, registration.announce)
-            server.on_lost = broker.closed
+            server.on_lost = broker.clients.close
             journal.note(NodeStarted("broker", listener.address, config.release))
             await registration.register()
             nursery.start_soon(registration.run)
-            Clockwork(broker, server, clock).start(nursery)
+            ScheduledTasks(broker, server, clock).start(nursery)
             task_status.started(listener.address)
             await stop.wait()
             journal.note(NodeStopped("broker", "asked"))
@@ -85,7 +85,7 @@ def _client(
     clock: WallClock,
     journal: Journal,
 ) -> RemotingClient:
-    """What this broker asks of others; nobody asks anything of it there."""
+    """For this broker's own requests; it answers none on these connections."""
     return RemotingClient(
         network,
         nursery,
@@ -97,8 +97,8 @@ def _client(
     )
 
 
-class Clockwork:
-    """What a broker does by itself, at its times."""
+class ScheduledTasks:
+    """What a broker does by itself, at fixed intervals or when something falls due."""
 
     def __init__(self, broker: Broker, server: RemotingServer, clock: WallClock) -> None:
         self._broker = broker
@@ -107,6 +107,7 @@ class Clockwork:
         self._delivery: Timer | None = None
 
     def start(self, nursery: trio.Nursery) -> None:
+        """Run them in *nursery* from now on."""
         config = self._broker.config
         # (what, how often, the first time after), all in milliseconds
         services = (
@@ -122,7 +123,7 @@ class Clockwork:
 
     def _scan_clients(self) -> None:
         with self._server.batch():
-            for peer in self._broker.expire_clients(self._clock.now_ms()):
+            for peer in self._broker.clients.expire(self._clock.now_ms()):
                 self._server.close(peer)
 
     def _retain(self) -> None:

@@ -1,16 +1,28 @@
 """What tools ask of a broker: topics, groups, who is connected, how far behind.
 
-Upstream: AdminBrokerProcessor.
+Answers UPDATE_AND_CREATE_TOPIC, DELETE_TOPIC_IN_BROKER, GET_ALL_TOPIC_CONFIG,
+GET_TOPIC_STATS_INFO, VIEW_MESSAGE_BY_ID, UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
+GET_ALL_SUBSCRIPTIONGROUP_CONFIG, GET_CONSUMER_CONNECTION_LIST, GET_PRODUCER_CONNECTION_LIST,
+GET_CONSUME_STATS and QUERY_TOPIC_CONSUME_BY_WHO in every release.  Does not answer runtime
+information, configuration, offset resets, searches by key or statistics a time span.
+
+Upstream: AdminBrokerProcessor, QueryMessageProcessor.viewMessageById.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from emulator.broker.tables.limits import check_size
-from emulator.net.results import Call, Handler, Refusal, Reply, Result, Wait
-from emulator.releases import FIVE
-from protocol import catalog
+from emulator.broker.broker import Broker
+from emulator.broker.checks import check_size
+from emulator.broker.tables.client_channels import ClientChannel
+from emulator.net.results import Call, Refusal, Reply, Result, Wait
+from emulator.releases import (
+    FORBIDDEN_TABLE_SENT,
+    MORE_SYSTEM_TOPICS,
+    ORDER_SET_BY_ADMIN,
+    SAME_TOPIC_NOT_WRITTEN,
+    TOPIC_MAPPING_SENT,
+    TOPIC_STATS_OF_ALL_QUEUES,
+)
 from protocol.bodies.body import decode_body, encode_body
 from protocol.bodies.connections import Connection, ConsumerConnection, ProducerConnection
 from protocol.bodies.groups import GroupList, SubscriptionGroupConfig, SubscriptionGroupWrapper
@@ -24,53 +36,34 @@ from protocol.codes import ResponseCode
 from protocol.fields import BadFields, Header
 from protocol.names import SYSTEM_TOPICS, SYSTEM_TOPICS_5, is_system_topic
 from protocol.queues import MessageQueue
+from protocol.requests.admin import (
+    CreateTopicRequest,
+    DeleteTopicRequest,
+    GetTopicStatsInfoRequest,
+)
+from protocol.requests.groups import (
+    GetConsumerConnectionListRequest,
+    GetConsumeStatsRequest,
+    GetProducerConnectionListRequest,
+    QueryTopicConsumeByWhoRequest,
+)
+from protocol.requests.pulling import ViewMessageRequest
 from protocol.validation import broker_refuses_topic
 
-if TYPE_CHECKING:
-    from emulator.broker.broker import Broker
-    from emulator.broker.tables.consumers import ClientChannel
-    from emulator.net.handler_table import Table
-    from protocol.requests.admin import (
-        CreateTopicRequest,
-        DeleteTopicRequest,
-        GetTopicStatsInfoRequest,
-    )
-    from protocol.requests.groups import (
-        GetConsumerConnectionListRequest,
-        GetConsumeStatsRequest,
-        GetProducerConnectionListRequest,
-        QueryTopicConsumeByWhoRequest,
-    )
-    from protocol.requests.pulling import ViewMessageRequest
-    from protocol.rpc import AnyRpc
 
-
-class Admin:
+class AdminBrokerProcessor:
     """Topics, groups and statistics for tools."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._is_five = broker.release >= FIVE
-
-    def handlers(self) -> Table:
-        named: dict[AnyRpc, Handler] = {
-            catalog.UPDATE_AND_CREATE_TOPIC: self.update_topic,
-            catalog.DELETE_TOPIC_IN_BROKER: self.delete_topic,
-            catalog.GET_ALL_TOPIC_CONFIG: self.all_topics,
-            catalog.GET_TOPIC_STATS_INFO: self.topic_stats,
-            catalog.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: self.update_group,
-            catalog.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: self.all_groups,
-            catalog.GET_CONSUMER_CONNECTION_LIST: self.consumer_connections,
-            catalog.GET_PRODUCER_CONNECTION_LIST: self.producer_connections,
-            catalog.GET_CONSUME_STATS: self.consume_stats,
-            catalog.QUERY_TOPIC_CONSUME_BY_WHO: self.who_consumes,
-            catalog.VIEW_MESSAGE_BY_ID: self.view_message,
-        }
-        return {rpc.code: (rpc, handler) for rpc, handler in named.items()}
+        self._system_topics = (
+            SYSTEM_TOPICS_5 if broker.release >= MORE_SYSTEM_TOPICS else SYSTEM_TOPICS
+        )
 
     # Topics ---------------------------------------------------------------------------
 
     def update_topic(self, call: Call[CreateTopicRequest]) -> Result:
+        """Make or change a topic; answered when every NameServer knows, or its time is over."""
         request = call.request
         problem = broker_refuses_topic(request.topic)
         if problem is None and self._is_system(request.topic):
@@ -84,10 +77,11 @@ class Admin:
             perm=request.perm,
             topic_filter_type=request.topic_filter_type,
             topic_sys_flag=request.topic_sys_flag or 0,
-            order=request.order and self._is_five,  # 4.x leaves that to the NameServer's table
+            order=request.order and self._broker.release >= ORDER_SET_BY_ADMIN,
         )
         done = Reply(remark="not set any response code")  # upstream forgets to clear it
-        if self._is_five and config == self._broker.topics.get(request.topic):
+        is_same = config == self._broker.topics.get(request.topic)
+        if is_same and self._broker.release >= SAME_TOPIC_NOT_WRITTEN:
             return done
         bell = self._broker.update_topic(config, call.now_ms)
         if bell is None:
@@ -96,6 +90,7 @@ class Admin:
         return Wait(bell, until_ms, lambda _now_ms, _expired: done)
 
     def delete_topic(self, call: Call[DeleteTopicRequest]) -> Result:
+        """Refused for the topics of the system."""
         name = call.request.topic
         if not name.strip():
             raise Refusal(self._broker.bad_parameter_code, "The specified topic is blank.")
@@ -106,10 +101,12 @@ class Admin:
         return Reply()
 
     def all_topics(self, _call: Call[Header]) -> Result:
+        """Every topic, those of the system included."""
         topics = self._broker.topics
-        kind = (
-            TopicConfigAndMappingSerializeWrapper if self._is_five else TopicConfigSerializeWrapper
-        )
+        kind: type[TopicConfigAndMappingSerializeWrapper | TopicConfigSerializeWrapper]
+        kind = TopicConfigSerializeWrapper
+        if self._broker.release >= TOPIC_MAPPING_SENT:
+            kind = TopicConfigAndMappingSerializeWrapper
         wrapper = kind(
             topic_config_table={t.topic_name or "": t for t in topics.all()},
             data_version=topics.data_version,
@@ -117,6 +114,7 @@ class Admin:
         return Reply(Header(), encode_body(wrapper, self._broker.release))
 
     def topic_stats(self, call: Call[GetTopicStatsInfoRequest]) -> Result:
+        """Per queue: where it begins and ends, and when its last message was stored."""
         broker, name = self._broker, call.request.topic
         topic = broker.topics.get(name)
         if topic is None:
@@ -132,7 +130,7 @@ class Admin:
         return Reply(body=encode_body(TopicStatsTable(offset_table=table), broker.release))
 
     def _shown_queues(self, topic: TopicConfig) -> int:
-        if self._is_five:
+        if self._broker.release >= TOPIC_STATS_OF_ALL_QUEUES:
             return max(topic.read_queue_nums, topic.write_queue_nums)
         return topic.write_queue_nums
 
@@ -141,6 +139,7 @@ class Admin:
         return max(0, self._broker.store.store_ms(topic, queue_id, last))
 
     def view_message(self, call: Call[ViewMessageRequest]) -> Result:
+        """The record at a position of the commit log, as it is stored."""
         data = self._broker.store.record_at(call.request.offset)
         if data is None:
             raise Refusal(
@@ -152,6 +151,7 @@ class Admin:
     # Groups ---------------------------------------------------------------------------
 
     def update_group(self, call: Call[Header]) -> Result:
+        """Make or change a consumer group."""
         config = decode_body(call.body, SubscriptionGroupConfig)
         if config.group_name is None:
             raise BadFields("a group without a name")
@@ -162,17 +162,19 @@ class Admin:
         return Reply()
 
     def all_groups(self, _call: Call[Header]) -> Result:
+        """Every consumer group, those of the system included."""
         groups = self._broker.groups
         wrapper = SubscriptionGroupWrapper(
             subscription_group_table={g.group_name or "": g for g in groups.all()},
             data_version=groups.data_version,
-            forbidden_table={} if self._is_five else None,
+            forbidden_table={} if self._broker.release >= FORBIDDEN_TABLE_SENT else None,
         )
         return Reply(body=encode_body(wrapper, self._broker.release))
 
     def consumer_connections(self, call: Call[GetConsumerConnectionListRequest]) -> Result:
+        """The connected members of a group and their subscriptions."""
         name = call.request.consumer_group
-        group = self._broker.consumers.group(name)
+        group = self._broker.clients.group(name)
         if group is None:
             raise Refusal(
                 ResponseCode.CONSUMER_NOT_ONLINE, f"the consumer group[{name}] not online"
@@ -187,16 +189,18 @@ class Admin:
         return Reply(body=encode_body(body, self._broker.release))
 
     def producer_connections(self, call: Call[GetProducerConnectionListRequest]) -> Result:
+        """The connected members of a producer group."""
         name = call.request.producer_group
-        channels = self._broker.producers.channels(name)
+        channels = self._broker.clients.producers(name)
         if not channels:
             raise Refusal(ResponseCode.SYSTEM_ERROR, f"the producer group[{name}] not exist")
         body = ProducerConnection(connection_set=[_connection(c) for c in channels])
         return Reply(body=encode_body(body, self._broker.release))
 
     def who_consumes(self, call: Call[QueryTopicConsumeByWhoRequest]) -> Result:
+        """Groups that subscribe to a topic, or have committed offsets of it."""
         broker, topic = self._broker, call.request.topic
-        online = broker.consumers.groups_of_topic(topic)
+        online = broker.clients.groups_of_topic(topic)
         found = dict.fromkeys([*online, *broker.offsets.groups_of_topic(topic)])
         return Reply(body=encode_body(GroupList(group_list=list(found)), broker.release))
 
@@ -205,7 +209,7 @@ class Admin:
         broker, group = self._broker, call.request.consumer_group
         asked = call.request.topic
         topics = [asked] if asked else broker.offsets.topics_of_group(group)
-        online = broker.consumers.group(group)
+        online = broker.clients.group(group)
         table: dict[MessageQueue, OffsetWrapper] = {}
         for name in topics:
             topic = broker.topics.get(name)
@@ -229,8 +233,9 @@ class Admin:
         )
 
     def _is_system(self, topic: str) -> bool:
-        known = SYSTEM_TOPICS_5 if self._is_five else SYSTEM_TOPICS
-        return self._broker.topics.is_system(topic) or is_system_topic(topic, known)
+        if self._broker.topics.is_system(topic):
+            return True
+        return is_system_topic(topic, self._system_topics)
 
 
 def _connection(channel: ClientChannel) -> Connection:

@@ -1,9 +1,11 @@
-"""Pulling: what is stored is sent, and who finds nothing may wait for it.
+"""Pulling: what is stored is sent, and a pull that finds nothing may be held.
 
-A pull is held only on its first pass, only when it would answer "nothing new", and only
-if the client allows it.  News on its queue that match its filter wake it at once; other
-news, and the end of its patience, are seen by upstream's sweep: so ends are computed on
-the sweep's grid instead of sweeping.
+Answers PULL_MESSAGE in every release, LITE_PULL_MESSAGE since 5.0.  A pull is held only on
+its first pass, only when it would answer "nothing new", and only if the client allows it.
+A message that arrives in its queue and matches its filter wakes it at once; other messages,
+and the end of its time, are seen by upstream's sweep: so ends are computed on the sweep's
+grid instead of sweeping.  Does not filter by anything but tags, does not pull from
+other brokers for static topics, and does not answer POP_MESSAGE.
 
 Upstream: PullMessageProcessor, PullRequestHoldService.
 """
@@ -11,15 +13,17 @@ Upstream: PullMessageProcessor, PullRequestHoldService.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from emulator.broker.handlers.filters import check_expression_type
+from emulator.broker.broker import Broker
+from emulator.broker.checks import check_expression_type
 from emulator.broker.store.get_message import GetResult, GetStatus
+from emulator.broker.tables.client_channels import BROADCASTING
 from emulator.facts import OffsetCommitted, PullAnswered, PullHeld
 from emulator.net.results import Call, Refusal, Reply, Result, Wait
-from emulator.releases import FIVE
-from protocol import catalog, perm
-from protocol.codes import RequestCode, ResponseCode
+from emulator.releases import FORBIDDEN_TYPE_SENT, PULL_REPLY_HAS_FLAGS
+from protocol import perm
+from protocol.bodies.topics import TopicConfig
+from protocol.codes import ResponseCode
 from protocol.fields import Header, Int
 from protocol.names import MASTER_ID
 from protocol.pull_flags import COMMIT_OFFSET, SUBSCRIPTION, SUSPEND
@@ -31,13 +35,8 @@ from protocol.subscription import (
     code_filter,
 )
 
-if TYPE_CHECKING:
-    from emulator.broker.broker import Broker
-    from emulator.net.handler_table import Table
-    from protocol.bodies.topics import TopicConfig
-
 Matches = Callable[[int], bool]
-News = tuple[int, int]  # the queue's new max offset, the tags code of what arrived
+Arrival = tuple[int, int]  # the queue's new max offset, the tags code of the message
 
 CODES = {
     GetStatus.FOUND: ResponseCode.SUCCESS,
@@ -54,7 +53,7 @@ class Forbidden(Header):
     forbidden_type: Int
 
 
-class Pulling:
+class PullMessageProcessor:
     """PULL_MESSAGE and LITE_PULL_MESSAGE."""
 
     def __init__(self, broker: Broker, began_ms: int) -> None:
@@ -63,17 +62,14 @@ class Pulling:
         config = broker.config
         self._sweep_ms = config.hold_sweep_interval_ms if config.long_polling else 1_000
         self._flags_extra = (
-            {"topicSysFlag": "0", "groupSysFlag": "0"} if broker.release >= FIVE else None
+            {"topicSysFlag": "0", "groupSysFlag": "0"}
+            if broker.release >= PULL_REPLY_HAS_FLAGS
+            else None
         )
         self.held_count = 0
 
-    def handlers(self) -> Table:
-        table = {RequestCode.PULL_MESSAGE: (catalog.PULL_MESSAGE, self.pull)}
-        if self._broker.release >= FIVE:
-            table[RequestCode.LITE_PULL_MESSAGE] = (catalog.LITE_PULL_MESSAGE, self.pull)
-        return table
-
     def pull(self, call: Call[PullMessageRequest]) -> Result:
+        """Stored records from an offset on, or the reason why there are none; perhaps later."""
         request = call.request
         matches = self._allowed(request, call.now_ms)
         if request.sys_flag & COMMIT_OFFSET:
@@ -92,15 +88,14 @@ class Pulling:
         found = self._get(request, matches)
         code = self._code(found, request)
         if code == ResponseCode.PULL_NOT_FOUND and request.sys_flag & SUSPEND:
-            return self._hold(call, request, matches)
+            return self._hold(call, matches)
         return self._answer(request, found, code)
 
     # Holding --------------------------------------------------------------------------
 
-    def _hold(
-        self, call: Call[PullMessageRequest], request: PullMessageRequest, matches: Matches
-    ) -> Result:
-        config, offset = self._broker.config, request.queue_offset
+    def _hold(self, call: Call[PullMessageRequest], matches: Matches) -> Result:
+        request, config = call.request, self._broker.config
+        offset = request.queue_offset
         if self.held_count >= config.held_pulls_max:
             raise Refusal(ResponseCode.SYSTEM_BUSY, "too many pulls are held")
         hold_ms = (
@@ -112,18 +107,18 @@ class Pulling:
             self._broker.note(PullHeld(request.consumer_group, queue, offset, until_ms))
         self.held_count += 1
 
-        def wants(news: News) -> bool:
-            return news[0] > offset and matches(news[1])
+        def wants(arrived: Arrival) -> bool:
+            return arrived[0] > offset and matches(arrived[1])
 
         def again(now_ms: int, _expired: bool) -> Result:
             self.held_count -= 1
             return self._second_pass(request, now_ms)
 
         bell = (request.topic, request.queue_id)
-        return Wait(bell, until_ms, again, wants, self._sweep_at, self._let_go)
+        return Wait(bell, until_ms, again, wants, self._sweep_at, self._asker_gone)
 
-    def _let_go(self) -> None:
-        """Who asked has gone.  Upstream answers nobody later; only our memory can tell."""
+    def _asker_gone(self) -> None:
+        """The client's connection ended: upstream keeps such pulls, and answers nobody later."""
         self.held_count -= 1
 
     def _second_pass(self, request: PullMessageRequest, now_ms: int) -> Result:
@@ -205,7 +200,8 @@ class Pulling:
 
     def _forbidden(self, kind: int, remark: str) -> Refusal:
         """Since 5.x with a number for the reason.  Upstream: ForbiddenType."""
-        header = Forbidden(forbidden_type=kind) if self._broker.release >= FIVE else None
+        sends_type = self._broker.release >= FORBIDDEN_TYPE_SENT
+        header = Forbidden(forbidden_type=kind) if sends_type else None
         return Refusal(ResponseCode.NO_PERMISSION, remark, header)
 
     def _check_queue(self, topic: TopicConfig | None, request: PullMessageRequest) -> None:
@@ -226,12 +222,12 @@ class Pulling:
     def _subscription(self, request: PullMessageRequest, *, broadcast: bool) -> SubscriptionData:
         if request.sys_flag & SUBSCRIPTION:
             return self._carried(request)
-        group = self._broker.consumers.group(request.consumer_group)
+        group = self._broker.clients.group(request.consumer_group)
         if group is None:
             raise Refusal(
                 ResponseCode.SUBSCRIPTION_NOT_EXIST, "the consumer's group info not exist"
             )
-        if not broadcast and group.message_model == "BROADCASTING":
+        if not broadcast and group.message_model == BROADCASTING:
             name = request.consumer_group
             raise self._forbidden(
                 4, f"the consumer group[{name}] can not consume by broadcast way"

@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.net.results import Call, Refusal
-from protocol import perm
 from protocol.codes import ResponseCode
 
 if TYPE_CHECKING:
@@ -41,12 +40,3 @@ def times_max(
     asked = call.request.max_reconsume_times
     can_say = call.command.version >= CLIENT_MAX_RECONSUME_SINCE
     return asked if asked is not None and can_say else config.retry_max_times
-
-
-def check_writable(broker: Broker) -> None:
-    """Raises ``Refusal`` while the broker's own permission forbids to write."""
-    if not broker.config.perm & perm.WRITE:
-        raise Refusal(
-            ResponseCode.NO_PERMISSION,
-            f"the broker[{broker.address}] sending message is forbidden",
-        )

@@ -8,14 +8,15 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from emulator.broker.handlers.retries import check_writable, group_that_retries, times_max
+from emulator.broker.checks import check_writable
+from emulator.broker.handlers.retries import group_that_retries, times_max
 from emulator.broker.store.draft import Draft
 from emulator.broker.store.put_status import PutRefused
 from emulator.facts import MessageSentBack
 from emulator.net.results import Call, Refusal, Reply, Result
 from emulator.releases import FIVE
-from protocol import catalog, perm
-from protocol.codes import RequestCode, ResponseCode
+from protocol import perm
+from protocol.codes import ResponseCode
 from protocol.delay_levels import FIRST_RETRY_LEVEL
 from protocol.message_ids import offset_msg_id
 from protocol.names import dlq_topic, retry_topic
@@ -32,27 +33,21 @@ from protocol.tags import to_int32
 
 if TYPE_CHECKING:
     from emulator.broker.broker import Broker
-    from emulator.net.handler_table import Table
     from protocol.bodies.groups import SubscriptionGroupConfig
     from protocol.requests.sending import ConsumerSendMsgBackRequest
 
 
-class SendBack:
+class SendMessageBackProcessor:
     """CONSUMER_SEND_MSG_BACK."""
 
     def __init__(self, broker: Broker, rng: random.Random) -> None:
         self._broker = broker
         self._rng = rng
 
-    def handlers(self) -> Table:
-        return {
-            RequestCode.CONSUMER_SEND_MSG_BACK: (catalog.CONSUMER_SEND_MSG_BACK, self.send_back),
-        }
-
     def send_back(self, call: Call[ConsumerSendMsgBackRequest]) -> Result:
         broker, request = self._broker, call.request
         config = group_that_retries(broker, request.group, call.now_ms, by="send back")
-        check_writable(broker)
+        check_writable(broker.config, broker.address)
         if config.retry_queue_nums <= 0:
             return Reply()  # upstream: success, and the message is gone
         topic, queue_id = self._retry_queue(request.group, config, call.now_ms)

@@ -13,16 +13,17 @@ import random
 import re
 from typing import TYPE_CHECKING
 
-from emulator.broker.handlers.retries import check_writable, group_that_retries, times_max
+from emulator.broker.checks import check_writable
+from emulator.broker.handlers.retries import group_that_retries, times_max
 from emulator.broker.store.draft import Draft
 from emulator.broker.store.messages import refusal_of
 from emulator.broker.store.put_status import PutRefused, PutStatus
 from emulator.facts import SendRefused
 from emulator.net.results import Call, Refusal, Reply, Result, Wait
 from emulator.releases import FIVE, ORDERLY_RETRY_GOES_TO_DLQ
-from protocol import catalog, perm
+from protocol import perm
 from protocol.batch import BadBatch, decode_batch, with_shared
-from protocol.codes import RequestCode, ResponseCode
+from protocol.codes import ResponseCode
 from protocol.fields import BadFields
 from protocol.hosts import host_bytes
 from protocol.message_ids import UniqKeys, offset_msg_id
@@ -39,7 +40,6 @@ from protocol.validation import broker_refuses_topic
 
 if TYPE_CHECKING:
     from emulator.broker.broker import Broker
-    from emulator.net.handler_table import Table
     from protocol.bodies.topics import TopicConfig
 
 BATCH_MESSAGES_MAX = 100_000  # ours: upstream's only limit is the body's size
@@ -47,7 +47,7 @@ _DELAYED, _TRANSACTIONAL = DELAY + NAME_END, TRAN_MSG + NAME_END
 _LEVEL = re.compile(r"[+-]?\d{1,9}")
 
 
-class Sending:
+class SendMessageProcessor:
     """SEND_MESSAGE in its three forms."""
 
     def __init__(self, broker: Broker, rng: random.Random) -> None:
@@ -62,13 +62,6 @@ class Sending:
         ip = broker.store_host[:-4]
         self._uniq_keys = UniqKeys(ip, pid=0, loader_hash=rng.getrandbits(32))
 
-    def handlers(self) -> Table:
-        return {
-            RequestCode.SEND_MESSAGE: (catalog.SEND_MESSAGE, self.send),
-            RequestCode.SEND_MESSAGE_V2: (catalog.SEND_MESSAGE_V2, self.send),
-            RequestCode.SEND_BATCH_MESSAGE: (catalog.SEND_BATCH_MESSAGE, self.send),
-        }
-
     def send(self, call: Call[SendRequest]) -> Result:
         try:
             return self._send(call)
@@ -78,7 +71,7 @@ class Sending:
             return self._refused(call, refusal)
 
     def _refused(self, call: Call[SendRequest], refusal: Refusal) -> Reply:
-        """Even who is refused hears of the region: Java clients look for it first."""
+        """Refusals carry MSG_REGION too: Java clients read it before the code."""
         if self._broker.wants(SendRefused):
             fact = SendRefused(call.request.topic, refusal.code, refusal.remark)
             self._broker.note(fact)
@@ -159,7 +152,7 @@ class Sending:
 
     def _queue(self, request: SendRequest, topic: TopicConfig) -> int:
         if topic.order:
-            check_writable(self._broker)
+            check_writable(self._broker.config, self._broker.address)
         queue_id = request.queue_id
         if queue_id < 0:
             return self._rng.randrange(max(1, topic.write_queue_nums))

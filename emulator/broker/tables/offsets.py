@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from emulator.broker.checks import check_name, check_room
 from emulator.broker.tables.documents import Document
-from emulator.broker.tables.limits import check_name, check_room
 from emulator.facts import Note
 from emulator.journal import silent
 from emulator.releases import EMPTY_QUEUE_HAS_NO_OFFSET, FIVE, Release
@@ -101,7 +101,7 @@ class ConsumerOffsets:
             self.offset_table[_key(topic, target)] = dict(queues)
             self._changed()
 
-    def forget_topic(self, topic: str) -> None:
+    def delete_topic(self, topic: str) -> None:
         """Upstream: ConsumerOffsetManager.cleanOffsetByTopic (5.x)."""
         self._forget([_key(topic, group) for group in self.groups_of_topic(topic)])
 

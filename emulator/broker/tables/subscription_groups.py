@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from emulator.broker.checks import check_name, check_room
 from emulator.broker.tables.documents import Document
-from emulator.broker.tables.limits import check_name, check_room
 from emulator.facts import GroupCreated
 from emulator.releases import FIVE, GROUP_NAMES_CHECKED
 from protocol import names

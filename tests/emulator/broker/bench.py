@@ -10,7 +10,8 @@ import msgspec
 import trio
 
 from emulator.broker.broker import Broker
-from emulator.broker.service import Clockwork
+from emulator.broker.handlers.table import handler_table
+from emulator.broker.service import ScheduledTasks
 from emulator.clock import WallClock
 from emulator.config import BrokerConfig
 from emulator.disk.memory import MemoryDisk
@@ -186,21 +187,20 @@ class Bench:
         config = BrokerConfig(**settings)
         journal = Journal("broker-a", self.clock, listeners=[self.entries.append])
         self.disk = disk or MemoryDisk()
-        self.broker = Broker(
-            config, disk=self.disk, rng=random.Random(7), journal=journal, now_ms=self.now_ms()
-        )
+        self.broker = Broker(config, disk=self.disk, journal=journal, now_ms=self.now_ms())
+        handlers = handler_table(self.broker, random.Random(7), self.now_ms())
         self.server = RemotingServer(
-            self.clock, config.net, config.profile, journal.note, self.broker.handlers
+            self.clock, config.net, config.profile, journal.note, handlers
         )
         self.broker.connect(
             self.server.ring, self.server.push, lambda *news: self.announced.append(news)
         )
-        self.server.on_lost = self.broker.closed
+        self.server.on_lost = self.broker.clients.close
         self._ports = 40_000
 
     def start(self, nursery: trio.Nursery) -> None:
         nursery.start_soon(self.server.timers.run)
-        Clockwork(self.broker, self.server, self.clock).start(nursery)
+        ScheduledTasks(self.broker, self.server, self.clock).start(nursery)
 
     def now_ms(self) -> int:
         return self.clock.now_ms()

@@ -175,7 +175,7 @@ async def test_unregistering_tells_those_who_stay() -> None:
     assert second.must(catalog.UNREGISTER_CLIENT, header).code == 0
     assert first.notices() == ["g"]
     assert members(first) == ["c1"]
-    assert bench.broker.producers.channels("pg") == []
+    assert bench.broker.clients.producers("pg") == []
 
 
 @pytest.mark.parametrize(("release", "registered"), [("4.9.7", True), ("5.3.3", False)])
@@ -185,7 +185,7 @@ async def test_a_group_that_may_not_be_made_is_skipped_since_5_1_1(
     bench = Bench(release=release, auto_create_group=False)
     client = bench.client()
     assert client.heartbeat("c", topics=T1).code == 0
-    assert (bench.broker.consumers.group("g") is not None) == registered
+    assert (bench.broker.clients.group("g") is not None) == registered
 
 
 async def test_invariant_66_a_queue_lock_lasts_a_minute_and_outlives_its_owner_s_connection(
@@ -218,5 +218,5 @@ async def test_invariant_67_only_the_owner_can_unlock() -> None:
 async def test_a_heartbeat_that_is_none_is_refused_and_leaves_nothing(body: bytes) -> None:
     bench = Bench()
     assert bench.client().must(catalog.HEART_BEAT, None, body).code == ResponseCode.SYSTEM_ERROR
-    assert bench.broker.consumers.consumer_table == {}
+    assert bench.broker.clients.consumer_table == {}
     bench.no_bugs()

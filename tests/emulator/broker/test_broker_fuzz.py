@@ -153,7 +153,7 @@ BODIES = st.one_of(
 
 def all_codes() -> list[int]:
     async def find() -> list[int]:
-        return sorted(set().union(*(Bench(release=r).broker.handlers for r in RELEASES)))
+        return sorted(set().union(*(Bench(release=r).server.handlers for r in RELEASES)))
 
     return trio.run(find)
 
@@ -173,9 +173,9 @@ def tables(broker: Broker) -> tuple[object, ...]:
     return (
         {name for name in topics if not name.startswith(("%RETRY%", "%DLQ%"))},
         json.dumps(broker.offsets.offset_table),
-        broker.consumers.member_count,
-        sorted(broker.consumers.consumer_table),
-        sorted(broker.producers.producer_table),
+        broker.clients.member_count,
+        sorted(broker.clients.consumer_table),
+        sorted(broker.clients.producer_table),
         broker.locks.held_count,
         broker.store.log.end_position,
     )
@@ -184,8 +184,8 @@ def tables(broker: Broker) -> tuple[object, ...]:
 def check_limits(broker: Broker) -> None:
     assert len(broker.topics.topic_config_table) <= LIMITS["topics_max"]
     assert len(broker.groups.subscription_group_table) <= LIMITS["groups_max"]
-    assert len(broker.producers.producer_table) <= LIMITS["producer_groups_max"]
-    assert broker.consumers.member_count <= LIMITS["members_max"]
+    assert len(broker.clients.producer_table) <= LIMITS["producer_groups_max"]
+    assert broker.clients.member_count <= LIMITS["members_max"]
     assert broker.locks.held_count <= LIMITS["locks_max"]
     assert len(broker.offsets.offset_table) <= LIMITS["committed_max"]
 
@@ -246,7 +246,7 @@ async def test_hostile_bodies_are_refused_by_every_handler(name: str, release: s
     bench = Bench(release=release, message_bytes_max=60_000, segment_bytes=200_000)
     client = bench.client()
     client.sent("Orders")
-    for code in bench.broker.handlers:
+    for code in bench.server.handlers:
         ext = msgspec.Raw(json.dumps({**GOOD, "sysFlag": "0"}).encode())
         client.say(RemotingCommand(code=code, ext=ext, body=HOSTILE[name]))
         assert client.endpoint.peer.is_open

@@ -99,7 +99,7 @@ def test_topics_and_groups_are_found_by_each_other() -> None:
         table.commit(group, topic, 0, 1)
     assert table.topics_of_group("g") == ["t", "%RETRY%g"]
     assert table.groups_of_topic("t") == ["g", "h"]
-    table.forget_topic("t")
+    table.delete_topic("t")
     assert table.topics_of_group("g") == ["%RETRY%g"]
     table.forget_group("g")
     assert table.offset_table == {}

@@ -1,0 +1,92 @@
+"""What consumers ask about a queue: where it begins and ends, and who may consume it in order.
+
+Answers GET_MAX_OFFSET, GET_MIN_OFFSET, SEARCH_OFFSET_BY_TIMESTAMP, GET_EARLIEST_MSG_STORETIME,
+LOCK_BATCH_MQ and UNLOCK_BATCH_MQ in every release.  Does not lock at other brokers of the same
+name (``onlyThisBroker`` is not read), and does not move offsets of queues that were mapped.
+
+Upstream: AdminBrokerProcessor.
+"""
+
+from __future__ import annotations
+
+from emulator.broker.broker import Broker
+from emulator.broker.checks import check_size
+from emulator.facts import Queue, QueuesLocked, QueuesUnlocked
+from emulator.net.results import Call, Reply, Result
+from protocol.bodies.body import decode_body, encode_body
+from protocol.bodies.groups import LockBatchReply, LockBatchRequestBody
+from protocol.fields import BadFields, Header
+from protocol.queues import MessageQueue
+from protocol.requests.offsets import (
+    GetEarliestMsgStoretimeReply,
+    GetEarliestMsgStoretimeRequest,
+    GetMaxOffsetRequest,
+    GetMinOffsetRequest,
+    OffsetReply,
+    SearchOffsetRequest,
+)
+
+
+class QueueProcessor:
+    """Offsets of a queue, and locks of queues."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def max_offset(self, call: Call[GetMaxOffsetRequest]) -> Result:
+        """The offset the next message gets; 0 for a queue without messages."""
+        request = call.request
+        offset = self._broker.store.max_offset(request.topic, request.queue_id)
+        return Reply(OffsetReply(offset=offset))
+
+    def min_offset(self, call: Call[GetMinOffsetRequest]) -> Result:
+        """The offset of the oldest message that is still there."""
+        request = call.request
+        offset = self._broker.store.min_offset(request.topic, request.queue_id)
+        return Reply(OffsetReply(offset=offset))
+
+    def search(self, call: Call[SearchOffsetRequest]) -> Result:
+        """The offset that belongs to a store time, by the rule of the broker's release."""
+        request = call.request
+        upper = (request.boundary_type or "").upper() == "UPPER"
+        offset = self._broker.store.offset_by_time(
+            request.topic, request.queue_id, request.timestamp, upper=upper
+        )
+        return Reply(OffsetReply(offset=offset))
+
+    def earliest(self, call: Call[GetEarliestMsgStoretimeRequest]) -> Result:
+        """When the oldest message was stored; -1 if there is none."""
+        request = call.request
+        at_ms = self._broker.store.earliest_ms(request.topic, request.queue_id)
+        return Reply(GetEarliestMsgStoretimeReply(timestamp=at_ms))
+
+    def lock(self, call: Call[Header]) -> Result:
+        """Take or renew locks; the reply names those that are the client's now."""
+        request, group, client = _locks_of(call)
+        locks = self._broker.locks
+        new = sum(locks.owner(group, queue, call.now_ms) is None for queue in request.mq_set)
+        check_size(locks.held_count + new, self._broker.config.locks_max, "queue locks")
+        granted = locks.lock(group, request.mq_set, client, call.now_ms)
+        refused = [queue for queue in request.mq_set if queue not in granted]
+        self._broker.note(QueuesLocked(group, client, _queues(granted), _queues(refused)))
+        body = LockBatchReply(lock_ok_mq_set=list(granted))
+        return Reply(body=encode_body(body, self._broker.release))
+
+    def unlock(self, call: Call[Header]) -> Result:
+        """Give locks back; those of other clients stay."""
+        request, group, client = _locks_of(call)
+        self._broker.locks.unlock(group, request.mq_set, client)
+        self._broker.note(QueuesUnlocked(group, client, _queues(request.mq_set)))
+        return Reply()
+
+
+def _locks_of(call: Call[Header]) -> tuple[LockBatchRequestBody, str, str]:
+    """The request, its group and its client.  Raises ``BadFields`` without a group."""
+    request = decode_body(call.body, LockBatchRequestBody)
+    if request.consumer_group is None:
+        raise BadFields("locks of a group without a name")
+    return request, request.consumer_group, request.client_id or ""
+
+
+def _queues(queues: list[MessageQueue]) -> tuple[Queue, ...]:
+    return tuple(Queue(q.topic, q.broker_name, q.queue_id) for q in sorted(queues))

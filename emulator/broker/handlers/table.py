@@ -1,0 +1,62 @@
+"""Which handler answers which call: one table, built from a broker.
+
+In which release a call appears is said by the call itself (``since`` and ``until``).
+"""
+
+from __future__ import annotations
+
+import random
+
+from emulator.broker.broker import Broker
+from emulator.broker.handlers.admin import AdminBrokerProcessor
+from emulator.broker.handlers.clients import ClientManageProcessor
+from emulator.broker.handlers.offsets import ConsumerManageProcessor
+from emulator.broker.handlers.pulling import PullMessageProcessor
+from emulator.broker.handlers.queues import QueueProcessor
+from emulator.broker.handlers.send_back import SendMessageBackProcessor
+from emulator.broker.handlers.sending import SendMessageProcessor
+from emulator.net.handler_table import Row, Table, table_of
+from protocol import catalog
+
+
+def handler_table(broker: Broker, rng: random.Random, now_ms: int) -> Table:
+    """What *broker* answers.  *now_ms* is when it starts: held pulls end on a grid from there."""
+    sending = SendMessageProcessor(broker, rng)
+    sending_back = SendMessageBackProcessor(broker, rng)
+    pulling = PullMessageProcessor(broker, now_ms)
+    clients = ClientManageProcessor(broker)
+    offsets = ConsumerManageProcessor(broker)
+    queues = QueueProcessor(broker)
+    admin = AdminBrokerProcessor(broker)
+    rows = (
+        Row(catalog.SEND_MESSAGE, sending.send),
+        Row(catalog.SEND_MESSAGE_V2, sending.send),
+        Row(catalog.SEND_BATCH_MESSAGE, sending.send),
+        Row(catalog.CONSUMER_SEND_MSG_BACK, sending_back.send_back),
+        Row(catalog.PULL_MESSAGE, pulling.pull),
+        Row(catalog.LITE_PULL_MESSAGE, pulling.pull),
+        Row(catalog.HEART_BEAT, clients.heartbeat),
+        Row(catalog.UNREGISTER_CLIENT, clients.unregister),
+        Row(catalog.CHECK_CLIENT_CONFIG, clients.check_config),
+        Row(catalog.GET_CONSUMER_LIST_BY_GROUP, clients.consumer_list),
+        Row(catalog.QUERY_CONSUMER_OFFSET, offsets.query),
+        Row(catalog.UPDATE_CONSUMER_OFFSET, offsets.update),
+        Row(catalog.GET_MAX_OFFSET, queues.max_offset),
+        Row(catalog.GET_MIN_OFFSET, queues.min_offset),
+        Row(catalog.SEARCH_OFFSET_BY_TIMESTAMP, queues.search),
+        Row(catalog.GET_EARLIEST_MSG_STORETIME, queues.earliest),
+        Row(catalog.LOCK_BATCH_MQ, queues.lock),
+        Row(catalog.UNLOCK_BATCH_MQ, queues.unlock),
+        Row(catalog.UPDATE_AND_CREATE_TOPIC, admin.update_topic),
+        Row(catalog.DELETE_TOPIC_IN_BROKER, admin.delete_topic),
+        Row(catalog.GET_ALL_TOPIC_CONFIG, admin.all_topics),
+        Row(catalog.GET_TOPIC_STATS_INFO, admin.topic_stats),
+        Row(catalog.VIEW_MESSAGE_BY_ID, admin.view_message),
+        Row(catalog.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, admin.update_group),
+        Row(catalog.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, admin.all_groups),
+        Row(catalog.GET_CONSUMER_CONNECTION_LIST, admin.consumer_connections),
+        Row(catalog.GET_PRODUCER_CONNECTION_LIST, admin.producer_connections),
+        Row(catalog.GET_CONSUME_STATS, admin.consume_stats),
+        Row(catalog.QUERY_TOPIC_CONSUME_BY_WHO, admin.who_consumes),
+    )
+    return table_of(rows, broker.release)

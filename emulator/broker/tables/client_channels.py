@@ -1,0 +1,225 @@
+"""Who is connected as what: consumer groups with their members, producer groups.
+
+Upstream's tables live here: ``consumer_table`` (group to members), ``channel_info_table``
+(connection to client, within a group), ``subscription_table`` (topic to subscription, within
+a group) and ``producer_table``.  The last heartbeat wins: topics it does not name are
+removed, so members that disagree remove each other's subscriptions.
+
+Whoever joins or leaves is noted, and the other members of the group are notified.
+
+Upstream: ConsumerManager, ConsumerGroupInfo, ProducerManager, DefaultConsumerIdsChangeListener.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from emulator.broker.checks import check_name, check_size
+from emulator.facts import MemberJoined, MemberLeft, MembersNotified, Note, SubscriptionChanged
+from emulator.net.results import Peer, Push
+from emulator.releases import BROADCAST_NOT_NOTIFIED
+from protocol.bodies.groups import ConsumeFromWhere, ConsumerData, ConsumeType, MessageModel
+from protocol.codes import RequestCode
+from protocol.requests.callbacks import NotifyConsumerIdsChangedRequest
+from protocol.subscription import SubscriptionData
+
+if TYPE_CHECKING:
+    from emulator.config import BrokerConfig
+    from protocol.bodies.groups import HeartbeatData
+
+BROADCASTING = "BROADCASTING"
+
+
+class ClientChannel(msgspec.Struct):
+    """One connection of a group: its client, and when that sent its last heartbeat."""
+
+    peer: Peer
+    client_id: str
+    language: str
+    version: int
+    last_update_ms: int
+
+
+class ConsumerGroup(msgspec.Struct):
+    """Everything known of one group while one of its members is connected."""
+
+    name: str
+    consume_type: ConsumeType | None = None
+    message_model: MessageModel | None = None
+    consume_from_where: ConsumeFromWhere | None = None
+    channel_info_table: dict[Peer, ClientChannel] = {}
+    subscription_table: dict[str, SubscriptionData] = {}
+
+    def client_ids(self) -> list[str]:
+        """One entry a connection, not de-duplicated: a client connected twice is there twice."""
+        return [channel.client_id for channel in self.channel_info_table.values()]
+
+
+class ClientChannels:
+    """The consumer table and the producer table."""
+
+    def __init__(self, config: BrokerConfig, *, note: Note, push: Push) -> None:
+        self.consumer_table: dict[str, ConsumerGroup] = {}
+        self.producer_table: dict[str, dict[Peer, ClientChannel]] = {}
+        self.member_count = 0  # a connection counts in each of its groups
+        self._config = config
+        self._broadcast_notified = config.profile < BROADCAST_NOT_NOTIFIED
+        self._note = note
+        self._push = push
+
+    def group(self, name: str) -> ConsumerGroup | None:
+        """The consumer group *name*, if one of its members is connected."""
+        return self.consumer_table.get(name)
+
+    def producers(self, group: str) -> list[ClientChannel]:
+        """The connections of a producer group."""
+        return list(self.producer_table.get(group, {}).values())
+
+    def groups_of_topic(self, topic: str) -> list[str]:
+        """Upstream: ConsumerManager.queryTopicConsumeByWho."""
+        return [n for n, g in self.consumer_table.items() if topic in g.subscription_table]
+
+    # Heartbeats -----------------------------------------------------------------------
+
+    def check_room(self, data: HeartbeatData, peer: Peer) -> None:
+        """Is there room for everything a heartbeat names?  Raises ``Refusal``."""
+        config = self._config
+        check_name(data.client_id or "", "a client id")
+        groups = [consumer.group_name or "" for consumer in data.consumer_data_set]
+        count = len(groups) + len(data.producer_data_set)
+        check_size(count, config.heartbeat_groups_max, "groups in a heartbeat")
+        for consumer in data.consumer_data_set:
+            count = len(consumer.subscription_data_set)
+            check_size(count, config.subscriptions_max, "subscriptions of a group")
+        joining = sum(not self._has_member(group, peer) for group in groups)
+        check_size(self.member_count + joining, config.members_max, "members of groups")
+        new = {producer.group_name or "" for producer in data.producer_data_set}
+        count = len(self.producer_table) + len(new - self.producer_table.keys())
+        check_size(count, config.producer_groups_max, "producer groups")
+
+    def register_consumer(self, data: ConsumerData, channel: ClientChannel) -> bool:
+        """A group as one member describes it; whether its members or subscriptions changed.
+
+        Upstream: ConsumerManager.registerConsumer.
+        """
+        name = data.group_name or ""
+        group = self.consumer_table.get(name)
+        if group is None:
+            group = self.consumer_table[name] = ConsumerGroup(name)
+        group.consume_type = data.consume_type
+        group.message_model = data.message_model
+        group.consume_from_where = data.consume_from_where
+        has_joined = channel.peer not in group.channel_info_table
+        self.member_count += has_joined
+        group.channel_info_table[channel.peer] = channel
+        added, removed = _merge(group.subscription_table, data.subscription_data_set)
+        if has_joined:
+            self._note(MemberJoined(name, channel.client_id, channel.peer.address))
+        if added or removed:
+            self._note(SubscriptionChanged(name, added, removed))
+        return has_joined or bool(added or removed)
+
+    def register_producer(self, group: str, channel: ClientChannel) -> None:
+        """Upstream: ProducerManager.registerProducer."""
+        self.producer_table.setdefault(group, {})[channel.peer] = channel
+
+    # Leaving --------------------------------------------------------------------------
+
+    def unregister_consumer(self, name: str, peer: Peer) -> None:
+        """The member says that it leaves.  Upstream: ConsumerManager.unregisterConsumer."""
+        left = self._remove_member(name, peer)
+        if left is not None:
+            self._note(MemberLeft(name, left.client_id, peer.address, "unregistered"))
+
+    def unregister_producer(self, group: str, peer: Peer) -> None:
+        """Upstream: ProducerManager.unregisterProducer."""
+        channels = self.producer_table.get(group)
+        if channels is None:
+            return
+        channels.pop(peer, None)
+        if not channels:
+            del self.producer_table[group]
+
+    def close(self, peer: Peer, _now_ms: int) -> None:
+        """The connection ended: it leaves every group it was in, and their members are notified.
+
+        Queue locks stay until they expire.  Upstream: doChannelCloseEvent of both tables.
+        """
+        for group in [g for g, channels in self.producer_table.items() if peer in channels]:
+            self.unregister_producer(group, peer)
+        for name in [n for n, g in self.consumer_table.items() if peer in g.channel_info_table]:
+            left = self._remove_member(name, peer)
+            if left is not None:
+                self._note(MemberLeft(name, left.client_id, peer.address, "channel closed"))
+                self.notify(name)
+
+    def expire(self, now_ms: int) -> list[Peer]:
+        """Remove clients that are silent for too long; whose connections are to be closed.
+
+        Their groups are not notified.  Upstream: scanNotActiveChannel of both tables.
+        """
+        gone: dict[Peer, None] = {}
+        for name, group in list(self.consumer_table.items()):
+            for channel in self._silent(group.channel_info_table, now_ms):
+                self._remove_member(name, channel.peer)
+                address = channel.peer.address
+                self._note(MemberLeft(name, channel.client_id, address, "expired"))
+                gone[channel.peer] = None
+        for name, channels in list(self.producer_table.items()):
+            for channel in self._silent(channels, now_ms):
+                self.unregister_producer(name, channel.peer)
+                gone[channel.peer] = None
+        return list(gone)
+
+    def notify(self, name: str) -> None:
+        """NOTIFY_CONSUMER_IDS_CHANGED to every connection of the group, the newest included."""
+        group = self.consumer_table.get(name)
+        if group is None or not self._config.notify_consumer_ids_changed:
+            return
+        if group.message_model == BROADCASTING and not self._broadcast_notified:
+            return
+        header = NotifyConsumerIdsChangedRequest(consumer_group=name)
+        sent = [
+            self._push(peer, RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, header, b"")
+            for peer in group.channel_info_table
+        ]
+        self._note(MembersNotified(name, sum(sent)))
+
+    def _has_member(self, name: str, peer: Peer) -> bool:
+        group = self.consumer_table.get(name)
+        return group is not None and peer in group.channel_info_table
+
+    def _remove_member(self, name: str, peer: Peer) -> ClientChannel | None:
+        """The connection leaves the group; a group without connections is removed."""
+        group = self.consumer_table.get(name)
+        if group is None:
+            return None
+        left = group.channel_info_table.pop(peer, None)
+        self.member_count -= left is not None
+        if not group.channel_info_table:
+            del self.consumer_table[name]
+        return left
+
+    def _silent(self, channels: dict[Peer, ClientChannel], now_ms: int) -> list[ClientChannel]:
+        silence_ms_max = self._config.client_silence_ms_max
+        return [c for c in channels.values() if now_ms - c.last_update_ms > silence_ms_max]
+
+
+def _merge(
+    table: dict[str, SubscriptionData], given: Iterable[SubscriptionData]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Make *table* that of the last heartbeat; which topics are new, which are gone."""
+    named = {data.topic: data for data in given}
+    added = tuple(topic for topic in named if topic not in table)
+    removed = tuple(topic for topic in table if topic not in named)
+    for topic, data in named.items():
+        known = table.get(topic)
+        # An older heartbeat must not undo a newer subscription.
+        if known is None or data.sub_version > known.sub_version:
+            table[topic] = data
+    for topic in removed:
+        del table[topic]
+    return added, removed
