@@ -40,7 +40,7 @@ class NotJson(ValueError):
 
 def read_tolerantly(text: str) -> Any:
     """The value of the whole text.  Raises ``NotJson``."""
-    reader = _Reader(text)
+    reader = _JsonReader(text)
     try:
         value = reader.value(0)
         reader.skip()
@@ -51,7 +51,7 @@ def read_tolerantly(text: str) -> Any:
     return value
 
 
-class _Reader:
+class _JsonReader:
     """A position in a text.  Running off the end is an ``IndexError``."""
 
     def __init__(self, text: str) -> None:

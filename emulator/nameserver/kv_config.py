@@ -1,4 +1,4 @@
-"""Operators' key-values: the only thing a NameServer remembers over a restart.
+"""Operators' key-values: the only thing that a NameServer keeps over a restart.
 
 Every change replaces the document ``kvConfig.json`` before it is answered.
 Upstream: KVConfigManager.
@@ -24,7 +24,7 @@ ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"  # namespace: topic to "broker-a:4;bro
 
 
 class KVConfig:
-    """Namespace, key, value; read from *disk* once, at birth."""
+    """Values by namespace and key; read from *disk* once, at the start."""
 
     def __init__(self, disk: Disk, entries_max: int) -> None:
         self._disk = disk
@@ -32,30 +32,31 @@ class KVConfig:
         self._config_table = _load(disk)
 
     def get(self, namespace: str, key: str) -> str | None:
+        """The value; None if the key is unknown."""
         return self._config_table.get(namespace, {}).get(key)
 
     def of(self, namespace: str) -> dict[str, str] | None:
-        """All of a namespace, or None if nobody ever put anything there."""
+        """All of a namespace, or None if nothing was ever put there."""
         return self._config_table.get(namespace)
 
     def put(self, namespace: str, key: str, value: str) -> None:
-        """Raises ``Refusal`` when there is no room; then nothing has changed."""
+        """Set a value.  Raises ``Refusal`` when there is no room or the disk fails: unchanged."""
         if self.get(namespace, key) is None and self._count() >= self._entries_max:
             raise Refusal(ResponseCode.SYSTEM_ERROR, "no room for another key")
         items = {**self._config_table.get(namespace, {}), key: value}
-        self._become({**self._config_table, namespace: items})
+        self._replace({**self._config_table, namespace: items})
 
     def delete(self, namespace: str, key: str) -> None:
-        """The namespace stays, as upstream's does, even if this was its last key."""
+        """Remove a key.  The namespace stays, as upstream's does, even without a key."""
         items = self._config_table.get(namespace, {})
         if key in items:
             left = {name: value for name, value in items.items() if name != key}
-            self._become({**self._config_table, namespace: left})
+            self._replace({**self._config_table, namespace: left})
 
     def _count(self) -> int:
         return sum(len(items) for items in self._config_table.values())
 
-    def _become(self, config_table: dict[str, dict[str, str]]) -> None:
+    def _replace(self, config_table: dict[str, dict[str, str]]) -> None:
         text = encode_config_file(KVConfigSerializeWrapper(config_table=config_table), R_4_9_7)
         try:
             self._disk.replace(KV_CONFIG, text)

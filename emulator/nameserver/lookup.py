@@ -1,6 +1,6 @@
-"""What the tables say to those who ask: routes, clusters, lists of topics.
+"""Answers read from the tables: routes, clusters, lists of topics.
 
-Answers are copies: what one leaves out or renames is not forgotten here.
+They are copies: what one of them leaves out or renames stays as it is in the tables.
 Upstream: RouteInfoManager.pickupTopicRouteData and the getters beside it.
 """
 
@@ -75,6 +75,7 @@ def in_zone(zone: str, route: TopicRouteData) -> TopicRouteData:
 
 
 def cluster_info(routes: Routes) -> ClusterInfo:
+    """Every broker of every cluster."""
     known, clusters = routes.brokers.broker_addr_table, routes.brokers.cluster_addr_table
     return ClusterInfo(
         broker_addr_table={name: found.data() for name, found in known.items()},
@@ -83,13 +84,14 @@ def cluster_info(routes: Routes) -> ClusterInfo:
 
 
 def all_topics(routes: Routes) -> TopicList:
+    """Every topic that has queues at some broker."""
     return TopicList(topic_list=list(routes.topics.topic_queue_table))
 
 
 def topics_of_cluster(routes: Routes, cluster: str) -> TopicList:
-    """Nothing for a cluster nobody knows."""
+    """Topics of the cluster's brokers; none for an unknown cluster."""
     found: dict[str, None] = {}
-    for broker in routes.brokers.names_in(cluster):
+    for broker in routes.brokers.in_cluster(cluster):
         found.update(dict.fromkeys(routes.topics.at(broker)))
     return TopicList(topic_list=list(found))
 
@@ -107,7 +109,7 @@ def system_topics(routes: Routes) -> TopicList:
 def topics_by_flag(routes: Routes, code: int) -> TopicList:
     """The three lists of unit topics, by the code that asks for them."""
     wanted, values = UNIT_LISTS[code]
-    return TopicList(topic_list=routes.topics.having(lambda flag: flag & wanted in values))
+    return TopicList(topic_list=routes.topics.with_flag(lambda flag: flag & wanted in values))
 
 
 def _acting(broker: BrokerData) -> BrokerData:

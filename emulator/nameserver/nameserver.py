@@ -6,35 +6,35 @@ of time passing.  It never waits.  Upstream: NamesrvController.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from emulator.nameserver.kv_config import KVConfig
-from emulator.nameserver.min_broker_id import IdsChanged, notification, who_hears
-from emulator.nameserver.routes import Routes
-from emulator.nameserver.settings import Settings
-from emulator.net.results import Peer, Push
-from emulator.releases import FIVE
+from emulator.nameserver.routes import Routes, SmallestIdChanged
+from emulator.nameserver.settings import NameServerSettings
+from emulator.releases import MIN_BROKER_ID_NOTIFIED, SCAN_EVERY_5_S, UNKNOWN_CODE_REFUSED
 from protocol import catalog
+from protocol.requests.registration import NotifyMinBrokerIdChangeRequest
 
 if TYPE_CHECKING:
     from emulator.config import NameServerConfig
     from emulator.disk.port import Disk
     from emulator.facts import Note
+    from emulator.net.results import Peer, Push
     from protocol.fields import Header
 
 SCAN_INTERVAL_MS, SCAN_INTERVAL_5_MS = 10_000, 5_000
 
 
-def nobody(_peer: Peer, _code: int, _header: Header | None, _body: bytes) -> bool:
-    """A ``push`` that reaches no one."""
+def no_push(_peer: Peer, _code: int, _header: Header | None, _body: bytes) -> bool:
+    """A ``push`` that sends nothing, until the shell gives another one."""
     return False
 
 
 class NameServer:
-    """State of one NameServer; ``unknown_code`` says how an unknown request is met.
+    """State of one NameServer.  *started_ms* matters only if routes are refused after a start.
 
-    Set ``push`` to let it speak to brokers.  *started_ms* matters only to one that refuses
-    routes for a while after its start.
+    Set ``push`` to let it notify brokers.  ``unknown_is_silent``: a request of an unknown
+    code is not answered.
     """
 
     def __init__(
@@ -43,31 +43,25 @@ class NameServer:
         *,
         disk: Disk,
         note: Note,
-        push: Push = nobody,
+        push: Push = no_push,
         started_ms: int = 0,
     ) -> None:
-        self.settings = Settings(config)
+        self.settings = NameServerSettings(config)
         self.release = config.profile
         self.kv_config = KVConfig(disk, config.kv_entries_max)
-        self.routes = Routes(self.settings, note, self._ids_changed)
+        self.routes = Routes(self.settings, note, self._notify_smallest_id)
         self.push = push
-        five = self.release >= FIVE
-        self.unknown_code: Literal["silent", "refuse"] = "refuse" if five else "silent"
-        own_interval_ms = SCAN_INTERVAL_5_MS if five else SCAN_INTERVAL_MS
-        self.scan_interval_ms = config.scan_interval_ms or own_interval_ms
-        self.scan_first_ms = config.scan_first_ms
+        self.unknown_is_silent = self.release < UNKNOWN_CODE_REFUSED
+        own_ms = SCAN_INTERVAL_5_MS if self.release >= SCAN_EVERY_5_S else SCAN_INTERVAL_MS
+        self.scan_interval_ms = config.scan_interval_ms or own_ms
         self._started_ms = started_ms
 
-    @property
-    def unknown_is_silent(self) -> bool:
-        return self.unknown_code == "silent"
-
     def closed(self, peer: Peer, _now_ms: int) -> None:
-        """A connection ended, whoever it was.  Upstream: BrokerHousekeepingService."""
+        """A connection ended, of a broker or not.  Upstream: BrokerHousekeepingService."""
         self.routes.closed(peer)
 
     def scan(self, now_ms: int) -> list[Peer]:
-        """Drop brokers that fell silent; the caller closes these connections of theirs."""
+        """Remove brokers that fell silent; the caller closes these connections of theirs."""
         return self.routes.expire(now_ms)
 
     def is_ready(self, now_ms: int) -> bool:
@@ -76,13 +70,25 @@ class NameServer:
         uptime_ms = now_ms - self._started_ms
         return not config.need_wait_for_service or uptime_ms >= config.wait_for_service_ms
 
-    def _ids_changed(self, change: IdsChanged) -> None:
-        if self.release < FIVE or not self.settings.config.notify_min_broker_id_changed:
+    def _notify_smallest_id(self, change: SmallestIdChanged) -> None:
+        """5.x: the smallest id decides which replica may act as the master.
+
+        Upstream invokes it over a connection of its own; here the push goes out over the
+        one that the replica registered on.  Upstream: notifyMinBrokerIdChanged.
+        """
+        config = self.settings.config
+        if self.release < MIN_BROKER_ID_NOTIFIED or not config.notify_min_broker_id_changed:
             return
-        header = notification(change)
-        live = self.routes.live.broker_live_table
-        for address in who_hears(change):
-            found = live.get(self.routes.key(change.replicas.cluster, address))
+        replicas = change.replicas
+        header = NotifyMinBrokerIdChangeRequest(
+            min_broker_id=replicas.smallest_id,
+            broker_name=replicas.broker,
+            min_broker_addr=replicas.addresses[replicas.smallest_id],
+            offline_broker_addr=change.gone_address,
+            ha_broker_addr=change.new_ha_address,
+        )
+        for address in change.addresses_to_notify():
+            key = self.routes.key(replicas.cluster, address)
+            found = self.routes.live.broker_live_table.get(key)
             if found is not None:
-                code = catalog.NOTIFY_MIN_BROKER_ID_CHANGE.code
-                self.push(found.peer, code, header, b"")
+                self.push(found.peer, catalog.NOTIFY_MIN_BROKER_ID_CHANGE.code, header, b"")

@@ -1,4 +1,4 @@
-"""The shell of a NameServer: it listens, scans for silent brokers, and hears channels close.
+"""The shell of a NameServer: it listens, scans for silent brokers, and closes their channels.
 
 Upstream: NamesrvController, BrokerHousekeepingService.
 """

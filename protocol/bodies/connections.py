@@ -9,7 +9,7 @@ from protocol.bodies.groups import ConsumeFromWhere, ConsumeType, MessageModel
 from protocol.subscription import SubscriptionData
 
 
-class Connection(Body, frozen=True):
+class ClientConnection(Body, frozen=True):
     """Upstream: Connection."""
 
     client_id: str | None = None
@@ -21,7 +21,7 @@ class Connection(Body, frozen=True):
 class ConsumerConnection(Body, frozen=True):
     """Upstream: ConsumerConnection."""
 
-    connection_set: list[Connection] = []
+    connection_set: list[ClientConnection] = []
     subscription_table: dict[str, SubscriptionData] = {}
     consume_type: ConsumeType | None = None
     message_model: MessageModel | None = None
@@ -31,7 +31,7 @@ class ConsumerConnection(Body, frozen=True):
 class ProducerConnection(Body, frozen=True):
     """Upstream: ProducerConnection."""
 
-    connection_set: list[Connection] = []
+    connection_set: list[ClientConnection] = []
 
 
 class ProducerInfo(Body, frozen=True):

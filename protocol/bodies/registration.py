@@ -53,15 +53,15 @@ def encode_register_broker(
     return zlib.compress(packed(body, release), 9)
 
 
-def decode_register_broker(data: bytes, sender: Release) -> RegisterBrokerBody:
-    """Either form; *sender* decides whether the packed form ends with queue mappings.
+def decode_register_broker(data: bytes, version: int) -> RegisterBrokerBody:
+    """Either form; the sender's *version* decides whether the packed one ends with mappings.
 
     Raises ``BadFields``.  Upstream: RegisterBrokerBody.decode.
     """
     if data[:1] != bytes([_ZLIB_FIRST_BYTE]):
         return decode_body(data, RegisterBrokerBody)
     try:
-        return _unpack(_inflated(data), sender)
+        return _unpack(_inflated(data), version)
     except (zlib.error, struct.error, ValueError) as error:
         raise BadFields(f"the compressed registration is damaged: {error}") from error
 
@@ -94,15 +94,15 @@ def _inflated(data: bytes) -> bytes:
     return plain
 
 
-def _unpack(data: bytes, sender: Release) -> RegisterBrokerBody:
-    reader = _Reader(data)
+def _unpack(data: bytes, version: int) -> RegisterBrokerBody:
+    reader = _PackedReader(data)
     data_version = decode_body(reader.text(), DataVersion)
     # The form itself shows how many parts it has, so the newer rule reads both.
     texts = [reader.text().decode() for _ in range(reader.count())]
     configs = [topic_config_of_text(text, R_5_3_3) or TopicConfig() for text in texts]
     filter_servers = msgspec.convert(java_json.read(reader.text()), list[str])
     mappings: list[TopicQueueMappingInfo] = []
-    if sender >= MAPPINGS_PACKED:
+    if version >= MAPPINGS_PACKED.version:
         mappings = [
             decode_body(reader.text(), TopicQueueMappingInfo) for _ in range(reader.count())
         ]
@@ -116,7 +116,7 @@ def _unpack(data: bytes, sender: Release) -> RegisterBrokerBody:
     )
 
 
-class _Reader:
+class _PackedReader:
     """Lengths and texts, one after another."""
 
     def __init__(self, data: bytes) -> None:

@@ -100,7 +100,7 @@ def test_a_registration_packs_and_unpacks_as_the_real_one(line: str) -> None:
         assert crc32(compressed) == out["compressed_crc32"]
         if "with \\" in out["json"]:
             continue  # a name with a space: the one-line form cannot carry it
-        unpacked = decode_register_broker(compressed, release)
+        unpacked = decode_register_broker(compressed, release.version)
         assert packed(unpacked, release).hex() == out["inflated"], case["id"]
         # The one-line form has neither order nor flags; only their names come back.
         table = body.topic_config_serialize_wrapper.topic_config_table
@@ -108,16 +108,18 @@ def test_a_registration_packs_and_unpacks_as_the_real_one(line: str) -> None:
         ours = encode_register_broker(body, release, compressed=True)
         assert ours[:2] == b"\x78\xda"
         assert len(zlib.decompress(ours)) == len(out["inflated"]) // 2
-        assert decode_register_broker(out["json"].encode(), release) == body
+        assert decode_register_broker(out["json"].encode(), release.version) == body
 
 
 def test_a_damaged_registration_is_refused() -> None:
     good = encode_register_broker(RegisterBrokerBody(), R_5_3_3, compressed=True)
     for bad in (good[:-6], good[:10], b"\x78" + good[5:], b"", b"[]", b"no"):
         with pytest.raises(BadFields):
-            decode_register_broker(bad, R_5_3_3)
+            decode_register_broker(bad, R_5_3_3.version)
     with pytest.raises(BadFields):
-        decode_register_broker(zlib.compress(b"\x00\x00\x00\x02{}\x00\x00\x00\x01"), R_4_9_7)
+        decode_register_broker(
+            zlib.compress(b"\x00\x00\x00\x02{}\x00\x00\x00\x01"), R_4_9_7.version
+        )
 
 
 def config_of(fields: dict[str, Any]) -> TopicConfig:

@@ -24,7 +24,7 @@ from emulator.releases import (
     TOPIC_STATS_OF_ALL_QUEUES,
 )
 from protocol.bodies.body import decode_body, encode_body
-from protocol.bodies.connections import Connection, ConsumerConnection, ProducerConnection
+from protocol.bodies.connections import ClientConnection, ConsumerConnection, ProducerConnection
 from protocol.bodies.groups import GroupList, SubscriptionGroupConfig, SubscriptionGroupWrapper
 from protocol.bodies.stats import ConsumeStats, OffsetWrapper, TopicOffset, TopicStatsTable
 from protocol.bodies.topics import (
@@ -238,8 +238,8 @@ class AdminBrokerProcessor:
         return is_system_topic(topic, self._system_topics)
 
 
-def _connection(channel: ClientChannel) -> Connection:
-    return Connection(
+def _connection(channel: ClientChannel) -> ClientConnection:
+    return ClientConnection(
         client_id=channel.client_id,
         client_addr=channel.peer.address,
         language=channel.language,

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.nameserver.kv_config import ORDER_TOPIC_CONFIG
-from emulator.nameserver.registration import read_registration, understood
+from emulator.nameserver.registration import comparable, read_registration
 from emulator.net.results import Call, Reply
-from emulator.releases import FIVE
+from emulator.releases import QUERY_IS_HEARTBEAT
 from protocol.bodies.body import decode_body, encode_body
 from protocol.bodies.routes import BrokerMemberGroup, GetBrokerMemberGroupReply, KVTable
 from protocol.bodies.topics import DataVersion
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
 
 class BrokerRequestProcessor:
-    """Registrations, signs of life, farewells."""
+    """Registers brokers, keeps them alive, removes them."""
 
     def __init__(self, server: NameServer) -> None:
         self._server = server
 
     def register_broker(self, call: Call[RegisterBrokerRequest]) -> Reply:
         """A slave is answered its master's addresses, every broker the ordered topics."""
-        said = read_registration(call, self._server.release)
-        seen = self._server.routes.register(said, call.peer, call.now_ms)
+        registration = read_registration(call, self._server.release)
+        seen = self._server.routes.register(registration, call.peer, call.now_ms)
         header = RegisterBrokerReply(master_addr=seen.address, ha_server_addr=seen.ha_address)
         return Reply(header, body=self._order_table())
 
@@ -49,18 +49,18 @@ class BrokerRequestProcessor:
         return Reply()
 
     def query_data_version(self, call: Call[QueryDataVersionRequest]) -> Reply:
-        """Is a registration needed?  To ask is a sign of life; on 4.x only if the answer is no."""
+        """Whether a registration is needed.  A heartbeat too; on 4.x only if none is needed."""
         server, request = self._server, call.request
-        told = understood(decode_body(call.body, DataVersion), server.release)
+        asked = comparable(decode_body(call.body, DataVersion), server.release)
         key = server.routes.key(request.cluster_name, request.broker_addr)
         held = server.routes.live.data_version(key)
-        if held == told or server.release >= FIVE:
+        if held == asked or server.release >= QUERY_IS_HEARTBEAT:
             server.routes.live.refresh(key, call.now_ms)
         body = b"" if held is None else encode_body(held, server.release)
-        return Reply(QueryDataVersionReply(changed=held != told), body=body)
+        return Reply(QueryDataVersionReply(changed=held != asked), body=body)
 
     def broker_heartbeat(self, call: Call[BrokerHeartbeatRequest]) -> Reply:
-        """Success too for a broker that is unknown: it learns of that when it registers."""
+        """Success too for a broker that is unknown: its next registration enters it."""
         routes, request = self._server.routes, call.request
         routes.live.refresh(routes.key(request.cluster_name, request.broker_addr), call.now_ms)
         return Reply()

@@ -12,7 +12,13 @@ import msgspec
 from emulator.nameserver import lookup
 from emulator.nameserver.kv_config import ORDER_TOPIC_CONFIG
 from emulator.net.results import Call, Refusal, Reply
-from emulator.releases import FIVE, R_4_9_7, STANDARD_JSON_ROUTES, TOPIC_SYS_FLAG_SPELLED
+from emulator.releases import (
+    FAQ_AT_BEST_PRACTICE,
+    R_4_9_7,
+    ROUTES_SUIT_CALLER,
+    STANDARD_JSON_ROUTES,
+    TOPIC_SYS_FLAG_SPELLED,
+)
 from protocol.bodies.body import encode_body
 from protocol.bodies.remembered import Remembered
 from protocol.codes import ResponseCode
@@ -25,7 +31,7 @@ if TYPE_CHECKING:
     from protocol.versions import Release
 
 STRICT_SINCE = STANDARD_JSON_ROUTES.version  # peers from here on want real JSON
-VERSIONED_SINCE = 37  # V3_0_11; below it a peer does not know what it says
+VERSIONED_SINCE = 37  # V3_0_11; older peers are no clients of upstream
 ZONE_MODE, ZONE_NAME = "__ZONE_MODE", "__ZONE_NAME"
 SEE = "\nSee {} for further details."
 FAQ = "http://rocketmq.apache.org/docs/faq/"
@@ -48,11 +54,11 @@ class ClientRequestProcessor:
             raise Refusal(ResponseCode.SYSTEM_ERROR, "name server not ready")
         route = lookup.route_of(server.routes, topic)
         if route is None:
-            see = SEE.format(FAQ_5 if server.release >= FIVE else FAQ)
+            see = SEE.format(FAQ_5 if server.release >= FAQ_AT_BEST_PRACTICE else FAQ)
             remark = f"No topic route info in name server for the topic: {topic}{see}"
             raise Refusal(ResponseCode.TOPIC_NOT_EXIST, remark)
-        if server.release >= FIVE:
-            route = self._as_five_sees_it(call, route)
+        if server.release >= ROUTES_SUIT_CALLER:
+            route = self._for_caller(call, route)
         if server.settings.config.order_message_enable:
             order = server.kv_config.get(ORDER_TOPIC_CONFIG, topic)
             route = msgspec.structs.replace(route, order_topic_conf=order)
@@ -65,8 +71,8 @@ class ClientRequestProcessor:
         strict = bool(request.accept_standard_json_only) or version >= STRICT_SINCE
         shape = release
         if version < VERSIONED_SINCE:
-            # Such clients are no upstream's: one of them reads the body as a Python literal,
-            # which has no word for the ``false`` of 5.x.
+            # Not upstream's clients: one of them reads the body as a Python literal, which has
+            # no word for the ``false`` of 5.x.
             shape = min(shape, R_4_9_7)
         standard = strict and release >= STANDARD_JSON_ROUTES
         key = (request.topic, shape, standard)
@@ -80,7 +86,7 @@ class ClientRequestProcessor:
         server = self._server
         return Reply(body=encode_body(lookup.cluster_info(server.routes), server.release))
 
-    def _as_five_sees_it(
+    def _for_caller(
         self, call: Call[GetRouteInfoRequest], route: TopicRouteData
     ) -> TopicRouteData:
         if self._server.settings.config.support_acting_master:

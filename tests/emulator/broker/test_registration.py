@@ -75,7 +75,7 @@ class FakeNameServer:
 
     def register(self, call: Call) -> Result:
         self.times_s.append(self._stage.now_s())
-        self.told.append(decode_register_broker(call.body, self._stage.release))
+        self.told.append(decode_register_broker(call.body, call.command.version))
         self.one_ways.append(call.command.is_one_way)
         until_ms = call.now_ms + self._late_ms
         done = Reply(RegisterBrokerReply(), self.ordered)

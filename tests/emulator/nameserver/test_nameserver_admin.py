@@ -94,7 +94,7 @@ def test_the_file_is_the_real_one_both_ways(case) -> None:
     given = {ns: dict(items["map"]) for ns, items in case["in"]["fields"]["configTable"]["map"]}
     loaded = KVConfig(disk, entries_max=1_000)
     assert {ns: loaded.of(ns) for ns in given} == given
-    loaded._become(given)
+    loaded._replace(given)
     assert disk.read(KV_CONFIG).decode() == case["out"]
 
 

@@ -151,4 +151,4 @@ def test_tables_agree_with_each_other_after_any_story(release, events) -> None:
     known = routes.brokers.broker_addr_table
     assert living == {(name, number) for name in known for number in known[name].addresses}
     serving = {name for queues in routes.topics.topic_queue_table.values() for name in queues}
-    assert serving <= set(known) == set(routes.brokers.names_in("C"))
+    assert serving <= set(known) == set(routes.brokers.in_cluster("C"))

@@ -63,8 +63,8 @@ def test_invariant_04_a_silent_broker_is_gone_after_its_time_and_one_scan(
 
 def test_scans_are_every_10_seconds_on_4_9_and_every_5_on_5_x_from_the_fifth_on() -> None:
     four, five = World("4.9.7").server, World("5.3.3").server
-    assert (four.scan_first_ms, four.scan_interval_ms) == (5_000, 10_000)
-    assert (five.scan_first_ms, five.scan_interval_ms) == (5_000, 5_000)
+    assert (four.settings.config.scan_first_ms, four.scan_interval_ms) == (5_000, 10_000)
+    assert (five.settings.config.scan_first_ms, five.scan_interval_ms) == (5_000, 5_000)
 
 
 @each_release
@@ -181,8 +181,8 @@ def test_invariant_15_an_unknown_code_meets_silence_on_4_9_and_code_3_on_5_x() -
     for code in (9_999, RequestCode.SEND_MESSAGE_V2):
         assert World("4.9.7").ask(code) is None
         assert World("5.3.3").ask(code).code == 3
-    assert World("4.9.7").server.unknown_code == "silent"
-    assert World("5.3.3").server.unknown_code == "refuse"
+    assert World("4.9.7").server.unknown_is_silent
+    assert not World("5.3.3").server.unknown_is_silent
 
 
 @pytest.mark.parametrize("code", [217, 901, 904])
