@@ -18,13 +18,14 @@ from emulator.client.instance import interfaces
 if TYPE_CHECKING:
     from emulator.client.config import ClientConfig, ConsumerConfig, ProducerConfig
     from emulator.client.consumer.allocation import AVG, AVG_BY_CIRCLE
-    from emulator.client.consumer.listening import ConsumeContext, ConsumeResult
+    from emulator.client.consumer.listeners import ConsumeContext, ConsumeResult
     from emulator.client.consumer.push_config import PushConsumerConfig
     from emulator.client.consumer.push_consumer import PushConsumer
     from emulator.client.errors import (
         BadSelector,
         BrokerRefused,
         ClientError,
+        GroupCallRefused,
         GroupTaken,
         MaybeStored,
         MessageIllegal,
@@ -44,11 +45,13 @@ if TYPE_CHECKING:
     from emulator.client.producer.send_result import SendResult, SendStatus
     from protocol.message import Message, MessageExt
     from protocol.queues import MessageQueue
+    from protocol.subscription import BadSubscription
 
 __all__ = [
     "AVG",
     "AVG_BY_CIRCLE",
     "BadSelector",
+    "BadSubscription",
     "BrokerRefused",
     "ClientConfig",
     "ClientError",
@@ -56,6 +59,7 @@ __all__ = [
     "ConsumeContext",
     "ConsumeResult",
     "ConsumerConfig",
+    "GroupCallRefused",
     "GroupTaken",
     "MaybeStored",
     "Message",
@@ -83,7 +87,7 @@ __all__ = [
 _NAMES_OF = {  # by the module that has them
     "emulator.client.config": ("ClientConfig", "ConsumerConfig", "ProducerConfig"),
     "emulator.client.consumer.allocation": ("AVG", "AVG_BY_CIRCLE"),
-    "emulator.client.consumer.listening": ("ConsumeContext", "ConsumeResult"),
+    "emulator.client.consumer.listeners": ("ConsumeContext", "ConsumeResult"),
     "emulator.client.consumer.push_config": ("PushConsumerConfig",),
     "emulator.client.consumer.push_consumer": ("PushConsumer",),
     "emulator.client.instance.process": ("ClientProcess",),
@@ -93,6 +97,7 @@ _NAMES_OF = {  # by the module that has them
     "emulator.client.producer.send_result": ("SendResult", "SendStatus"),
     "protocol.message": ("Message", "MessageExt"),
     "protocol.queues": ("MessageQueue",),
+    "protocol.subscription": ("BadSubscription",),
 }
 _MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names}
 

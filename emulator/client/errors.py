@@ -58,6 +58,13 @@ class BadSelector(Misuse):
 # The cluster is to blame ------------------------------------------------------------------
 
 
+class GroupCallRefused(ClientError):
+    """A broker refused a call of a consumer group's member, or there is no broker to call.
+
+    Raised to users when a consumer starts with an expression that its broker cannot read.
+    """
+
+
 class SendError(ClientError):
     """A send that ended without a result, after *attempts* at *brokers*."""
 

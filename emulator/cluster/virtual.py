@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import msgspec
 import trio
 
+from emulator.client.instance.plain_functions import InlineWithDuration
 from emulator.client.instance.process import ClientProcess
 from emulator.cluster.roles import RoleConfig, serve_role
 from emulator.cluster.spec import ClusterSpec
@@ -167,13 +168,16 @@ class VirtualCluster(World[Awaitable[None]]):
 
     def _client(self, program: ClientProgram, pid: int) -> Program:
         async def run(machine: Machine) -> None:
+            journal = self._journal(machine)
             process = ClientProcess(
                 network=machine.network,
                 clock=machine.clock,
                 rng=machine.rng("clients"),
-                note=self._journal(machine).note,
+                note=journal.note,
+                wants=journal.wants,
                 ip=machine.network.ip,
                 pid=pid,
+                plain_functions=InlineWithDuration(),
             )
             async with process:
                 machine.ready()

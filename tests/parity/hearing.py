@@ -8,7 +8,7 @@ from collections.abc import Callable
 import msgspec
 import trio
 
-from emulator.client.consumer.listening import ConsumeContext, ConsumeResult
+from emulator.client.consumer.listeners import ConsumeContext, ConsumeResult
 from protocol.message import MessageExt
 
 HEARD_S_MAX = 40.0

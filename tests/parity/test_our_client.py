@@ -10,7 +10,7 @@ import trio
 from hearing import Ears
 from sdk.stage import Stage
 
-from emulator.client.consumer.listening import Listener
+from emulator.client.consumer.listeners import Listener
 from emulator.client.consumer.push_consumer import PushConsumer
 from emulator.client.producer.producer import Producer
 from emulator.client.producer.selectors import by_hash

@@ -1,9 +1,9 @@
-"""Which of a topic's queues are mine: every member computes it alone, all must agree.
+"""Which of a topic's queues a member gets: every member computes it alone, all must agree.
 
-A strategy is a name and a pure function of (sorted queues, sorted member ids, my id);
+A strategy is a name and a pure function of (sorted queues, sorted member ids, own id);
 queues sort as themselves, ids by ``java_order``.
 Nothing enforces that members see the same lists; while their views differ, queues have
-two owners or none, and that heals at the next pass.
+two owners or none, and the next pass corrects that.
 
 The list of ids is a list of *connections*: an id listed twice counts twice, and the share
 of its second place belongs to nobody.
@@ -11,16 +11,21 @@ of its second place belongs to nobody.
 
 from __future__ import annotations
 
+import bisect
+import hashlib
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from protocol.queues import MessageQueue, java_order
 
 Allocate: TypeAlias = Callable[[Sequence[MessageQueue], Sequence[str], str], list[MessageQueue]]
+Hash: TypeAlias = Callable[[str], int]
+
+VIRTUAL_NODES = 10  # AllocateMessageQueueConsistentHash
 
 
 class CannotAllocate(ValueError):
-    """The inputs make no sense to the strategy: the topic keeps the queues it has."""
+    """The strategy cannot use its inputs; the member keeps the topic's queues it has."""
 
 
 class Strategy(NamedTuple):
@@ -128,9 +133,40 @@ def nearby(
     return Strategy(f"MACHINE_ROOM_NEARBY-{inner.name}", allocate)
 
 
-def is_member(queues: Sequence[MessageQueue], members: Sequence[str], me: str) -> bool:
-    """Is there something to share, and am I on the list?  A stranger gets nothing at all.
+def md5_hash(key: str) -> int:
+    """The first four bytes of the MD5, unsigned.  Upstream: ConsistentHashRouter.MD5Hash."""
+    digest = hashlib.md5(key.encode("utf-8", "surrogatepass"), usedforsecurity=False).digest()
+    return int.from_bytes(digest[:4], "big")
 
+
+def consistent_hash(virtual_nodes: int = VIRTUAL_NODES, hash_of: Hash = md5_hash) -> Strategy:
+    """Queues to the members whose virtual nodes follow them on a ring of hashes.
+
+    Without virtual nodes nobody gets anything.  Raises ``ValueError`` for fewer than none.
+
+    Upstream: AllocateMessageQueueConsistentHash.
+    """
+    if virtual_nodes < 0:
+        raise ValueError(f"a member cannot have {virtual_nodes} virtual nodes")
+
+    def allocate(
+        queues: Sequence[MessageQueue], members: Sequence[str], me: str
+    ) -> list[MessageQueue]:
+        if not is_member(queues, members, me):
+            return []
+        ring = HashRing(members, virtual_nodes, hash_of)
+        return [queue for queue in queues if ring.owner(str(queue)) == me]
+
+    return Strategy("CONSISTENT_HASH", allocate)
+
+
+# The strategies' parts -------------------------------------------------------------------
+
+
+def is_member(queues: Sequence[MessageQueue], members: Sequence[str], me: str) -> bool:
+    """Whether *me* is one of *members*; whoever is not gets nothing.
+
+    Raises ``CannotAllocate`` without an id, without queues or without members.
     Upstream: AbstractAllocateMessageQueueStrategy.check.
     """
     if not me:
@@ -140,6 +176,35 @@ def is_member(queues: Sequence[MessageQueue], members: Sequence[str], me: str) -
     if not members:
         raise CannotAllocate("the group has no members")
     return me in members
+
+
+class HashRing:
+    """Members on a ring of hashes: one that leaves moves only its own queues.
+
+    Every member stands on the ring several times (its virtual nodes); a key belongs to
+    the first node at or after its own hash, or past the end to the smallest.
+    Upstream: ConsistentHashRouter.
+    """
+
+    def __init__(self, members: Sequence[str], virtual_nodes: int, hash_of: Hash) -> None:
+        self._hash_of = hash_of
+        placed: dict[str, int] = {}
+        nodes: dict[int, str] = {}
+        for member in members:
+            # An id listed twice goes on counting: it gets twice as many nodes.
+            start = placed.get(member, 0)
+            for number in range(start, start + virtual_nodes):
+                nodes[hash_of(f"{member}-{number}")] = member  # the later of two equals stays
+            placed[member] = start + virtual_nodes
+        self._hashes = sorted(nodes)
+        self._members = [nodes[at] for at in self._hashes]
+
+    def owner(self, key: str) -> str | None:
+        """The member *key* belongs to; None on a ring without nodes."""
+        if not self._hashes:
+            return None
+        at = bisect.bisect_left(self._hashes, self._hash_of(key))
+        return self._members[at % len(self._members)]
 
 
 def _room_in_name(broker_name: str) -> str | None:

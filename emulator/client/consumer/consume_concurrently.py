@@ -1,23 +1,23 @@
-"""Listeners side by side: many batches at once, in any order, each acknowledged for itself.
+"""Concurrent listeners: many batches at once, in any order, each acknowledged for itself.
 
-What failed is sent back to be delivered again later; what could not even be sent back
-stays here, holds the committed offset where it is, and is tried again in five seconds.
-A batch whose queue was dropped meanwhile is finished by its listener and then forgotten.
+Messages that failed are sent back, to be delivered again later; those that could not
+even be sent back stay here, hold the committed offset where it is, and are tried again
+in five seconds.  A batch whose queue was dropped meanwhile is finished by its listener,
+and its outcome is discarded.
 
-Upstream: ConsumeMessageConcurrentlyService.
+Upstream: ConsumeMessageConcurrentlyService, ProcessQueue.cleanExpiredMsg.
 """
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import msgspec
 import trio
 
-from emulator.client.consumer.listening import ConsumeContext, ConsumeResult, Ear, Heard
+from emulator.client.consumer.listeners import ConsumeContext, ConsumeResult
 from emulator.client.consumer.process_queue import NOTHING_CACHED, ProcessQueue
-from emulator.client.consumer.stuck_messages import StuckMessages
 from emulator.client.consumer.worker_pool import WorkerPool
 from emulator.releases import SEND_BACK_IS_CHECKED
 from protocol.message import MessageExt
@@ -25,12 +25,18 @@ from protocol.properties import CONSUME_START_TIME, RETRY_TOPIC
 from protocol.queues import MessageQueue
 
 if TYPE_CHECKING:
-    from emulator.client.consumer.consumed import Consumed
+    from emulator.client.consumer.listeners import (
+        ConsumptionFacts,
+        ListenerInvoker,
+        ListenerOutcome,
+    )
     from emulator.client.consumer.member import Member
     from emulator.client.consumer.send_back import SendBack
 
 LATER = ConsumeResult.RECONSUME_LATER
-IN_ONE_HOP_S_MAX = 0.005  # a thread keeps its results to itself no longer than this
+STUCK_IN_ONE_ROUND_MAX = 16  # ProcessQueue.cleanExpiredMsg
+STUCK_DELAY_LEVEL = 3
+MS_DIGITS_MAX = 19
 
 
 class Batch(msgspec.Struct, eq=False):
@@ -42,19 +48,27 @@ class Batch(msgspec.Struct, eq=False):
 
 
 class ConsumeConcurrently:
-    """One consumer's concurrent listener."""
+    """Calls one consumer's concurrent listener."""
 
-    needs_locks = False
-
-    def __init__(self, member: Member, ear: Ear, send_back: SendBack, consumed: Consumed) -> None:
+    def __init__(
+        self,
+        member: Member,
+        invoker: ListenerInvoker,
+        facts: ConsumptionFacts,
+        send_back: SendBack,
+    ) -> None:
         self._member = member
-        self._ear = ear
+        self._invoker = invoker
+        self._facts = facts
         self._send_back = send_back
-        self._consumed = consumed
-        work = self._in_a_thread if ear.needs_threads else self._on_the_loop
+        # A run may do several calls; when each call is to be a fact, it does one.
+        plain_calls = None if facts.wants_given else invoker.plain_calls
+        self._plain_calls = plain_calls
+        work = self._consume if plain_calls is None else self._consume_several
         self.pool: WorkerPool[Batch] = WorkerPool(member.config.consume_threads_max, work)
 
-    def begin(self, workers: trio.Nursery) -> None:
+    def start(self, workers: trio.Nursery) -> None:
+        """Listeners run in *workers*, and so does the search for stuck messages."""
         self.pool.open(workers)
         workers.start_soon(StuckMessages(self._member, self._send_back).run)
 
@@ -72,43 +86,43 @@ class ConsumeConcurrently:
 
     # Calling the listener -------------------------------------------------------------
 
-    async def _on_the_loop(self, batch: Batch) -> None:
-        if (context := self._begin(batch, self._member.now_ms())) is None:
-            return
-        await self._finish(batch, await self._ear.wait_heard(batch.messages, context, LATER))
+    async def _consume(self, batch: Batch) -> None:
+        if (context := self._begin(batch, self._member.now_ms())) is not None:
+            outcome = await self._invoker.wait_outcome(batch.messages, context, LATER)
+            await self._finish(batch, outcome)
 
-    async def _in_a_thread(self, batch: Batch) -> None:
-        """One hop may do several batches: it costs more than a quick listener does."""
-        done = await trio.to_thread.run_sync(
-            self._several,
-            batch,
-            self._member.now_ms(),
-            limiter=self._ear.threads,
-            abandon_on_cancel=True,
-        )
-        for each, heard in done:
-            await self._finish(each, heard)
+    async def _consume_several(self, first: Batch) -> None:
+        """As many batches as one run of plain functions may do."""
+        plain_calls, now_ms = self._plain_calls, self._member.now_ms()
+        assert plain_calls is not None
+        one_run_s_max = plain_calls.one_run_s_max
+        done = await plain_calls.run(lambda: self._invoke_several(first, now_ms, one_run_s_max))
+        for batch, outcome in done:
+            self._facts.note_outcome(batch.messages, outcome)
+            await self._finish(batch, outcome)
 
-    def _several(self, first: Batch, now_ms: int) -> list[tuple[Batch, Heard]]:
-        """Until time is up, or one fails: giving it back is this worker's next task."""
+    def _invoke_several(
+        self, first: Batch, now_ms: int, one_run_s_max: float
+    ) -> list[tuple[Batch, ListenerOutcome]]:
+        """Until time is up, or one fails: sending it back is this worker's next task."""
         began_s = time.monotonic()
         passed_s = 0.0
         done = []
         batch: Batch | None = first
         while batch is not None:
             if (context := self._begin(batch, now_ms + int(passed_s * 1000))) is not None:
-                heard = self._ear.hear(batch.messages, context, LATER)
-                done.append((batch, heard))
-                if heard.result is not ConsumeResult.SUCCESS:
+                outcome = self._invoker.invoke(batch.messages, context, LATER)
+                done.append((batch, outcome))
+                if outcome.result is not ConsumeResult.SUCCESS:
                     break
             passed_s = time.monotonic() - began_s
-            if passed_s > IN_ONE_HOP_S_MAX or not self._member.is_running:
+            if passed_s >= one_run_s_max or not self._member.is_running:
                 break
             batch = self.pool.next_job()
         return done
 
     def _begin(self, batch: Batch, now_ms: int) -> ConsumeContext | None:
-        """What the listener is told; None if its queue is gone already."""
+        """Prepare the messages; None if their queue was dropped already."""
         if batch.process_queue.dropped:
             return None
         now = str(now_ms)
@@ -117,25 +131,27 @@ class ConsumeConcurrently:
             message.properties[CONSUME_START_TIME] = now
         return ConsumeContext(batch.queue)
 
-    # What it said ---------------------------------------------------------------------
+    # Its outcome ----------------------------------------------------------------------
 
-    async def _finish(self, batch: Batch, heard: Heard) -> None:
+    async def _finish(self, batch: Batch, outcome: ListenerOutcome) -> None:
         """Upstream: ConsumeMessageConcurrentlyService.processConsumeResult."""
-        messages = batch.messages
-        ok = heard.result is ConsumeResult.SUCCESS
-        acked = min(heard.context.ack_index + 1, len(messages)) if ok else 0
-        self._consumed.note(batch.queue, messages, acked)
+        messages, context = batch.messages, outcome.context
+        ok = outcome.result is ConsumeResult.SUCCESS
+        acked = min(context.ack_index + 1, len(messages)) if ok else 0
+        self._facts.note_consumed(batch.queue, messages, acked)
         if batch.process_queue.dropped:
             return  # somebody else has the queue now
         done = messages
-        if acked < len(messages) and not self._member.config.is_broadcasting:
-            done = await self._give_back(batch, acked, heard.context.delay_level)
+        if acked < len(messages) and not self._member.is_broadcasting:
+            done = await self._send_failed_back(batch, acked, context.delay_level)
         offset = batch.process_queue.remove(done, self._member.now_ms())
         if offset != NOTHING_CACHED and not batch.process_queue.dropped:
             self._member.offsets.table.raise_to(batch.queue, offset)
 
-    async def _give_back(self, batch: Batch, acked: int, delay_level: int) -> list[MessageExt]:
-        """Send back what failed; returns all that is finished here, one way or the other."""
+    async def _send_failed_back(
+        self, batch: Batch, acked: int, delay_level: int
+    ) -> list[MessageExt]:
+        """Send back what failed; returns what is finished here, consumed or sent back."""
         finished, stuck = batch.messages[:acked], []
         for message in batch.messages[acked:]:
             if self._was_finished(batch, message):
@@ -152,15 +168,55 @@ class ConsumeConcurrently:
         return finished
 
     def _was_finished(self, batch: Batch, message: MessageExt) -> bool:
-        """Has the timeout sent it back already?  Looked at since 5.1.0."""
+        """Whether the timeout has sent it back already; checked since 5.1.0."""
         checked = self._member.release >= SEND_BACK_IS_CHECKED
         return checked and message.queue_offset not in batch.process_queue
 
 
 def restore_topic(message: MessageExt, retry_topic: str) -> None:
-    """A retried message shows the topic it was first sent to.
+    """Give a retried message the topic it was first sent to.
 
     Upstream: DefaultMQPushConsumerImpl.resetRetryAndNamespace.
     """
     if message.topic == retry_topic:
         message.topic = message.properties.get(RETRY_TOPIC, message.topic)
+
+
+class StuckMessages:
+    """Sends back messages whose listener has not returned for a quarter of an hour.
+
+    Only the lowest message of a queue is looked at, again and again, at most 16 times: it
+    is the one that holds the offset.  The listener is not interrupted; its outcome counts
+    no more.  Upstream: ProcessQueue.cleanExpiredMsg.
+    """
+
+    def __init__(self, member: Member, send_back: SendBack) -> None:
+        self._member = member
+        self._send_back = send_back
+
+    async def run(self) -> NoReturn:
+        """A round every ``consume_timeout_ms``, until cancelled."""
+        while True:
+            await trio.sleep(self._member.config.consume_timeout_ms / 1000)
+            await self.run_round()
+
+    async def run_round(self) -> None:
+        """Look at every held queue once."""
+        for queue, process_queue in sorted(self._member.held.items()):
+            await self._clean(queue, process_queue)
+
+    async def _clean(self, queue: MessageQueue, process_queue: ProcessQueue) -> None:
+        for _ in range(min(process_queue.count, STUCK_IN_ONE_ROUND_MAX)):
+            message = process_queue.first()
+            if message is None or not self._is_stuck(message):
+                return
+            if not await self._send_back.send_back(message, queue, STUCK_DELAY_LEVEL):
+                continue
+            if process_queue.first() is message:
+                process_queue.remove([message], self._member.now_ms())
+
+    def _is_stuck(self, message: MessageExt) -> bool:
+        began = message.properties.get(CONSUME_START_TIME, "")
+        if not (began.isascii() and began.isdigit() and len(began) < MS_DIGITS_MAX):
+            return False  # its sender may have set the property
+        return self._member.now_ms() - int(began) > self._member.config.consume_timeout_ms

@@ -1,8 +1,8 @@
-"""Listeners in order: one batch of a queue at a time, the next only after it succeeded.
+"""Orderly listeners: one batch of a queue at a time, the next only after it succeeded.
 
-A failed batch is consumed again a moment later, and nothing of its queue passes it.
-Clustering, all this happens only while the broker's lock on the queue is ours and
-younger than 30 seconds.
+A failed batch is consumed again a moment later, and no later message of its queue
+overtakes it.  When clustering, listeners are called only while the broker's lock on the
+queue is ours and was confirmed within 30 seconds.
 
 Upstream: ConsumeMessageOrderlyService.
 """
@@ -15,19 +15,23 @@ import msgspec
 import trio
 
 from emulator.client.consumer.consume_concurrently import restore_topic
-from emulator.client.consumer.listening import ConsumeContext, ConsumeResult, Ear, Heard
-from emulator.client.consumer.orderly_queue import OrderlyQueue
+from emulator.client.consumer.listeners import ConsumeContext, ConsumeResult
 from emulator.client.consumer.process_queue import NOTHING_CACHED
+from emulator.client.consumer.queue_ownership import OrderlyProcessQueue
 from emulator.client.consumer.worker_pool import WorkerPool
 from emulator.releases import GIVING_UP_COUNTS
 from protocol.delay_levels import FIRST_RETRY_LEVEL
 from protocol.queues import MessageQueue
 
 if TYPE_CHECKING:
-    from emulator.client.consumer.consumed import Consumed
+    from emulator.client.consumer.listeners import (
+        ConsumptionFacts,
+        ListenerInvoker,
+        ListenerOutcome,
+    )
     from emulator.client.consumer.member import Member
     from emulator.client.consumer.process_queue import ProcessQueue
-    from emulator.client.consumer.queue_locks import QueueLocks
+    from emulator.client.consumer.queue_ownership import QueueLocks
     from emulator.client.consumer.send_back import SendBack
     from protocol.message import MessageExt
 
@@ -42,35 +46,36 @@ LOCK_REFUSED_MS = 3_000
 class Turn(msgspec.Struct, eq=False):
     """A worker goes through one queue until it is empty, or must let go."""
 
-    process_queue: OrderlyQueue
+    process_queue: OrderlyProcessQueue
     queue: MessageQueue
 
 
 class ConsumeOrderly:
-    """One consumer's orderly listener."""
+    """Calls one consumer's orderly listener."""
 
     def __init__(
         self,
         member: Member,
-        ear: Ear,
+        invoker: ListenerInvoker,
+        facts: ConsumptionFacts,
         send_back: SendBack,
-        consumed: Consumed,
         locks: QueueLocks,
     ) -> None:
         self._member = member
-        self._ear = ear
+        self._invoker = invoker
+        self._facts = facts
         self._send_back = send_back
-        self._consumed = consumed
         self._locks = locks
         self._one_a_queue: dict[MessageQueue, trio.Lock] = {}
-        self.needs_locks = not member.config.is_broadcasting
+        self._needs_locks = not member.is_broadcasting
         self.pool: WorkerPool[Turn] = WorkerPool(
             member.config.consume_threads_max, self._take_turn
         )
 
-    def begin(self, workers: trio.Nursery) -> None:
+    def start(self, workers: trio.Nursery) -> None:
+        """Listeners run in *workers*, and so does the renewal of locks."""
         self.pool.open(workers)
-        if self.needs_locks:
+        if self._needs_locks:
             workers.start_soon(self._renew_locks)
 
     def submit(
@@ -80,12 +85,12 @@ class ConsumeOrderly:
         queue: MessageQueue,
         wake: bool,
     ) -> None:
-        """The messages are taken from the process queue; only a queue at rest must be woken."""
+        """Messages are taken from the process queue; only a queue at rest must be woken."""
         if wake:
             self.pool.submit(Turn(process_queue, queue))  # type: ignore[arg-type]  # ours are orderly
 
     async def _renew_locks(self) -> NoReturn:
-        """First after a second, then every 20."""
+        """After one second, then every 20."""
         await trio.sleep(self._member.config.lock_first_ms / 1000)
         while True:
             await self._locks.renew()
@@ -128,32 +133,36 @@ class ConsumeOrderly:
         async with process_queue.listening:
             if process_queue.dropped:
                 return False
-            heard = await self._ear.wait_heard(messages, context, SUSPEND)
-        self._consumed.note(turn.queue, messages, 0 if _goes_back(heard) else len(messages))
-        return await self._finish(turn, messages, heard)
+            outcome = await self._invoker.wait_outcome(messages, context, SUSPEND)
+        acked = 0 if _is_retried(outcome) else len(messages)
+        self._facts.note_consumed(turn.queue, messages, acked)
+        return await self._finish(turn, messages, outcome)
 
     def _may_consume(self, turn: Turn) -> bool:
-        return not self.needs_locks or turn.process_queue.holds_lock(self._member.now_ms())
+        return not self._needs_locks or turn.process_queue.holds_lock(self._member.now_ms())
 
-    # What the listener said -----------------------------------------------------------
+    # Its outcome ----------------------------------------------------------------------
 
-    async def _finish(self, turn: Turn, messages: list[MessageExt], heard: Heard) -> bool:
+    async def _finish(
+        self, turn: Turn, messages: list[MessageExt], outcome: ListenerOutcome
+    ) -> bool:
         """Whether the turn goes on.  Upstream: processConsumeResult."""
-        if _goes_back(heard):
-            if heard.result is ConsumeResult.ROLLBACK:
+        if _is_retried(outcome):
+            if outcome.result is ConsumeResult.ROLLBACK:
                 turn.process_queue.rollback()
             elif await self._must_suspend(messages):
                 turn.process_queue.consume_again(messages)
-            else:  # all of them were given up: they are behind us
-                self._commit(turn, heard.context.auto_commit)
+            else:  # all of them were given up: the queue goes on behind them
+                self._commit(turn, outcome.context.auto_commit)
                 return True
-            self._rest(turn, heard.context.suspend_ms)
+            self._rest(turn, outcome.context.suspend_ms)
             return False
-        self._commit(turn, heard.context.auto_commit or heard.result is ConsumeResult.COMMIT)
+        committed = outcome.context.auto_commit or outcome.result is ConsumeResult.COMMIT
+        self._commit(turn, committed)
         return True
 
     def _commit(self, turn: Turn, now: bool) -> None:
-        """Everything taken so far; not before the listener says so, if it wants to say it."""
+        """Everything taken so far; with auto_commit off only when the listener commits."""
         if not now:
             return
         offset = turn.process_queue.commit()
@@ -161,7 +170,7 @@ class ConsumeOrderly:
             self._member.offsets.table.update(turn.queue, offset)
 
     async def _must_suspend(self, messages: list[MessageExt]) -> bool:
-        """Count one more failure of each; who failed too often is published and left behind.
+        """Count one more failure of each; one that failed too often is published and given up.
 
         Upstream: ConsumeMessageOrderlyService.checkReconsumeTimes.
         """
@@ -195,8 +204,8 @@ class ConsumeOrderly:
         self._member.later(delay_ms, lambda: self._member.beside(try_it))
 
 
-def _goes_back(heard: Heard) -> bool:
-    """Are the messages to be consumed again?  Only who commits by hand can roll back."""
-    if heard.result is ConsumeResult.ROLLBACK:
-        return not heard.context.auto_commit
-    return heard.result in (SUSPEND, ConsumeResult.RECONSUME_LATER)
+def _is_retried(outcome: ListenerOutcome) -> bool:
+    """Whether the messages are consumed again; a rollback needs auto_commit off."""
+    if outcome.result is ConsumeResult.ROLLBACK:
+        return not outcome.context.auto_commit
+    return outcome.result in (SUSPEND, ConsumeResult.RECONSUME_LATER)

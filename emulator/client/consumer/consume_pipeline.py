@@ -1,8 +1,8 @@
 """The parts of one push consumer, put together: what an instance sees of it.
 
-    rebalance ─► held queues ─► pulling ─► answers ─► listener ─► offsets
-        ▲                          ▲           │          │
-        └── wake-ups               └── line ◄──┘          └─► send back
+    rebalance ─► held queues ─► pulling ─► consume service ─► listener ─► offsets
+        ▲                          ▲                             │
+        └── wake-ups               └── PullMessageService        └─► send back
 
 Upstream: DefaultMQPushConsumerImpl.
 """
@@ -16,19 +16,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import trio
 
+from emulator.client.consumer.broker_requests import BrokerRequests, DirectConsume, OffsetReset
 from emulator.client.consumer.consume_concurrently import ConsumeConcurrently
 from emulator.client.consumer.consume_orderly import ConsumeOrderly
-from emulator.client.consumer.consumed import Consumed
-from emulator.client.consumer.consumer_answers import ConsumerAnswers
-from emulator.client.consumer.direct_consume import DirectConsume
-from emulator.client.consumer.flow_control import FlowControl
-from emulator.client.consumer.offset_reset import OffsetReset
-from emulator.client.consumer.pull_answers import PullAnswers
-from emulator.client.consumer.pull_request import PullRequest
+from emulator.client.consumer.process_queue import FlowControl, PullRequest
 from emulator.client.consumer.pulling import Pulling
-from emulator.client.consumer.queue_locks import QueueLocks
+from emulator.client.consumer.queue_ownership import LockedOwnership
 from emulator.client.consumer.rebalance import Rebalance
-from emulator.client.consumer.releasing import Releasing
 from emulator.client.consumer.send_back import SendBack
 from emulator.client.errors import ClientError
 from emulator.releases import REBALANCE_PACED, START_NEEDS_HEARTBEAT
@@ -37,7 +31,7 @@ from protocol.subscription import is_tag_type
 
 if TYPE_CHECKING:
     from emulator.client.consumer.allocation import Strategy
-    from emulator.client.consumer.listening import Ear
+    from emulator.client.consumer.listeners import ConsumptionFacts, ListenerInvoker
     from emulator.client.consumer.member import Member
     from emulator.client.instance.interfaces import QueuedPull
     from emulator.facts.clients import RebalanceCause
@@ -51,38 +45,46 @@ class ConsumePipeline:
     """One consumer group on an instance; ``PushConsumer`` is its public face."""
 
     def __init__(
-        self, member: Member, ear: Ear, strategy: Strategy, on_queues: QueuesChanged | None
+        self,
+        member: Member,
+        invoker: ListenerInvoker,
+        facts: ConsumptionFacts,
+        strategy: Strategy,
+        on_queues: QueuesChanged | None,
     ) -> None:
         self.member = member
         self.group = member.group
-        self.locks = QueueLocks(member)
         self._on_queues = on_queues
         self._flow = FlowControl(member.config)
-        releasing = Releasing(member, self.locks)
-        self.rebalancing = Rebalance(member, strategy, self.locks, releasing, self._queues_changed)
-        send_back, consumed = SendBack(member), Consumed(member.group, member.note)
+        self._ownership = LockedOwnership(member) if member.config.orderly else None
+        self._rebalance = Rebalance(member, strategy, self._ownership, self._queues_changed)
+        send_back = SendBack(member)
         self._service: ConsumeOrderly | ConsumeConcurrently
-        if member.config.orderly:
-            self._service = ConsumeOrderly(member, ear, send_back, consumed, self.locks)
+        if self._ownership is not None:
+            locks = self._ownership.locks
+            self._service = ConsumeOrderly(member, invoker, facts, send_back, locks)
         else:
-            self._service = ConsumeConcurrently(member, ear, send_back, consumed)
-        answers = PullAnswers(member, self.rebalancing, self._service.submit)
-        self._pulling = Pulling(member, self._flow, answers)
-        reset = OffsetReset(member, releasing, self.resume)
-        self._answers = ConsumerAnswers(member, reset, DirectConsume(member, ear))
+            self._service = ConsumeConcurrently(member, invoker, facts, send_back)
+        self._pulling = Pulling(member, self._flow, self._rebalance, self._service.submit)
+        reset = OffsetReset(member, self._rebalance, self.resume)
+        self._requests = BrokerRequests(member, reset, DirectConsume(member, invoker))
 
     # As a member of the instance ------------------------------------------------------
 
     def topics(self) -> Collection[str]:
+        """All it subscribes, its retry topic included."""
         return list(self.member.subscriptions)
 
     def needs_route(self, topic: str) -> bool:
-        return topic in self.member.subscriptions and topic not in self.rebalancing.queues
+        """Whether it subscribes *topic* and knows no queues of it."""
+        return topic in self.member.subscriptions and topic not in self._rebalance.queues
 
     def take_route(self, topic: str, queues: frozenset[MessageQueue]) -> None:
-        self.rebalancing.queues[topic] = queues
+        """The readable queues of *topic*, for the next pass."""
+        self._rebalance.queues[topic] = queues
 
     def heartbeat_data(self) -> ConsumerData:
+        """What heartbeats say of this group."""
         config = self.member.config
         return ConsumerData(
             group_name=self.group,
@@ -93,35 +95,45 @@ class ConsumePipeline:
             unit_mode=config.unit_mode,
         )
 
-    async def rebalance(self, cause: RebalanceCause) -> bool:  # noqa: ARG002  # facts will say it
-        """A paused consumer keeps what it has; since 5.2.0 that counts as out of balance."""
-        if not self.member.is_running or self.member.is_paused:
-            return self.member.release < REBALANCE_PACED
-        return await self.rebalancing.run_pass()
+    async def rebalance(self, cause: RebalanceCause) -> bool:
+        """One pass; whether everything is as it should be.
+
+        A paused consumer keeps what it has; since 5.2.0 that counts as out of balance.
+        """
+        member = self.member
+        if not member.is_running or member.is_paused:
+            return member.release < REBALANCE_PACED
+        # A broker's notice after a heartbeat with new subscriptions answers that heartbeat.
+        if cause == "notice" and member.subscription_changed:
+            cause = "subscription changed"
+        member.subscription_changed = False
+        return await self._rebalance.run_pass(cause)
 
     async def pull(self, request: QueuedPull) -> None:
+        """One step of a held queue."""
         assert isinstance(request, PullRequest), "only consumers put requests into the line"
         await self._pulling.pull(request)
 
     async def persist_offsets(self) -> None:
-        """Held queues only, the dropped among them included."""
+        """Store the offsets of held queues, the dropped among them included."""
         if self.member.is_running:
             self.member.offsets.persist_all(self.member.held.keys())
 
     def answer(self, call: Call[Any]) -> Result:
-        return self._answers.answer(call)
+        """Answer a broker: codes 220, 221, 307 and 309."""
+        return self._requests.answer(call)
 
     # Its life -------------------------------------------------------------------------
 
-    def begin(self, workers: trio.Nursery) -> None:
+    def start(self, workers: trio.Nursery) -> None:
         """Listeners run in *workers*, which ends before everything else does."""
-        self._service.begin(workers)
+        self._service.start(workers)
         self.member.is_running = True
 
-    async def introduce(self) -> None:
-        """Find routes, show expressions to a broker, be heard; only then there can be a share.
+    async def join_group(self) -> None:
+        """Find routes, have brokers check expressions, send heartbeats, ask for a first pass.
 
-        Raises ``Refused`` if a broker cannot read an expression.
+        Raises ``GroupCallRefused`` if a broker cannot read an expression.
         """
         member = self.member
         for topic in self.topics():
@@ -130,30 +142,31 @@ class ConsumePipeline:
         for subscription in list(member.subscriptions.values()):
             if not is_tag_type(subscription.expression_type):
                 await member.calls.check_client(subscription)
-        heard = await member.instance.heartbeats.send_round()
-        if heard or member.release < START_NEEDS_HEARTBEAT:
+        is_known = await member.instance.heartbeats.send_round()
+        if is_known or member.release < START_NEEDS_HEARTBEAT:
             member.instance.rebalance_service.wake("started")
 
     async def wait_finished(self) -> None:
-        """No new work, and a little patience for what is under way (upstream: none)."""
+        """Take no new work, and wait ``termination_ms_max`` for what is under way."""
         self._service.pool.close()
-        patience_ms = self.member.config.termination_ms_max
-        if patience_ms > 0:
-            with trio.move_on_after(patience_ms / 1000):
+        wait_ms = self.member.config.termination_ms_max
+        if wait_ms > 0:
+            with trio.move_on_after(wait_ms / 1000):
                 await self._service.pool.wait_finished()
 
-    async def take_leave(self) -> None:
-        """Write offsets, give locks back, tell every broker.  Who is cancelled dies silently."""
+    async def unregister(self) -> None:
+        """Write offsets, give locks back, tell every broker; nothing of it when cancelled."""
         await trio.lowlevel.checkpoint_if_cancelled()
-        if self._service.needs_locks:
-            await self.locks.unlock_all()
+        if self._ownership is not None and not self.member.is_broadcasting:
+            await self._ownership.locks.unlock_all()
         await self.persist_offsets()
         await self.member.instance.unregister_consumer(self.group)
 
-    def end(self) -> None:
+    def stop(self) -> None:
+        """Drop every queue; what happens later is discarded."""
         self.member.is_running = False
         self.member.instance.consumers.pop(self.group, None)
-        self.rebalancing.drop_all()
+        self._rebalance.drop_all()
 
     async def resume(self) -> None:
         """End a pause; the pass that was missed runs now, in the caller."""
@@ -163,7 +176,7 @@ class ConsumePipeline:
     # Inside ---------------------------------------------------------------------------
 
     async def _queues_changed(self, topic: str, mine: Collection[MessageQueue]) -> None:
-        """Tell brokers, before they refuse our pulls.
+        """Tell brokers of the new subscription version, before they refuse our pulls.
 
         Upstream: RebalancePushImpl.messageQueueChanged.
         """
@@ -171,8 +184,8 @@ class ConsumePipeline:
         if (subscription := member.subscriptions.get(topic)) is not None:
             newer = msgspec.structs.replace(subscription, sub_version=member.now_ms())
             member.subscriptions[topic] = newer
-        self._flow.share_out(len(member.held))
+        self._flow.divide(len(member.held))
         await member.instance.heartbeats.send_round()
         if self._on_queues is not None:
-            everybody = sorted(self.rebalancing.queues.get(topic, ()))
+            everybody = sorted(self._rebalance.queues.get(topic, ()))
             self._on_queues(topic, everybody, sorted(mine))

@@ -1,16 +1,16 @@
-"""What a group's member asks of brokers, each question with upstream's patience and address.
+"""The broker calls of a group's member, each with upstream's timeout and choice of address.
 
-A question that gets no answer raises ``RemoteError``, one answered with an error code
-raises ``Refused``: nobody here guesses.
+A call that gets no answer raises ``RemoteError``, one answered with an error code raises
+``GroupCallRefused``; nothing is guessed here.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.client.errors import ClientError, ClientErrorCode
+from emulator.client.errors import ClientError, ClientErrorCode, GroupCallRefused
 from emulator.net.errors import RemoteError
-from emulator.releases import FIVE
+from emulator.releases import OFFSET_ERRORS_COUNT
 from protocol.bodies.body import decode_body, encode_body
 from protocol.bodies.groups import (
     CheckClientRequestBody,
@@ -59,12 +59,8 @@ LOCK_TIMEOUT_MS = 1_000  # RebalanceImpl.lock
 SEND_BACK_TIMEOUT_MS = 5_000  # DefaultMQPushConsumerImpl.sendMessageBack
 
 
-class Refused(ClientError):
-    """A broker answered, but not with what was asked for; or there is none to ask."""
-
-
 class GroupCalls:
-    """The questions of one member of *group*."""
+    """The calls of one member of *group*."""
 
     def __init__(self, instance: ClientInstance, group: str) -> None:
         self._instance = instance
@@ -85,16 +81,18 @@ class GroupCalls:
         reply = await self._call(address, QUERY_CONSUMER_OFFSET, header, OFFSET_TIMEOUT_MS)
         if reply.code == ResponseCode.SUCCESS:
             return _offset(address, reply)
-        if reply.code == ResponseCode.QUERY_NOT_FOUND or self._instance.release < FIVE:
+        errors_count = self._instance.release >= OFFSET_ERRORS_COUNT
+        if reply.code == ResponseCode.QUERY_NOT_FOUND or not errors_count:
             return None
         raise _refused(address, reply)
 
     async def max_offset(self, queue: MessageQueue) -> int:
+        """The offset of the next message to be stored."""
         header = GetMaxOffsetRequest(topic=queue.topic, queue_id=queue.queue_id)
         return await self._position(queue, GET_MAX_OFFSET, header)
 
     async def offset_at(self, queue: MessageQueue, at_ms: int) -> int:
-        """Of the first message stored at *at_ms* or later."""
+        """The offset of the first message stored at *at_ms* (wall time) or later."""
         header = SearchOffsetRequest(topic=queue.topic, queue_id=queue.queue_id, timestamp=at_ms)
         return await self._position(queue, SEARCH_OFFSET_BY_TIMESTAMP, header)
 
@@ -118,13 +116,13 @@ class GroupCalls:
 
         Upstream: MQClientInstance.findConsumerIdList.
         """
-        address = self._instance.broker_of_topic(topic)
+        address = self._any_broker_of(topic)
         header = GetConsumerListByGroupRequest(consumer_group=self._group)
         timeout_ms = self._instance.config.api_timeout_ms
         try:
             if address is None:
                 await self._instance.routes.refresh(topic)
-                address = self._instance.broker_of_topic(topic)
+                address = self._any_broker_of(topic)
             if address is None:
                 return None
             reply = await self._call(address, GET_CONSUMER_LIST_BY_GROUP, header, timeout_ms)
@@ -138,13 +136,14 @@ class GroupCalls:
             return None
 
     async def check_client(self, subscription: SubscriptionData) -> None:
-        """Show an expression that is no list of tags to a broker of its topic.
+        """Have a broker of its topic check an expression that is no list of tags.
 
+        Raises ``GroupCallRefused`` if the broker cannot read it.
         Upstream: MQClientInstance.checkClientInBroker.
         """
-        address = self._instance.broker_of_topic(subscription.topic)
+        address = self._any_broker_of(subscription.topic)
         if address is None:
-            return  # nobody to ask; brokers will refuse our pulls instead
+            return  # no broker is known; brokers will refuse our pulls instead
         body = CheckClientRequestBody(
             client_id=self._instance.client_id,
             group=self._group,
@@ -168,16 +167,17 @@ class GroupCalls:
         try:
             return frozenset(decode_body(reply.body, LockBatchReply).lock_ok_mq_set)
         except BadFields as error:
-            raise Refused(f"{address}: {error}") from error
+            raise GroupCallRefused(f"{address}: {error}") from error
 
     def unlock_soon(self, queue: MessageQueue) -> None:
-        """One-way."""
+        """Give one lock back, one-way."""
         found = self._instance.brokers.to_subscribe(queue.broker_name, MASTER_ID, only_this=True)
         if found is not None:
             body = self._lock_body([queue])
             self._instance.remoting.send_oneway(found.address, UNLOCK_BATCH_MQ, None, body)
 
     async def unlock(self, broker: str, queues: Collection[MessageQueue]) -> None:
+        """Give locks back, all of one broker, and wait for its answer, whatever it is."""
         address = self._master_of(broker)
         await self._call(address, UNLOCK_BATCH_MQ, None, LOCK_TIMEOUT_MS, self._lock_body(queues))
 
@@ -200,7 +200,9 @@ class GroupCalls:
         )
         address = self._instance.brokers.to_publish(broker)
         if address is None:
-            raise Refused(f"{broker} has no master", code=ClientErrorCode.BROKER_NOT_EXIST)
+            raise GroupCallRefused(
+                f"{broker} has no master", code=ClientErrorCode.BROKER_NOT_EXIST
+            )
         reply = await self._call(address, CONSUMER_SEND_MSG_BACK, header, SEND_BACK_TIMEOUT_MS)
         if reply.code != ResponseCode.SUCCESS:
             raise _refused(address, reply)
@@ -215,13 +217,13 @@ class GroupCalls:
         )
 
     async def _position(self, queue: MessageQueue, rpc: AnyRpc, header: Header) -> int:
-        """Only a master knows; an unknown one is looked up once more."""
+        """Asked of a master only; an unknown one is looked up once more."""
         address = self._instance.brokers.to_publish(queue.broker_name)
         if address is None:
             await self._instance.routes.refresh(queue.topic)
             address = self._instance.brokers.to_publish(queue.broker_name)
         if address is None:
-            raise _nobody(queue.broker_name)
+            raise _no_route(queue.broker_name)
         reply = await self._call(address, rpc, header, POSITION_TIMEOUT_MS)
         if reply.code != ResponseCode.SUCCESS:
             raise _refused(address, reply)
@@ -235,13 +237,26 @@ class GroupCalls:
             await self._instance.routes.refresh(queue.topic)
             found = brokers.to_subscribe(queue.broker_name, MASTER_ID, only_this=False)
         if found is None:
-            raise _nobody(queue.broker_name)
+            raise _no_route(queue.broker_name)
         return found.address
+
+    def _any_broker_of(self, topic: str) -> str | None:
+        """The address of a random broker that has *topic*: its master, else any slave.
+
+        Upstream: MQClientInstance.findBrokerAddrByTopic.
+        """
+        route = self._instance.routes.table.get(topic)
+        if route is None or not route.broker_datas:
+            return None
+        addresses = self._instance.rng.choice(route.broker_datas).broker_addrs
+        if MASTER_ID in addresses:
+            return addresses[MASTER_ID]
+        return self._instance.rng.choice(list(addresses.values())) if addresses else None
 
     def _master_of(self, broker: str) -> str:
         found = self._instance.brokers.to_subscribe(broker, MASTER_ID, only_this=True)
         if found is None:
-            raise _nobody(broker)
+            raise _no_route(broker)
         return found.address
 
     def _lock_body(self, queues: Collection[MessageQueue]) -> bytes:
@@ -255,16 +270,16 @@ class GroupCalls:
         )
 
 
-def _refused(address: str, reply: RemotingCommand) -> Refused:
-    return Refused(f"{address} answered {reply.code}: {reply.remark}", code=reply.code)
+def _refused(address: str, reply: RemotingCommand) -> GroupCallRefused:
+    return GroupCallRefused(f"{address} answered {reply.code}: {reply.remark}", code=reply.code)
 
 
 def _offset(address: str, reply: RemotingCommand) -> int:
     try:
         return reply.decode(OffsetReply).offset
     except BadFields as error:
-        raise Refused(f"{address}: {error}") from error
+        raise GroupCallRefused(f"{address}: {error}") from error
 
 
-def _nobody(broker: str) -> Refused:
-    return Refused(f"no route leads to {broker}", code=ClientErrorCode.BROKER_NOT_EXIST)
+def _no_route(broker: str) -> GroupCallRefused:
+    return GroupCallRefused(f"no route leads to {broker}", code=ClientErrorCode.BROKER_NOT_EXIST)

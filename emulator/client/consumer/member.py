@@ -1,7 +1,7 @@
-"""One consumer as a member of its group: what all its parts share.
+"""One consumer as a member of its group: the state that all its parts share.
 
-The parts (rebalance, pulling, consuming) know this and each other's few entry points,
-not the consumer that builds them.
+The parts (rebalance, pulling, consuming) know this struct and each other's few entry
+points, not the consumer that builds them.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from emulator.client.consumer.group_calls import GroupCalls
+from emulator.client.consumer.offsets import StartOffsets
 from protocol.names import retry_topic
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from emulator.client.consumer.offset_stores import OffsetStore
+    from emulator.client.consumer.group_calls import GroupCalls
+    from emulator.client.consumer.offsets import OffsetStore
     from emulator.client.consumer.process_queue import ProcessQueue
     from emulator.client.consumer.push_config import PushConsumerConfig
     from emulator.client.instance.instance import ClientInstance
@@ -28,35 +29,42 @@ if TYPE_CHECKING:
 
 
 class Member:
-    """State without behaviour, and the ways to do something later or beside."""
+    """State without behaviour, and two ways to do something later or beside."""
 
     def __init__(
         self,
         config: PushConsumerConfig,
         instance: ClientInstance,
+        calls: GroupCalls,
         offsets: OffsetStore,
         nursery: trio.Nursery,
     ) -> None:
         self.config = config
+        self.is_broadcasting = config.is_broadcasting
         self.group = config.group
         self.retry_topic = retry_topic(config.group)
         self.instance = instance
         self.release: Release = config.rules
-        self.calls = GroupCalls(instance, config.group)
+        self.calls = calls
         self.offsets = offsets
         self.note: Note = instance.note
+        self.now_ms: Callable[[], int] = instance.clock.now_ms
         self.subscriptions: dict[str, SubscriptionData] = {}
+        self.subscription_changed = False  # since the last rebalance pass
         self.held: dict[MessageQueue, ProcessQueue] = {}
-        self.born_ms = instance.clock.now_ms()
+        self.started_ms = self.now_ms()
+        self.starts = StartOffsets(
+            offsets,
+            calls,
+            config.consume_from,
+            new_group_from_ms=config.new_group_from_ms(self.started_ms),
+        )
         self.is_running = False
         self.is_paused = False
         self._nursery = nursery
 
-    def now_ms(self) -> int:
-        return self.instance.clock.now_ms()
-
     def later(self, delay_ms: int, action: Callable[[], object]) -> Timer:
-        """Do something short after a while.  Never happens once the consumer is closed."""
+        """Do something short after *delay_ms*; nothing happens once the consumer is closed."""
 
         def act() -> None:
             if self.is_running:
@@ -66,5 +74,5 @@ class Member:
         return self.instance.remoting.timers.at(at_s, act)
 
     def beside(self, work: Callable[[], Awaitable[object]]) -> None:
-        """Do something that waits, without anybody waiting for it."""
+        """Do something that waits in a task of its own, without waiting for it."""
         self._nursery.start_soon(work)

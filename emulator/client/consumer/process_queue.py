@@ -1,9 +1,9 @@
-"""What a consumer has pulled from one queue and not finished yet.
+"""What a consumer has pulled from one queue and not finished yet, and when that is too much.
 
 The position a consumer may commit is the smallest *unfinished* offset, not the largest
-finished one: whoever crashes gets unfinished messages again.  Offsets arrive in rising
-order and mostly leave near the front, so a dict holds the messages and a deque their
-order, with finished offsets skipped when they reach an end.
+finished one: after a crash the unfinished messages are delivered again.  Offsets arrive
+in rising order and mostly leave near the front, so a dict holds the messages and a deque
+their order, with finished offsets skipped when they reach an end.
 """
 
 from __future__ import annotations
@@ -11,11 +11,18 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from emulator.facts import Queue
+from protocol.queues import MessageQueue
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
+    from emulator.client.consumer.push_config import PushConsumerConfig
     from protocol.message import MessageExt
 
+MIB = 1024 * 1024
 PULL_IDLE_MS_MAX = 120_000  # ProcessQueue.PULL_MAX_IDLE_TIME
 LOCK_LIVE_MS_MAX = 30_000  # ProcessQueue.REBALANCE_LOCK_MAX_LIVE_TIME
 
@@ -47,10 +54,12 @@ class ProcessQueue:
 
     @property
     def count(self) -> int:
+        """Unfinished messages, those in a listener's hands included."""
         return len(self._messages) + len(self._taken)
 
     @property
     def taken(self) -> Collection[MessageExt]:
+        """The messages an orderly listener has now."""
         return self._taken.values()
 
     def __contains__(self, offset: int) -> bool:
@@ -58,7 +67,7 @@ class ProcessQueue:
 
     @property
     def is_waiting(self) -> bool:
-        """Is there a message that no orderly listener has taken?"""
+        """Whether there is a message that no orderly listener has taken."""
         return bool(self._messages)
 
     def first(self) -> MessageExt | None:
@@ -72,7 +81,7 @@ class ProcessQueue:
 
     @property
     def span(self) -> int:
-        """How far apart the lowest and the highest offset are: a stuck message shows here."""
+        """The distance between the lowest and the highest offset; a stuck message widens it."""
         if not self._messages:
             return 0
         order = self._order
@@ -83,19 +92,21 @@ class ProcessQueue:
         return order[-1] - order[0]
 
     def is_pull_expired(self, now_ms: int) -> bool:
-        """Nobody has tried to pull for so long that the pull request must be lost."""
+        """No pull was tried for two minutes: the pull request must be lost."""
         return now_ms - self.last_pull_ms > PULL_IDLE_MS_MAX
 
     def is_lock_expired(self, now_ms: int) -> bool:
+        """The broker's lock was last confirmed more than 30 seconds ago."""
         return now_ms - self.last_lock_ms > LOCK_LIVE_MS_MAX
 
     def holds_lock(self, now_ms: int) -> bool:
+        """Whether an orderly listener may be called: locked, and confirmed lately."""
         return self.locked and not self.is_lock_expired(now_ms)
 
     # Both kinds of listeners ----------------------------------------------------------
 
     def put(self, messages: Iterable[MessageExt]) -> bool:
-        """Keep *messages*; True if an orderly listener is to be woken, because none runs.
+        """Keep *messages*; True if an orderly listener must be woken, because none runs.
 
         Upstream: ProcessQueue.putMessage.
         """
@@ -111,6 +122,7 @@ class ProcessQueue:
         return wake
 
     def clear(self) -> None:
+        """Forget every message; they are pulled again or belong to somebody else."""
         self._messages.clear()
         self._taken.clear()
         self._order.clear()
@@ -142,7 +154,7 @@ class ProcessQueue:
     # Orderly listeners ----------------------------------------------------------------
 
     def take(self, count_max: int, now_ms: int) -> list[MessageExt]:
-        """The lowest messages, now in the listener's hands; none: the listener may rest.
+        """The lowest messages, which the listener has now; none: the listener may rest.
 
         Upstream: ProcessQueue.takeMessages.
         """
@@ -166,11 +178,11 @@ class ProcessQueue:
         return offset
 
     def rollback(self) -> None:
-        """All that was taken goes back."""
+        """Put back all that was taken, to be taken again."""
         self.consume_again(list(self._taken.values()))
 
     def consume_again(self, messages: Iterable[MessageExt]) -> None:
-        """These go back: they will be taken again, before everything that follows them.
+        """Put these back; they are taken again before everything that follows them.
 
         Upstream: ProcessQueue.makeMessageToConsumeAgain.
         """
@@ -188,3 +200,56 @@ class ProcessQueue:
             order.appendleft(offset)
         else:  # only what was given out of order comes here
             self._order = deque(sorted(self._messages))
+
+
+class PullRequest(msgspec.Struct, eq=False):
+    """Where a held queue's next pull begins; one of them goes round for each held queue."""
+
+    group: str
+    queue: MessageQueue
+    process_queue: ProcessQueue
+    next_offset: int
+    is_located: bool = False  # orderly: the start was asked for again, with the lock held
+
+
+class FlowControl:
+    """One consumer's limits for what a queue may hold before pulls of it are delayed.
+
+    They are checked before a pull, so one more batch than the limit can be cached.
+    Limits given for a whole topic are divided evenly, whenever the set of held queues
+    changes.  Upstream: DefaultMQPushConsumerImpl.pullMessage.
+    """
+
+    def __init__(self, config: PushConsumerConfig) -> None:
+        self._config = config
+        self.messages_max = config.queue_messages_max
+        self.mib_max = config.queue_mib_max
+
+    def divide(self, queues: int) -> None:
+        """Divide the topics' limits by *queues*, the held queues of all topics together.
+
+        Upstream too divides by all of them, not by that topic's.
+        Upstream: RebalancePushImpl.messageQueueChanged.
+        """
+        if queues == 0:
+            return
+        if self._config.topic_messages_max is not None:
+            self.messages_max = max(1, self._config.topic_messages_max // queues)
+        if self._config.topic_mib_max is not None:
+            self.mib_max = max(1, self._config.topic_mib_max // queues)
+
+    def is_full(self, queue: ProcessQueue) -> bool:
+        """Whether a pull must wait.
+
+        For concurrent listeners a wide span counts too: a stuck message holds the offset.
+        """
+        return (
+            queue.count > self.messages_max
+            or queue.bytes_cached // MIB > self.mib_max
+            or (not self._config.orderly and queue.span > self._config.queue_span_max)
+        )
+
+
+def as_fact(queue: MessageQueue) -> Queue:
+    """A queue's name in facts."""
+    return Queue(queue.topic, queue.broker_name, queue.queue_id)

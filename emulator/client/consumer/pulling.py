@@ -1,40 +1,73 @@
-"""Pulling one queue: is it time, where from, and what is asked.
+"""Pulling one queue: is it time, where from, what is asked, and what the answer means.
 
 Every way out of here puts the request back into the line, or asks a broker, whose
 answer will; only a dropped queue ends it.
 
-Upstream: DefaultMQPushConsumerImpl.pullMessage, PullAPIWrapper.pullKernelImpl.
+An answer without messages costs no delay, for the broker has already waited; an error
+costs a second; an offset the broker does not have costs the queue, which comes back at
+the offset the broker named.
+
+Upstream: DefaultMQPushConsumerImpl.pullMessage and its PullCallback,
+PullAPIWrapper.pullKernelImpl, PullAPIWrapper.processPullResult.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
 
-from emulator.client.consumer.start_offset import find_start
+from emulator.client.consumer.process_queue import as_fact
 from emulator.client.errors import ClientError
+from emulator.facts import OffsetRepaired, PullFailed
 from emulator.net.errors import RemoteError
-from emulator.releases import FIVE
+from emulator.releases import (
+    BUSY_PULL_IS_SHORT,
+    OFFSET_REPAIRED_AT_ONCE,
+    PULL_LIMITS_BYTES,
+    RECORD_MAGIC_MATTERS,
+)
 from protocol.catalog import PULL_MESSAGE
+from protocol.codes import ResponseCode
+from protocol.fields import BadFields
+from protocol.message import decode_messages
 from protocol.names import MASTER_ID
+from protocol.properties import MAX_OFFSET, MIN_OFFSET
 from protocol.pull_flags import pull_flag
-from protocol.requests.pulling import PullMessageRequest
+from protocol.requests.pulling import PullMessageReply, PullMessageRequest
+from protocol.subscription import wants_tag
 
 if TYPE_CHECKING:
-    from emulator.client.consumer.flow_control import FlowControl
     from emulator.client.consumer.member import Member
-    from emulator.client.consumer.pull_answers import PullAnswers
-    from emulator.client.consumer.pull_request import PullRequest
+    from emulator.client.consumer.process_queue import FlowControl, ProcessQueue, PullRequest
+    from emulator.client.consumer.rebalance import Rebalance
+    from protocol.command import RemotingCommand
+    from protocol.message import MessageExt
     from protocol.queues import MessageQueue
     from protocol.subscription import SubscriptionData
 
+REPAIR_DELAY_MS = 10_000  # before 5.2.0: DefaultMQPushConsumerImpl.pullMessage
+
+Submit: TypeAlias = Callable[["list[MessageExt]", "ProcessQueue", "MessageQueue", bool], object]
+OnStatus: TypeAlias = Callable[["PullRequest", PullMessageReply, "list[MessageExt]"], None]
+
 
 class Pulling:
-    """The pulls of one consumer."""
+    """The pulls of one consumer.  *submit* gives messages to its consume service."""
 
-    def __init__(self, member: Member, flow: FlowControl, answers: PullAnswers) -> None:
+    def __init__(
+        self, member: Member, flow: FlowControl, rebalance: Rebalance, submit: Submit
+    ) -> None:
         self._member = member
         self._flow = flow
-        self._answers = answers
+        self._rebalance = rebalance
+        self._submit = submit
+        self._suggested: dict[MessageQueue, int] = {}  # the broker id to read from next
+        self._by_code: dict[int, OnStatus] = {
+            ResponseCode.SUCCESS: self._found,
+            ResponseCode.PULL_NOT_FOUND: self._nothing,
+            ResponseCode.PULL_RETRY_IMMEDIATELY: self._nothing,
+            ResponseCode.PULL_OFFSET_MOVED: self._offset_moved,
+        }
 
     async def pull(self, request: PullRequest) -> None:
         """Upstream's checks in upstream's order; then the pull, whose answer comes by itself."""
@@ -42,17 +75,17 @@ class Pulling:
             return
         request.process_queue.last_pull_ms = self._member.now_ms()
         if (delay_ms := self._delay_ms(request)) is not None:
-            self._answers.again(request, delay_ms)
+            self._pull_again(request, delay_ms)
             return
         if not await self._is_located(request):
-            self._answers.again(request, self._member.config.pull_error_delay_ms)
+            self._pull_again(request, self._member.config.pull_error_delay_ms)
             return
         subscription = self._member.subscriptions.get(request.queue.topic)
         address, is_slave = await self._address_of(request.queue)
         if subscription is None or address is None:
-            self._answers.again(request, self._member.config.pull_error_delay_ms)
+            self._pull_again(request, self._member.config.pull_error_delay_ms)
             return
-        self._ask(request, subscription, address, is_slave=is_slave)
+        self._invoke(request, subscription, address, is_slave=is_slave)
 
     # Before the pull ------------------------------------------------------------------
 
@@ -70,21 +103,21 @@ class Pulling:
         return None
 
     async def _is_located(self, request: PullRequest) -> bool:
-        """Orderly, with the lock in hand: the last owner may have moved on, so ask again."""
+        """Orderly, with the lock held: the last owner may have moved on, so ask again."""
         if request.is_located or not self._member.config.orderly:
             return True
         try:
-            request.next_offset = await find_start(self._member, request.queue)
+            request.next_offset = await self._member.starts.find(request.queue)
         except (RemoteError, ClientError) as error:
-            self._answers.note_failed(request, str(error))
+            self._note_failed(request, str(error))
             return False
         request.is_located = True
         return True
 
     async def _address_of(self, queue: MessageQueue) -> tuple[str | None, bool]:
-        """Where the last answer said, or the master; the route is asked for if nobody is known."""
+        """The broker the last answer suggested, or the master; an unknown one is looked up."""
         brokers = self._member.instance.brokers
-        wanted = self._answers.suggested.get(queue, MASTER_ID)
+        wanted = self._suggested.get(queue, MASTER_ID)
         found = brokers.to_subscribe(queue.broker_name, wanted, only_this=False)
         if found is None:
             try:
@@ -94,7 +127,7 @@ class Pulling:
             found = brokers.to_subscribe(queue.broker_name, wanted, only_this=False)
         return found or (None, False)
 
-    def _ask(
+    def _invoke(
         self,
         request: PullRequest,
         subscription: SubscriptionData,
@@ -104,7 +137,7 @@ class Pulling:
     ) -> None:
         member, config, queue = self._member, self._member.config, request.queue
         commit = 0
-        if not config.is_broadcasting:
+        if not member.is_broadcasting:
             commit = member.offsets.table.get(queue) or 0
         with_text = config.post_subscription_when_pull
         header = PullMessageRequest(
@@ -121,7 +154,7 @@ class Pulling:
             sub_version=subscription.sub_version,
             subscription=subscription.sub_string if with_text else None,
             expression_type=subscription.expression_type,
-            max_msg_bytes=config.pull_bytes_max if member.release >= FIVE else None,
+            max_msg_bytes=config.pull_bytes_max if member.release >= PULL_LIMITS_BYTES else None,
         )
         member.instance.remoting.invoke_async(
             address,
@@ -129,5 +162,125 @@ class Pulling:
             header,
             b"",
             timeout_ms=config.pull_timeout_ms,
-            on_done=lambda reply: self._answers.heard(request, subscription, reply),
+            on_done=lambda reply: self._answered(request, subscription, reply),
         )
+
+    # The answer -----------------------------------------------------------------------
+
+    def _answered(
+        self,
+        request: PullRequest,
+        subscription: SubscriptionData,
+        reply: RemotingCommand | RemoteError,
+    ) -> None:
+        """The answer came, or will not come."""
+        if not self._member.is_running:
+            return
+        if isinstance(reply, RemoteError):
+            self._failed(request, str(reply))
+            return
+        if (on_status := self._by_code.get(reply.code)) is None:
+            self._refused(request, reply)
+            return
+        try:
+            header = reply.decode(PullMessageReply)
+            found = self._messages(request.queue, subscription, header, reply.body)
+        except BadFields as error:
+            self._failed(request, str(error))
+            return
+        self._suggested[request.queue] = header.suggest_which_broker_id
+        on_status(request, header, found)
+
+    def _found(
+        self, request: PullRequest, header: PullMessageReply, found: list[MessageExt]
+    ) -> None:
+        request.next_offset = header.next_begin_offset
+        if not found:
+            self._pull_again(request)
+            return
+        wake = request.process_queue.put(found)
+        self._submit(found, request.process_queue, request.queue, wake)
+        self._pull_again(request, self._member.config.pull_interval_ms)
+
+    def _nothing(
+        self, request: PullRequest, header: PullMessageReply, _found: list[MessageExt]
+    ) -> None:
+        """Nothing new, or nothing wanted: the group has come this far without a message."""
+        request.next_offset = header.next_begin_offset
+        if request.process_queue.count == 0:
+            self._member.offsets.table.raise_to(request.queue, request.next_offset)
+        self._pull_again(request)
+
+    def _offset_moved(
+        self, request: PullRequest, header: PullMessageReply, _found: list[MessageExt]
+    ) -> None:
+        """The broker does not have our offset: drop the queue, and begin where it says.
+
+        Since 5.2.0 at once and with the offset frozen, so that acknowledgements still
+        under way cannot move it back.
+        """
+        member, queue = self._member, request.queue
+        corrected = header.next_begin_offset
+        member.note(OffsetRepaired(member.group, as_fact(queue), request.next_offset, corrected))
+        request.next_offset = corrected
+        request.process_queue.dropped = True
+        if member.release >= OFFSET_REPAIRED_AT_ONCE:
+            member.offsets.table.freeze(queue, corrected)
+            member.beside(lambda: self._replace(queue, wake=True))
+            return
+
+        def repair() -> None:
+            member.offsets.table.update(queue, corrected)
+            member.beside(lambda: self._replace(queue, wake=False))
+
+        member.later(REPAIR_DELAY_MS, repair)
+
+    async def _replace(self, queue: MessageQueue, *, wake: bool) -> None:
+        self._member.offsets.persist(queue)
+        await self._rebalance.replace(queue)
+        if wake:
+            self._member.instance.rebalance_service.wake("offset repaired")
+
+    def _refused(self, request: PullRequest, reply: RemotingCommand) -> None:
+        text = f"code {reply.code}: {reply.remark}"
+        is_busy = reply.code == ResponseCode.FLOW_CONTROL
+        if is_busy and BUSY_PULL_IS_SHORT.reached(self._member.release):
+            self._note_failed(request, text)
+            self._pull_again(request, self._member.config.pull_busy_delay_ms)
+        else:
+            self._failed(request, text)
+
+    def _failed(self, request: PullRequest, error: str) -> None:
+        self._note_failed(request, error)
+        self._pull_again(request, self._member.config.pull_error_delay_ms)
+
+    def _note_failed(self, request: PullRequest, error: str) -> None:
+        self._member.note(PullFailed(self._member.group, as_fact(request.queue), error))
+
+    def _pull_again(self, request: PullRequest, delay_ms: int = 0) -> None:
+        """The request goes back into the line."""
+        service = self._member.instance.pull_service
+        if delay_ms > 0:
+            service.pull_later(request, delay_ms)
+        else:
+            service.pull_now(request)
+
+    def _messages(
+        self,
+        queue: MessageQueue,
+        subscription: SubscriptionData,
+        header: PullMessageReply,
+        body: bytes,
+    ) -> list[MessageExt]:
+        """The broker compared hash codes; here the tags themselves are compared."""
+        found = []
+        low, high = str(header.min_offset), str(header.max_offset)
+        modern = self._member.release >= RECORD_MAGIC_MATTERS
+        for message in decode_messages(
+            body, queue.broker_name, magic_matters=modern, clears_compressed=modern
+        ):
+            if wants_tag(subscription, message.tags):
+                message.properties[MIN_OFFSET] = low
+                message.properties[MAX_OFFSET] = high
+                found.append(message)
+        return found

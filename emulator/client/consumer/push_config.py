@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from emulator.client.config import ConsumerConfig
-from emulator.client.consumer.start_offset import LAST_OFFSET
 from protocol.bodies.groups import ConsumeFromWhere, MessageModel
 
 MS_A_MINUTE = 60_000
+HALF_AN_HOUR_MS = 30 * MS_A_MINUTE  # DefaultMQPushConsumer.consumeTimestamp
 FOREVER = 2**31 - 1
 
 
@@ -17,7 +17,7 @@ class PushConsumerConfig(ConsumerConfig, frozen=True, kw_only=True, forbid_unkno
     orderly: bool = False  # a MessageListenerOrderly instead of a MessageListenerConcurrently
 
     # Where a new group starts
-    consume_from: ConsumeFromWhere = LAST_OFFSET  # consumeFromWhere
+    consume_from: ConsumeFromWhere = "CONSUME_FROM_LAST_OFFSET"  # consumeFromWhere
     consume_from_time_ms: int | None = None  # consumeTimestamp; None: 30 minutes before the start
     offset_folder: str = ""  # ~/.rocketmq_offsets upstream; empty: broadcasting forgets at its end
 
@@ -52,7 +52,8 @@ class PushConsumerConfig(ConsumerConfig, frozen=True, kw_only=True, forbid_unkno
     )
     continuous_ms_max: int = 60_000  # rocketmq.client.maxTimeConsumeContinuously (orderly)
     termination_ms_max: int = 0  # awaitTerminationMillisWhenShutdown
-    listeners_inline: bool = False  # ours: plain functions run on the loop itself, not in threads
+    listeners_inline: bool = False  # ours: plain functions run on the event loop, in every world
+    listener_ms: int | None = None  # ours: how long a plain function's call takes, run inline
 
     # Locks
     lock_interval_ms: int = 20_000  # rocketmq.client.rebalance.lockInterval
@@ -67,9 +68,12 @@ class PushConsumerConfig(ConsumerConfig, frozen=True, kw_only=True, forbid_unkno
             raise ValueError("pull_batch_max is between 1 and 1024")
         if not 1 <= self.consume_threads_max <= 1000:
             raise ValueError("consume_threads_max is between 1 and 1000")
+        if self.listener_ms is not None and self.listener_ms < 0:
+            raise ValueError("listener_ms is at least 0")
 
     @property
     def is_broadcasting(self) -> bool:
+        """Whether every member gets every message."""
         return self.model == "BROADCASTING"
 
     @property
@@ -78,3 +82,9 @@ class PushConsumerConfig(ConsumerConfig, frozen=True, kw_only=True, forbid_unkno
         if self.reconsume_times_max != -1:
             return self.reconsume_times_max
         return FOREVER if self.orderly else 16
+
+    def new_group_from_ms(self, started_ms: int) -> int:
+        """The wall time CONSUME_FROM_TIMESTAMP begins at, for a consumer started then."""
+        if self.consume_from_time_ms is not None:
+            return self.consume_from_time_ms
+        return started_ms - HALF_AN_HOUR_MS

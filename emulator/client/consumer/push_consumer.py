@@ -1,4 +1,4 @@
-"""The consumer an application uses: it gets messages and says how it went.
+"""The push consumer: an application gives it a listener, which is called with messages.
 
     async def on_orders(messages: list[MessageExt]) -> None:
         ...
@@ -9,7 +9,7 @@
         await trio.sleep_forever()
 
 Leaving the block is a clean end: offsets are written and brokers told.  Being cancelled
-is a sudden one: nobody is told anything, as when a process is killed.
+is a sudden one: no broker is told, as when a process is killed.
 """
 
 from __future__ import annotations
@@ -21,17 +21,24 @@ from emulator.client.config import settled
 from emulator.client.consumer.allocation import AVG, Strategy
 from emulator.client.consumer.consume_pipeline import ConsumePipeline
 from emulator.client.consumer.group_calls import GroupCalls
-from emulator.client.consumer.listening import Ear, Listener
+from emulator.client.consumer.listeners import (
+    ConsumptionFacts,
+    Listener,
+    ListenerInvoker,
+    is_async,
+)
 from emulator.client.consumer.member import Member
-from emulator.client.consumer.offset_folder import OffsetFolder, OffsetsInMemory
-from emulator.client.consumer.offset_stores import (
+from emulator.client.consumer.offsets import (
     BrokerOffsets,
     Documents,
     FileOffsets,
+    OffsetFolder,
+    OffsetsInMemory,
     OffsetStore,
 )
 from emulator.client.consumer.push_config import PushConsumerConfig
 from emulator.client.errors import MessageIllegal, NotRunning
+from emulator.client.instance.plain_functions import InlineCalls
 from emulator.client.instance.process import ClientProcess
 from emulator.net.plain_nursery import plain_nursery
 from protocol.names import DEFAULT_CONSUMER_GROUP
@@ -46,6 +53,7 @@ if TYPE_CHECKING:
 
     from emulator.client.consumer.consume_pipeline import QueuesChanged
     from emulator.client.instance.instance import ClientInstance
+    from emulator.client.instance.plain_functions import PlainCalls
     from protocol.queues import MessageQueue
 
 
@@ -56,7 +64,7 @@ class PushConsumer:
     expression and its type, such as ``("price > 5", "SQL92")``.  Settings are those of
     ``PushConsumerConfig``: give a whole one, or single fields by name.  Without a
     *process* it makes its own, on TCP and this machine's clock.  *documents* keep a
-    broadcasting consumer's offsets.  ``on_queues(topic, all, mine)`` hears of every
+    broadcasting consumer's offsets.  ``on_queues(topic, all, mine)`` is called after every
     change of the queues it holds.  Upstream: DefaultMQPushConsumer.
     """
 
@@ -86,24 +94,30 @@ class PushConsumer:
     # Life -----------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
-        """Raises ``GroupTaken``, or ``Refused`` if a broker cannot read an expression."""
+        """Start: find routes, join the group, begin to consume.
+
+        Raises ``GroupTaken``; ``BadSubscription`` for an expression that makes no sense,
+        ``GroupCallRefused`` for one that a broker cannot read; ``Misuse`` if the listener
+        is a plain function and the world needs a duration for it.
+        """
         async with AsyncExitStack() as stack:
             process = self._process
             if process is None:
                 process = await stack.enter_async_context(ClientProcess())
+            plain_calls = self._plain_calls(process)
             alone = not self.config.is_broadcasting
             instance = await process.instance(self.config, may_share_default=not alone)
             stack.callback(process.release, instance)
             member = self._member(instance, await stack.enter_async_context(plain_nursery()))
-            pipeline = ConsumePipeline(member, self._ear(), self._strategy, self._on_queues)
+            pipeline = self._build(member, plain_calls)
             instance.register_consumer(pipeline)
-            # What stands last here ends first: listeners, then offsets and brokers, then queues.
-            stack.callback(pipeline.end)
-            stack.push_async_callback(pipeline.take_leave)
+            # What is pushed last ends first: listeners, then offsets and brokers, then queues.
+            stack.callback(pipeline.stop)
+            stack.push_async_callback(pipeline.unregister)
             workers = await stack.enter_async_context(plain_nursery())
             stack.push_async_callback(pipeline.wait_finished)
-            pipeline.begin(workers)
-            await pipeline.introduce()
+            pipeline.start(workers)
+            await pipeline.join_group()
             self._pipeline = pipeline
             self._stack = stack.pop_all()
         return self
@@ -120,13 +134,14 @@ class PushConsumer:
 
     @property
     def instance(self) -> ClientInstance:
+        """The client instance it runs on.  Raises ``NotRunning``, as all that follows."""
         return self._running.member.instance
 
     # While it runs --------------------------------------------------------------------
 
     @property
     def queues(self) -> list[MessageQueue]:
-        """What it holds now, its retry topic's queues included."""
+        """The queues it holds now, its retry topic's included."""
         return sorted(self._running.member.held)
 
     def offset(self, queue: MessageQueue) -> int | None:
@@ -134,7 +149,7 @@ class PushConsumer:
         return self._running.member.offsets.table.get(queue)
 
     async def subscribe(self, topic: str, expression: str = SUB_ALL, kind: str = TAG) -> None:
-        """From now on also *topic*, or with another expression; brokers are told at once.
+        """Subscribe *topic* too, or with another expression; brokers are told at once.
 
         Its queues come with the next passes: the first one looks for the route.
         Raises ``BadSubscription``.
@@ -142,18 +157,21 @@ class PushConsumer:
         member = self._running.member
         wanted = build_subscription(topic, expression, kind, member.now_ms())
         member.subscriptions[topic] = wanted
+        member.subscription_changed = True
         await member.instance.heartbeats.send_round()
 
     def unsubscribe(self, topic: str) -> None:
-        """Its queues go with the next pass, and with them what was not yet committed."""
-        self._running.member.subscriptions.pop(topic, None)
+        """The next pass drops its queues, and with them what was not yet committed."""
+        member = self._running.member
+        if member.subscriptions.pop(topic, None) is not None:
+            member.subscription_changed = True
 
     def suspend(self) -> None:
-        """No pulls and no rebalance; what is cached is still consumed."""
+        """Stop pulls and rebalancing; what is cached is still consumed."""
         self._running.member.is_paused = True
 
     async def resume(self) -> None:
-        """Ends a pause; the pass that was missed runs now."""
+        """End a pause; the pass that was missed runs now."""
         await self._running.resume()
 
     # Inside ---------------------------------------------------------------------------
@@ -164,16 +182,25 @@ class PushConsumer:
             raise NotRunning("a consumer is used inside its ``async with`` only")
         return self._pipeline
 
-    def _ear(self) -> Ear:
+    def _plain_calls(self, process: ClientProcess) -> PlainCalls | None:
+        """What runs a listener that is a plain function; None: the event loop, at once."""
         config = self.config
-        return Ear(
-            self._listener,
-            inline=config.listeners_inline,
-            threads_max=config.consume_threads_max,
+        if is_async(self._listener):
+            return None
+        if config.listeners_inline:
+            return InlineCalls(config.listener_ms) if config.listener_ms else None
+        return process.plain_functions.for_listener(
+            threads_max=config.consume_threads_max, listener_ms=config.listener_ms
         )
 
+    def _build(self, member: Member, plain_calls: PlainCalls | None) -> ConsumePipeline:
+        facts = ConsumptionFacts(member.group, member.note, member.instance.wants)
+        invoker = ListenerInvoker(self._listener, facts, plain_calls)
+        return ConsumePipeline(member, invoker, facts, self._strategy, self._on_queues)
+
     def _member(self, instance: ClientInstance, beside: trio.Nursery) -> Member:
-        member = Member(self.config, instance, self._offsets(instance), beside)
+        calls = GroupCalls(instance, self.config.group)
+        member = Member(self.config, instance, calls, self._offsets(instance, calls), beside)
         member.offsets.load()
         now_ms = member.now_ms()
         for topic, wanted in self._subscriptions.items():
@@ -184,9 +211,9 @@ class PushConsumer:
             member.subscriptions[retries] = build_subscription(retries, SUB_ALL, TAG, now_ms)
         return member
 
-    def _offsets(self, instance: ClientInstance) -> OffsetStore:
+    def _offsets(self, instance: ClientInstance, calls: GroupCalls) -> OffsetStore:
         if not self.config.is_broadcasting:
-            return BrokerOffsets(GroupCalls(instance, self.config.group))
+            return BrokerOffsets(calls)
         documents = self._documents
         if documents is None:
             folder = self.config.offset_folder

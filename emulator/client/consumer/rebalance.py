@@ -1,97 +1,119 @@
 """One consumer's share of its topics' queues: computed alone, then carried out step by step.
 
-The steps take time: an offset is asked for, a lock is asked for, a listener is waited
-for.  They are taken in upstream's order, one after the other, because that is when
-other members see them.
+Which queues go and which come is decided by pure functions (at the end of this file).
+Carrying it out takes time: an offset is asked for, a lock is asked for, a listener is
+waited for.  The steps are taken in upstream's order, one after the other, because that
+is when other members see them.
 
 Upstream: RebalanceImpl, RebalancePushImpl.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, TypeAlias
 
-from emulator.client.consumer.allocation import CannotAllocate, Strategy
-from emulator.client.consumer.orderly_queue import OrderlyQueue
-from emulator.client.consumer.process_queue import ProcessQueue
-from emulator.client.consumer.pull_request import PullRequest
-from emulator.client.consumer.reconcile import is_balanced, to_claim, to_forget, to_release
-from emulator.client.consumer.start_offset import find_start
+from emulator.client.consumer.allocation import CannotAllocate
+from emulator.client.consumer.process_queue import ProcessQueue, PullRequest, as_fact
 from emulator.client.errors import ClientError
-from emulator.facts import Queue, QueuesClaimed, QueuesReleased, RebalancePassed
+from emulator.facts import QueuesClaimed, QueuesReleased, RebalancePassed
 from emulator.net.errors import RemoteError
-from emulator.releases import FIRST_PULL_DELAYED, FIVE, NEW_QUEUE_IS_LOCKED
+from emulator.releases import (
+    ALL_ARE_DROPPED_FIRST,
+    FIRST_PULL_DELAYED,
+    LOCK_REFUSED_WAKES,
+    NEW_QUEUE_IS_LOCKED,
+)
 from protocol.names import is_retry_topic
-from protocol.queues import java_order
+from protocol.queues import MessageQueue, java_order
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection
+    from collections.abc import Awaitable, Callable
 
+    from emulator.client.consumer.allocation import Strategy
     from emulator.client.consumer.member import Member
-    from emulator.client.consumer.queue_locks import QueueLocks
-    from emulator.client.consumer.releasing import Releasing
-    from protocol.queues import MessageQueue
+    from emulator.client.consumer.queue_ownership import LockedOwnership
+    from emulator.facts.clients import RebalanceCause, ReleaseReason
 
-LOCK_FAILED_WAKE_MS = 500  # RebalancePushImpl, since 5.0.0
+Held: TypeAlias = Mapping[MessageQueue, ProcessQueue]
+
+LOCK_REFUSED_WAKE_MS = 500  # RebalancePushImpl, since 5.0.0
 
 
 class Rebalance:
-    """Keeps ``member.held`` what the strategy says it should be."""
+    """Keeps ``member.held`` what the strategy says it should be.
+
+    An orderly consumer has an *ownership*: its queues are claimed and released with their
+    broker's lock.  *on_change(topic, own queues)* is called after a pass that changed any.
+    """
 
     def __init__(
         self,
         member: Member,
         strategy: Strategy,
-        locks: QueueLocks,
-        releasing: Releasing,
+        ownership: LockedOwnership | None,
         on_change: Callable[[str, Collection[MessageQueue]], Awaitable[object]],
     ) -> None:
         self.queues: dict[str, frozenset[MessageQueue]] = {}  # by topic: what its route says
         self._member = member
         self._strategy = strategy
-        self._locks = locks
-        self._releasing = releasing
+        self._ownership = ownership
+        self._process_queue_type: type[ProcessQueue] = (
+            ProcessQueue if ownership is None else ownership.process_queue_type
+        )
         self._on_change = on_change
 
-    async def run_pass(self) -> bool:
+    async def run_pass(self, cause: RebalanceCause) -> bool:
         """Every subscribed topic once; whether all is as it should be.
 
         Upstream: RebalanceImpl.doRebalance.
         """
         balanced = True
         for topic in list(self._member.subscriptions):
-            balanced = await self._topic(topic) and balanced
+            balanced = await self._topic(topic, cause) and balanced
         for queue in to_forget(self._member.held, self._member.subscriptions):
             self._member.held.pop(queue).dropped = True
-            self._note_released([queue])
+            self._note_released([queue], "unsubscribed")
         return balanced
 
-    async def remove(self, queue: MessageQueue) -> None:
-        """Give up one queue outside of a pass; a pass may bring it back.
+    async def replace(self, queue: MessageQueue) -> None:
+        """Give up one queue outside of a pass; the next pass brings it back.
 
         Upstream: RebalanceImpl.removeProcessQueue.
         """
         if (process_queue := self._member.held.pop(queue, None)) is not None:
             process_queue.dropped = True
-            await self._releasing.release(queue, process_queue)
-            self._note_released([queue])
+            await self._release(queue, process_queue)
+            self._note_released([queue], "reset")
+
+    async def reset(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """Move held queues to other offsets and give them up; the next pass brings them back.
+
+        Upstream: the end of MQClientInstance.resetOffset.
+        """
+        for queue, process_queue in sorted(self._member.held.items()):
+            if queue in offsets:
+                self._member.offsets.table.update(queue, offsets[queue])
+                await self._release(queue, process_queue)
+                self._member.held.pop(queue, None)
+                self._note_released([queue], "reset")
 
     def drop_all(self) -> None:
-        """The end.  Upstream: RebalanceImpl.destroy."""
+        """Drop every queue at the end.  Upstream: RebalanceImpl.destroy."""
         for process_queue in self._member.held.values():
             process_queue.dropped = True
-        self._note_released(sorted(self._member.held))
+        self._note_released(sorted(self._member.held), "shutdown")
         self._member.held.clear()
 
     # One topic ------------------------------------------------------------------------
 
-    async def _topic(self, topic: str) -> bool:
-        if self._member.config.is_broadcasting:
+    async def _topic(self, topic: str, cause: RebalanceCause) -> bool:
+        if self._member.is_broadcasting:
             queues = self.queues.get(topic)
             mine: Collection[MessageQueue] | None = queues
         else:
             try:
-                mine = await self._allocated(topic)
+                mine = await self._allocated(topic, cause)
             except CannotAllocate:
                 return is_retry_topic(topic)
         if mine is None:
@@ -101,69 +123,86 @@ class Rebalance:
             await self._on_change(topic, mine)
         return is_balanced(self._member.held, topic, wanted)
 
-    async def _allocated(self, topic: str) -> list[MessageQueue] | None:
+    async def _allocated(self, topic: str, cause: RebalanceCause) -> list[MessageQueue] | None:
         """Whatever the members' list lacks is not a member: if it lacks us, we get nothing."""
         member = self._member
         ids = await member.calls.members(topic)
         queues = self.queues.get(topic)
         if queues is None or not ids:
             return None
-        members = sorted(ids, key=java_order)
+        members = tuple(sorted(ids, key=java_order))
         mine = self._strategy.allocate(sorted(queues), members, member.instance.client_id)
         member.note(
-            RebalancePassed(member.group, topic, len(queues), tuple(members), own_count=len(mine))
+            RebalancePassed(
+                group=member.group,
+                topic=topic,
+                queue_count=len(queues),
+                members=members,
+                own_count=len(mine),
+                cause=cause,
+            )
         )
         return mine
 
     async def _carry_out(self, topic: str, wanted: frozenset[MessageQueue]) -> bool:
         """Whether anything changed.  Upstream: updateProcessQueueTableInRebalance."""
-        released = await self._release(topic, wanted)
+        released = await self._release_all(topic, wanted)
         claimed = await self._claim(wanted)
         return bool(released or claimed)
 
-    async def _release(self, topic: str, wanted: frozenset[MessageQueue]) -> list[MessageQueue]:
+    async def _release_all(self, topic: str, wanted: frozenset[MessageQueue]) -> bool:
         held = self._member.held
         leaving = to_release(held, topic, wanted, self._member.now_ms())
-        if self._member.release >= FIVE:  # all of them stop before the first is waited for
-            for queue in leaving:
+        if self._member.release >= ALL_ARE_DROPPED_FIRST:
+            for queue, _ in leaving:
                 held[queue].dropped = True
-        released = []
-        for queue in leaving:
+        released: dict[ReleaseReason, list[MessageQueue]] = {}
+        for queue, reason in leaving:
             process_queue = held[queue]
             process_queue.dropped = True
-            if await self._releasing.release(queue, process_queue):
+            if await self._release(queue, process_queue):
                 held.pop(queue, None)
-                released.append(queue)
-        self._note_released(released)
-        return released
+                released.setdefault(reason, []).append(queue)
+        for reason, queues in released.items():
+            self._note_released(queues, reason)
+        return bool(released)
 
-    async def _claim(self, wanted: frozenset[MessageQueue]) -> list[MessageQueue]:
+    async def _release(self, queue: MessageQueue, process_queue: ProcessQueue) -> bool:
+        """Whether *queue* is free for others now; a concurrent listener is not waited for."""
+        if self._ownership is not None:
+            return await self._ownership.release(queue, process_queue)
+        self._member.offsets.persist(queue)
+        self._member.offsets.forget(queue)
+        return True
+
+    async def _claim(self, wanted: frozenset[MessageQueue]) -> bool:
         requests = []
         for queue in to_claim(self._member.held, wanted):
-            if self._locks.are_needed and not await self._locks.lock(queue):
-                if self._member.release >= FIVE:
-                    self._member.later(LOCK_FAILED_WAKE_MS, self._wake)
+            if self._ownership is not None and not await self._ownership.claim(queue):
+                if self._member.release >= LOCK_REFUSED_WAKES:
+                    self._member.later(LOCK_REFUSED_WAKE_MS, self._wake)
                 continue
             if (request := await self._begin(queue)) is not None:
                 requests.append(request)
-        claimed = [request.queue for request in requests]
-        if claimed:
-            self._member.note(QueuesClaimed(self._member.group, _as_facts(claimed)))
+        if requests:
+            claimed = tuple(as_fact(request.queue) for request in requests)
+            self._member.note(QueuesClaimed(self._member.group, claimed))
         self._dispatch(requests)
-        return claimed
+        return bool(requests)
 
     async def _begin(self, queue: MessageQueue) -> PullRequest | None:
         """Find where to start and put the queue into the table."""
         member = self._member
         member.offsets.forget(queue)  # what we remember may be older than what others stored
         try:
-            start = await find_start(member, queue)
+            start = await member.starts.find(queue)
         except (RemoteError, ClientError):
             return None  # not taken now; the next pass asks again
         if start < 0 or queue in member.held:
             return None
-        kind = OrderlyQueue if member.config.orderly else ProcessQueue
-        process_queue = kind(member.now_ms(), locked=NEW_QUEUE_IS_LOCKED.reached(member.release))
+        process_queue = self._process_queue_type(
+            member.now_ms(), locked=NEW_QUEUE_IS_LOCKED.reached(member.release)
+        )
         member.held[queue] = process_queue
         return PullRequest(member.group, queue, process_queue, start)
 
@@ -178,10 +217,55 @@ class Rebalance:
     def _wake(self) -> None:
         self._member.instance.rebalance_service.wake("lock refused")
 
-    def _note_released(self, queues: list[MessageQueue]) -> None:
+    def _note_released(self, queues: list[MessageQueue], reason: ReleaseReason) -> None:
         if queues:
-            self._member.note(QueuesReleased(self._member.group, _as_facts(queues)))
+            released = tuple(as_fact(queue) for queue in queues)
+            self._member.note(QueuesReleased(self._member.group, released, reason))
 
 
-def _as_facts(queues: list[MessageQueue]) -> tuple[Queue, ...]:
-    return tuple(Queue(q.topic, q.broker_name, q.queue_id) for q in queues)
+# The decisions --------------------------------------------------------------------------
+
+
+def to_release(
+    held: Held, topic: str, wanted: Collection[MessageQueue], now_ms: int
+) -> list[tuple[MessageQueue, ReleaseReason]]:
+    """Queues of *topic* that are no longer mine, and those nobody has pulled for two minutes.
+
+    The second kind has lost its pull request; it comes back in the same pass, fresh.
+    Upstream: RebalanceImpl.updateProcessQueueTableInRebalance.
+    """
+    leaving: list[tuple[MessageQueue, ReleaseReason]] = []
+    for queue in sorted(held):
+        if queue.topic != topic:
+            continue
+        if queue not in wanted:
+            leaving.append((queue, "not mine"))
+        elif held[queue].is_pull_expired(now_ms):
+            leaving.append((queue, "pull expired"))
+    return leaving
+
+
+def to_claim(held: Held, wanted: Collection[MessageQueue]) -> list[MessageQueue]:
+    """Queues that should be mine and stand in no table yet.
+
+    Asked after the releases: a queue that could not be released is still held, and is
+    not claimed again.
+    """
+    return [queue for queue in sorted(wanted) if queue not in held]
+
+
+def to_forget(held: Held, subscribed: Collection[str]) -> list[MessageQueue]:
+    """Queues of topics that are not subscribed any more.
+
+    Upstream: RebalanceImpl.truncateMessageQueueNotMyTopic.
+    """
+    return [queue for queue in sorted(held) if queue.topic not in subscribed]
+
+
+def is_balanced(held: Held, topic: str, allocated: Collection[MessageQueue]) -> bool:
+    """Whether exactly what was allocated is held, and not dropped.
+
+    Upstream: RebalanceImpl (5.2.0).
+    """
+    working = {queue for queue, pq in held.items() if queue.topic == topic and not pq.dropped}
+    return working == set(allocated)

@@ -1,8 +1,8 @@
-"""Another delivery, later: asked of the message's broker, else published by ourselves.
+"""Sending messages back, to be delivered again later.
 
-The broker makes the copy from its own log; when it cannot be reached, or has no master,
-the consumer publishes the copy itself, to any broker, through its instance's own
-producer.  When even that fails the message stays here and is tried again.
+The message's broker makes the copy from its own log.  When it cannot be reached, or has
+no master, the consumer publishes the copy itself, to any broker, through its instance's
+inner producer.  When even that fails the message stays here and is tried again.
 
 Upstream: DefaultMQPushConsumerImpl.sendMessageBack.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class SendBack:
-    """One consumer's way to give messages back."""
+    """Sends one consumer's messages back."""
 
     def __init__(self, member: Member) -> None:
         self._member = member

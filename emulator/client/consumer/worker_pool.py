@@ -1,8 +1,10 @@
-"""A few workers take jobs from one line, which has no end.
+"""Workers that take jobs from one unbounded queue.
 
-Workers are tasks, born when there is work and none is free, and kept.  A job that never
-waits is done by one worker alone; while it waits, the next worker goes on, up to the
-limit.  Upstream: the consume services' thread pools, 20 threads and an unbounded queue.
+A worker is a task.  It is started when there is work and no worker is idle, and it is
+kept.  A job that never waits is done by one worker alone; while a job waits, the next
+worker goes on, up to the limit.
+
+Upstream: the consume services' thread pools, 20 threads and an unbounded queue.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 
 J = TypeVar("J")
 
-JOBS_WITHOUT_A_BREAK_MAX = 64
+JOBS_WITHOUT_A_CHECKPOINT_MAX = 64
 
 
 class WorkerPool(Generic[J]):
@@ -27,37 +29,39 @@ class WorkerPool(Generic[J]):
         self._nursery: trio.Nursery | None = None
         self._workers_max = workers_max
         self._work = work
-        self._line: deque[J] = deque()
+        self._jobs: deque[J] = deque()
         self._idle = trio.lowlevel.ParkingLot()
-        self._born = 0
-        self._waking = False  # a worker is on its way and has not looked at the line yet
+        self._started = 0
+        self._waking = False  # a worker was woken and has not looked at the jobs yet
         self._busy = 0
         self._is_closed = False
         self._finished = trio.Event()
 
     def open(self, nursery: trio.Nursery) -> None:
-        """Workers are born into *nursery*, and die with it."""
+        """Start workers in *nursery* when they are needed; they end when it ends."""
         self._nursery = nursery
 
     def submit(self, job: J) -> None:
+        """Queue *job*; a closed pool drops it."""
         if not self._is_closed:
-            self._line.append(job)
+            self._jobs.append(job)
             self._wake_one()
 
     def close(self) -> None:
-        """Take no more jobs: soon nobody will be there to do them."""
+        """Take no more jobs; those that were taken are still done."""
         self._is_closed = True
 
     async def wait_finished(self) -> None:
-        """After ``close``: until the jobs that were taken are done."""
-        if self._line or self._busy:
+        """After ``close``: wait until the jobs that were taken are done."""
+        if self._jobs or self._busy:
             await self._finished.wait()
 
     def next_job(self) -> J | None:
-        """Take another job without going back to the line: for work that does several at once."""
+        """Take the next job, or None; threads that do several jobs in a row call it too."""
+        # Not looked at first: between a look and the pop another thread may take the last one.
         try:
-            return self._line.popleft()
-        except IndexError:  # not looked at first: threads ask too
+            return self._jobs.popleft()
+        except IndexError:
             return None
 
     def _wake_one(self) -> None:
@@ -65,8 +69,8 @@ class WorkerPool(Generic[J]):
             return
         if len(self._idle):
             self._idle.unpark()
-        elif self._born < self._workers_max and self._nursery is not None:
-            self._born += 1
+        elif self._started < self._workers_max and self._nursery is not None:
+            self._started += 1
             self._nursery.start_soon(self._worker)
         else:
             return
@@ -76,15 +80,14 @@ class WorkerPool(Generic[J]):
         done = 0
         while True:
             self._waking = False
-            while self._line:
-                job = self._line.popleft()
-                if self._line:
-                    self._wake_one()  # should this job wait, somebody goes on
+            while (job := self.next_job()) is not None:
+                if self._jobs:
+                    self._wake_one()  # should this job wait, another worker goes on
                 self._busy += 1
                 await self._work(job)
                 self._busy -= 1
                 done += 1
-                if done % JOBS_WITHOUT_A_BREAK_MAX == 0:
+                if done % JOBS_WITHOUT_A_CHECKPOINT_MAX == 0:
                     await trio.lowlevel.checkpoint()
             if self._is_closed and not self._busy:
                 self._finished.set()

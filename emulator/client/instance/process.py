@@ -21,6 +21,7 @@ from emulator.client.config import NO_INSTANCE_NAME, ClientConfig
 from emulator.client.errors import NotRunning
 from emulator.client.instance import interfaces
 from emulator.client.instance.instance import ClientInstance, ProcessResources
+from emulator.client.instance.plain_functions import WorkerThreads
 from emulator.clock import WallClock
 from emulator.journal import silent
 from emulator.net.plain_nursery import plain_nursery
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from emulator.client.instance.interfaces import MakeInnerProducer
+    from emulator.client.instance.plain_functions import PlainFunctions
     from emulator.facts import Fact, Note
     from emulator.net.transport import Network
 
@@ -40,7 +42,8 @@ class ClientProcess:
 
     Everything that comes from outside can be given: *network* (default TCP), *clock*
     (default this machine's), *rng*, *note* and *wants* (a journal's), *ip* and *pid*.
-    *inner_producer* makes the producer that each instance has for its consumers.
+    *plain_functions* says how listeners that are plain functions run (default: in worker
+    threads).  *inner_producer* makes the producer that each instance has for its consumers.
     """
 
     def __init__(
@@ -53,13 +56,15 @@ class ClientProcess:
         wants: Callable[[type[Fact]], bool] | None = None,
         ip: str = "127.0.0.1",
         pid: int | None = None,
+        plain_functions: PlainFunctions | None = None,
         inner_producer: MakeInnerProducer | None = None,
     ) -> None:
         self.network = network
         self.clock = clock or WallClock.of_this_machine()
         self.rng = rng or random.Random()
         self.note = note
-        self.wants = wants or (lambda _kind: note is not silent)
+        self.wants = wants or (lambda kind: note is not silent and not kind.on_demand)
+        self.plain_functions: PlainFunctions = plain_functions or WorkerThreads()
         self.ip = ip
         self.pid = os.getpid() if pid is None else pid
         self.instances: dict[str, ClientInstance] = {}

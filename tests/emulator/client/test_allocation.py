@@ -10,9 +10,10 @@ from emulator.client.consumer.allocation import (
     Strategy,
     by_machine_room,
     configured,
+    consistent_hash,
+    md5_hash,
     nearby,
 )
-from emulator.client.consumer.consistent_hash import consistent_hash, md5_hash
 from protocol.queues import MessageQueue, java_order
 
 

@@ -6,7 +6,7 @@ import pytest
 import trio
 from pulled_broker import a_queue, in_group
 
-from emulator.client.consumer.listening import ConsumeResult
+from emulator.client.consumer.listeners import ConsumeResult
 from emulator.releases import R_4_9_7
 from protocol.bodies.body import decode_body, encode_body
 from protocol.bodies.offsets import GetConsumerStatusBody, ResetOffsetBody

@@ -8,7 +8,7 @@ import pytest
 import trio
 from pulled_broker import BACK, LOCK, a_queue, in_group
 
-from emulator.client.consumer.listening import ConsumeContext, ConsumeResult
+from emulator.client.consumer.listeners import ConsumeContext, ConsumeResult
 from emulator.facts import MessageConsumed
 from emulator.net.results import Reply
 from protocol.codes import ResponseCode

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from golden_data import cases
 
-from emulator.client.consumer.offset_folder import OffsetFolder, OffsetsInMemory
-from emulator.client.consumer.offset_stores import BrokerOffsets, FileOffsets, OffsetTable
+from emulator.client.consumer.offsets import (
+    BrokerOffsets,
+    FileOffsets,
+    OffsetFolder,
+    OffsetsInMemory,
+    OffsetTable,
+)
 from emulator.releases import Release
 from protocol.queues import MessageQueue
 

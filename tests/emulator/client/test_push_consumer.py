@@ -10,11 +10,10 @@ from client_cluster import SILENT
 from pulled_broker import BACK, UNLOCK, a_queue, in_group
 from whole_cluster import in_cluster
 
-from emulator.client.consumer.group_calls import Refused
-from emulator.client.consumer.listening import ConsumeResult
-from emulator.client.consumer.offset_folder import OffsetsInMemory
+from emulator.client.consumer.listeners import ConsumeResult
+from emulator.client.consumer.offsets import OffsetsInMemory
 from emulator.client.consumer.push_consumer import PushConsumer
-from emulator.client.errors import GroupTaken, NotRunning
+from emulator.client.errors import GroupCallRefused, GroupTaken, NotRunning
 from emulator.facts import MemberLeft, MessageConsumed, QueuesClaimed, QueuesReleased
 from protocol.message import Message
 from protocol.properties import CONSUME_START_TIME
@@ -310,7 +309,7 @@ def test_an_expression_that_no_broker_reads_is_refused_at_the_start() -> None:
     async def story(cluster):
         process = cluster.process()
         async with process:
-            with pytest.raises(Refused, match="SQL92"):
+            with pytest.raises(GroupCallRefused, match="SQL92"):
                 async with cluster.a_consumer(process, Bodies(), {"orders": ("a > 5", "SQL92")}):
                     pass
             return process.instances

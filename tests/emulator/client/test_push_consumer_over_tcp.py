@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from emulator.broker.service import serve_broker
-from emulator.client.consumer.listening import ConsumeResult
+from emulator.client.consumer.listeners import ConsumeResult
 from emulator.client.consumer.push_consumer import PushConsumer
 from emulator.client.producer.producer import Producer
 from emulator.clock import WallClock

@@ -1,7 +1,7 @@
 import pytest
 
 from emulator.client.consumer.process_queue import ProcessQueue
-from emulator.client.consumer.reconcile import is_balanced, to_claim, to_forget, to_release
+from emulator.client.consumer.rebalance import is_balanced, to_claim, to_forget, to_release
 from protocol.queues import MessageQueue
 
 
@@ -15,7 +15,9 @@ def holding(*numbers: int, pulled_ms: int = 0) -> dict[MessageQueue, ProcessQueu
 
 def test_what_is_no_longer_wanted_is_released_and_what_is_new_is_claimed() -> None:
     held = holding(2, 1, 0)
-    assert to_release(held, "T", queues(1, 3), now_ms=0) == queues(0, 2)
+    assert to_release(held, "T", queues(1, 3), now_ms=0) == [
+        (queue, "not mine") for queue in queues(0, 2)
+    ]
     assert to_claim(held, queues(3, 1)) == queues(3)
 
 
@@ -27,7 +29,7 @@ def test_other_topics_are_left_alone() -> None:
 def test_client_invariant_41_a_queue_that_is_not_pulled_for_two_minutes_is_replaced() -> None:
     held = holding(0)
     assert to_release(held, "T", queues(0), now_ms=120_000) == []
-    assert to_release(held, "T", queues(0), now_ms=120_001) == queues(0)
+    assert to_release(held, "T", queues(0), now_ms=120_001) == [(queues(0)[0], "pull expired")]
 
 
 def test_queues_of_an_unsubscribed_topic_are_forgotten() -> None:

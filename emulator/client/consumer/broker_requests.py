@@ -1,17 +1,27 @@
-"""What brokers and operators ask of a consumer: tell how you are, try this message, move.
+"""What brokers and operators ask of a consumer: report, consume this message, move.
 
-Upstream: ClientRemotingProcessor, MQClientInstance, DefaultMQPushConsumerImpl.consumerRunningInfo.
+The calls: RESET_CONSUMER_CLIENT_OFFSET (220), GET_CONSUMER_STATUS_FROM_CLIENT (221),
+GET_CONSUMER_RUNNING_INFO (307), CONSUME_MESSAGE_DIRECTLY (309).  The instance finds the
+consumer by its group.
+
+Upstream: ClientRemotingProcessor, MQClientInstance, DefaultMQPushConsumerImpl.consumerRunningInfo,
+ConsumeMessageConcurrentlyService.consumeMessageDirectly, and the orderly one's.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from emulator.client.consumer.flow_control import MIB
+import trio
+
+from emulator.client.consumer.consume_concurrently import restore_topic
+from emulator.client.consumer.listeners import ConsumeContext, ConsumeResult
+from emulator.client.consumer.process_queue import MIB
 from emulator.net.results import NO_REPLY, Call, Handler, Reply, Result, Wait
 from protocol.bodies.body import Body, decode_body, encode_body
 from protocol.bodies.offsets import GetConsumerStatusBody, ResetOffsetBody
 from protocol.bodies.running import (
+    CMResult,
     ConsumeMessageDirectlyResult,
     ConsumerRunningInfo,
     ProcessQueueInfo,
@@ -19,27 +29,37 @@ from protocol.bodies.running import (
 from protocol.codes import RequestCode
 from protocol.fields import BadFields
 from protocol.message import decode_messages
+from protocol.queues import MessageQueue
 
 if TYPE_CHECKING:
-    from emulator.client.consumer.direct_consume import DirectConsume
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from emulator.client.consumer.listeners import ListenerInvoker
     from emulator.client.consumer.member import Member
-    from emulator.client.consumer.offset_reset import OffsetReset
     from emulator.client.consumer.process_queue import ProcessQueue
+    from emulator.client.consumer.rebalance import Rebalance
     from protocol.fields import Header
-    from protocol.queues import MessageQueue
+    from protocol.message import MessageExt
     from protocol.requests.callbacks import (
         ConsumeMessageDirectlyRequest,
         GetConsumerStatusRequest,
     )
     from protocol.requests.offsets import ResetOffsetRequest
 
-TRIED_MS_MAX = (
-    10 * 60_000
-)  # ours: when a listener is still silent then, nobody is waiting any more
+RESET_WAIT_S = 10  # MQClientInstance.resetOffset
+DIRECT_MS_MAX = 10 * 60_000  # ours: after that nobody waits for the listener any more
+
+RESULTS: dict[ConsumeResult, CMResult] = {
+    ConsumeResult.SUCCESS: "CR_SUCCESS",
+    ConsumeResult.RECONSUME_LATER: "CR_LATER",
+    ConsumeResult.SUSPEND: "CR_LATER",
+    ConsumeResult.COMMIT: "CR_COMMIT",
+    ConsumeResult.ROLLBACK: "CR_ROLLBACK",
+}
 
 
-class ConsumerAnswers:
-    """One consumer's answers."""
+class BrokerRequests:
+    """Answers for one consumer."""
 
     def __init__(self, member: Member, reset: OffsetReset, directly: DirectConsume) -> None:
         self._member = member
@@ -53,15 +73,17 @@ class ConsumerAnswers:
         }
 
     def answer(self, call: Call[Any]) -> Result:
+        """Answer one of the four codes.  Raises ``BadFields`` for a body that is none."""
         return self._by_code[call.command.code](call)
 
     # One for each code ----------------------------------------------------------------
 
     def _reset(self, call: Call[ResetOffsetRequest]) -> Result:
         """It takes ten seconds, and nobody waits for it."""
-        offsets = decode_body(call.body, ResetOffsetBody).offset_table
+        table = decode_body(call.body, ResetOffsetBody).offset_table
         topic = call.request.topic
-        self._member.beside(lambda: self._offset_reset.carry_out(topic, offsets))
+        offsets = {queue: offset for queue, offset in table.items() if queue.topic == topic}
+        self._member.beside(lambda: self._offset_reset.run(offsets))
         return NO_REPLY
 
     def _status(self, call: Call[GetConsumerStatusRequest]) -> Result:
@@ -77,7 +99,7 @@ class ConsumerAnswers:
             "PROP_CONSUMEORDERLY": str(config.orderly).lower(),
             "PROP_CONSUME_TYPE": "CONSUME_PASSIVELY",
             "PROP_CLIENT_VERSION": "V" + str(member.release).replace(".", "_"),
-            "PROP_CONSUMER_START_TIMESTAMP": str(member.born_ms),
+            "PROP_CONSUMER_START_TIMESTAMP": str(member.started_ms),
         }
         return self._reply(
             ConsumerRunningInfo(
@@ -92,18 +114,18 @@ class ConsumerAnswers:
         messages = decode_messages(call.body, call.request.broker_name or "")
         if not messages:
             raise BadFields("the body is no message")
-        tried = object()
-        heard: list[ConsumeMessageDirectlyResult] = []
+        consumed = object()
+        results: list[ConsumeMessageDirectlyResult] = []
 
-        async def try_it() -> None:
-            heard.append(await self._directly.consume(messages[0]))
-            self._member.instance.remoting.ring(tried)
+        async def consume() -> None:
+            results.append(await self._directly.consume(messages[0]))
+            self._member.instance.remoting.ring(consumed)
 
         def resume(_now_ms: int, expired: bool) -> Result:
-            return NO_REPLY if expired else self._reply(heard[0])
+            return NO_REPLY if expired else self._reply(results[0])
 
-        self._member.beside(try_it)
-        return Wait(on=tried, until_ms=call.now_ms + TRIED_MS_MAX, resume=resume)
+        self._member.beside(consume)
+        return Wait(on=consumed, until_ms=call.now_ms + DIRECT_MS_MAX, resume=resume)
 
     # Inside ---------------------------------------------------------------------------
 
@@ -130,3 +152,55 @@ class ConsumerAnswers:
             last_pull_timestamp=found.last_pull_ms,
             last_consume_timestamp=found.last_consume_ms,
         )
+
+
+class DirectConsume:
+    """Gives one message to the listener on request; nothing is acknowledged or sent back."""
+
+    def __init__(self, member: Member, invoker: ListenerInvoker) -> None:
+        self._member = member
+        self._invoker = invoker
+
+    async def consume(self, message: MessageExt) -> ConsumeMessageDirectlyResult:
+        """Call the listener, and report how it went."""
+        member = self._member
+        restore_topic(message, member.retry_topic)
+        queue = MessageQueue(message.topic, message.broker_name, message.queue_id)
+        began_ms = member.now_ms()
+        outcome = await self._invoker.wait_outcome(
+            [message], ConsumeContext(queue), ConsumeResult.RECONSUME_LATER
+        )
+        return ConsumeMessageDirectlyResult(
+            order=member.config.orderly,
+            auto_commit=outcome.context.auto_commit,
+            consume_result="CR_THROW_EXCEPTION" if outcome.error else RESULTS[outcome.result],
+            remark=repr(outcome.error) if outcome.error else None,
+            spent_time_mills=member.now_ms() - began_ms,
+        )
+
+
+class OffsetReset:
+    """Moves a group to other offsets: stop, forget what is cached, wait, move, go on.
+
+    The wait is for listeners that still run; what they acknowledge is of dropped queues
+    and moves nothing.  *resume* ends the pause and rebalances, which brings the queues
+    back.  Upstream: MQClientInstance.resetOffset.
+    """
+
+    def __init__(
+        self, member: Member, rebalance: Rebalance, resume: Callable[[], Awaitable[object]]
+    ) -> None:
+        self._member = member
+        self._rebalance = rebalance
+        self._resume = resume
+
+    async def run(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """Move the held ones of these queues; takes ten seconds."""
+        self._member.is_paused = True
+        for queue, process_queue in self._member.held.items():
+            if queue in offsets:
+                process_queue.dropped = True
+                process_queue.clear()
+        await trio.sleep(RESET_WAIT_S)
+        await self._rebalance.reset(offsets)
+        await self._resume()

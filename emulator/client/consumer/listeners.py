@@ -1,0 +1,206 @@
+"""What an application writes: a function that takes messages and returns how it went.
+
+    async def on_orders(messages: list[MessageExt]) -> None: ...
+    def on_orders(messages: list[MessageExt], context: ConsumeContext) -> ConsumeResult: ...
+
+To return nothing is success, to raise is failure.  Async functions run on the event loop.
+Plain ones run as the world says (``plain_functions``): in worker threads, or in virtual
+time; the configuration may want them on the event loop everywhere.
+"""
+
+from __future__ import annotations
+
+import inspect
+import traceback
+from collections.abc import Awaitable, Callable, Sequence
+from enum import Enum
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import msgspec
+
+from emulator.client.consumer.process_queue import as_fact
+from emulator.facts import ListenerRaised, MessageConsumed, MessageGivenToListener
+from protocol.queues import MessageQueue
+
+if TYPE_CHECKING:
+    from emulator.client.instance.plain_functions import PlainCalls
+    from emulator.facts import Fact, Note
+    from protocol.message import MessageExt
+
+FULL_BATCH = 2**31 - 1
+BROKER_DECIDES = 0
+
+
+class ConsumeResult(Enum):
+    """How a batch went.  Upstream: ConsumeConcurrentlyStatus, ConsumeOrderlyStatus."""
+
+    SUCCESS = "success"
+    RECONSUME_LATER = "reconsume later"  # orderly listeners: the same as SUSPEND
+    SUSPEND = "suspend the queue a moment"  # orderly only, as the next two
+    COMMIT = "commit"  # with auto_commit off
+    ROLLBACK = "rollback"  # with auto_commit off
+
+
+class ConsumeContext(msgspec.Struct):
+    """What a listener may set besides its result, and which queue the messages are from."""
+
+    queue: MessageQueue
+    delay_level: int = BROKER_DECIDES  # of a message that is sent back; -1: dead letters at once
+    ack_index: int = FULL_BATCH  # concurrent: the last message of the batch that succeeded
+    auto_commit: bool = True  # orderly
+    suspend_ms: int = -1  # orderly: how long the queue rests; -1: as configured
+
+
+Outcome: TypeAlias = ConsumeResult | None
+Listener: TypeAlias = (
+    Callable[[list["MessageExt"]], Outcome | Awaitable[Outcome]]
+    | Callable[[list["MessageExt"], ConsumeContext], Outcome | Awaitable[Outcome]]
+)
+
+
+class ListenerOutcome(msgspec.Struct):
+    """How one call of the listener ended."""
+
+    context: ConsumeContext
+    result: ConsumeResult
+    error: Exception | None = None  # what it raised, or why its return value is refused
+
+
+class ListenerInvoker:
+    """Calls a listener of any shape; an exception becomes a ``ListenerOutcome`` and a fact.
+
+    *plain_calls* runs plain functions; None: they run on the event loop and take no time
+    of their own.  *on_error*, everywhere, is the result that stands for an exception.
+    """
+
+    def __init__(
+        self, listener: Listener, facts: ConsumptionFacts, plain_calls: PlainCalls | None
+    ) -> None:
+        self._listener: Callable[..., Any] = listener
+        self._facts = facts
+        self._wants_context = _takes_two(listener)
+        self._is_async = is_async(listener)
+        self.plain_calls = None if self._is_async else plain_calls
+
+    async def wait_outcome(
+        self, messages: list[MessageExt], context: ConsumeContext, on_error: ConsumeResult
+    ) -> ListenerOutcome:
+        """Call it where it belongs, and wait for it."""
+        self._facts.note_given(context.queue, messages)
+        if self._is_async:
+            try:
+                outcome = _outcome(context, await self._call(messages, context))
+            except Exception as error:  # noqa: BLE001  # whatever it raises is its outcome
+                outcome = ListenerOutcome(context, on_error, error)
+        elif self.plain_calls is None:
+            outcome = self.invoke(messages, context, on_error)
+        else:
+            outcome = await self.plain_calls.run(lambda: self.invoke(messages, context, on_error))
+        self._facts.note_outcome(messages, outcome)
+        return outcome
+
+    def invoke(
+        self, messages: list[MessageExt], context: ConsumeContext, on_error: ConsumeResult
+    ) -> ListenerOutcome:
+        """Call a plain function, in whatever thread this is; the caller notes the facts."""
+        try:
+            return _outcome(context, self._call(messages, context))
+        except Exception as error:  # noqa: BLE001  # whatever it raises is its outcome
+            return ListenerOutcome(context, on_error, error)
+
+    def _call(self, messages: list[MessageExt], context: ConsumeContext) -> Any:
+        if self._wants_context:
+            return self._listener(messages, context)
+        return self._listener(messages)
+
+
+class ConsumptionFacts:
+    """The facts of consumption of one group; costs nothing where nobody wants them.
+
+    Only the event loop's thread may note them.
+    """
+
+    def __init__(self, group: str, note: Note, wants: Callable[[type[Fact]], bool]) -> None:
+        self._group = group
+        self._note = note
+        self._wants = wants
+        self._wants_consumed = wants(MessageConsumed)
+        self.wants_given = wants(MessageGivenToListener)
+
+    def note_given(self, queue: MessageQueue, messages: Sequence[MessageExt]) -> None:
+        """The listener is about to be called with *messages*."""
+        if not self.wants_given:
+            return
+        for message in messages:
+            self._note(
+                MessageGivenToListener(
+                    group=self._group,
+                    queue=as_fact(queue),
+                    offset=message.queue_offset,
+                    uniq_key=message.uniq_key or "",
+                    reconsume_times=message.reconsume_times,
+                )
+            )
+
+    def note_outcome(self, messages: Sequence[MessageExt], outcome: ListenerOutcome) -> None:
+        """The listener has returned or raised; only an error is a fact."""
+        error = outcome.error
+        if error is None or not messages:
+            return
+        self._note(
+            ListenerRaised(
+                group=self._group,
+                queue=as_fact(outcome.context.queue),
+                offset=messages[0].queue_offset,
+                uniq_key=messages[0].uniq_key or "",
+                error=_text_of(error),
+                traceback="".join(traceback.format_exception(error)),
+                message_count=len(messages),
+            )
+        )
+
+    def note_consumed(
+        self, queue: MessageQueue, messages: Sequence[MessageExt], acked: int
+    ) -> None:
+        """The first *acked* of *messages* went well, the others did not."""
+        if not self._wants_consumed:
+            return
+        name = as_fact(queue)
+        for index, message in enumerate(messages):
+            self._note(
+                MessageConsumed(
+                    group=self._group,
+                    topic=message.topic,
+                    queue=name,
+                    offset=message.queue_offset,
+                    uniq_key=message.uniq_key or "",
+                    reconsume_times=message.reconsume_times,
+                    ok=index < acked,
+                )
+            )
+
+
+def is_async(listener: Listener) -> bool:
+    """Whether calling it gives an awaitable: an async function, or an object with such a call."""
+    call = getattr(listener, "__call__", None)  # noqa: B004  # an object's own call may be async
+    return inspect.iscoroutinefunction(listener) or inspect.iscoroutinefunction(call)
+
+
+def _outcome(context: ConsumeContext, returned: Any) -> ListenerOutcome:
+    if returned is None:
+        return ListenerOutcome(context, ConsumeResult.SUCCESS)
+    if isinstance(returned, ConsumeResult):
+        return ListenerOutcome(context, returned)
+    if inspect.iscoroutine(returned):
+        returned.close()  # it will never be awaited, and Python would warn of that
+    raise TypeError(f"a listener returns None or a ConsumeResult, not {returned!r:.100}")
+
+
+def _text_of(error: Exception) -> str:
+    return "".join(traceback.format_exception_only(error)).strip()
+
+
+def _takes_two(listener: Callable[..., Any]) -> bool:
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    parameters = inspect.signature(listener).parameters.values()
+    return sum(p.kind in kinds and p.default is p.empty for p in parameters) >= 2

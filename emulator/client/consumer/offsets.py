@@ -1,0 +1,300 @@
+"""How far a group has come in each queue: in memory, stored, and where it starts.
+
+Memory is written by every acknowledgement.  The store (the queue's broker when
+clustering, a file when broadcasting) is written every five seconds, when a queue is
+released, and at the end.  The next owner starts from what the store holds, so a crash
+repeats at most what was acknowledged since.
+
+Upstream: RemoteBrokerOffsetStore, LocalFileOffsetStore, RebalancePushImpl.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from emulator.releases import LOCAL_OFFSETS_MERGE, Release
+from protocol.bodies.body import decode_body, encode_config_file
+from protocol.bodies.offsets import OffsetSerializeWrapper
+from protocol.fields import BadFields
+from protocol.names import is_retry_topic
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from emulator.client.consumer.group_calls import GroupCalls
+    from protocol.bodies.groups import ConsumeFromWhere
+    from protocol.queues import MessageQueue
+
+
+class OffsetTable:
+    """The offsets in memory.  A frozen one does not change until it is forgotten."""
+
+    def __init__(self) -> None:
+        self._offsets: dict[MessageQueue, int] = {}
+        self._frozen: set[MessageQueue] = set()
+
+    def get(self, queue: MessageQueue) -> int | None:
+        """The next offset to be committed; None when nothing is known."""
+        return self._offsets.get(queue)
+
+    def update(self, queue: MessageQueue, offset: int) -> None:
+        """Set it, up or down."""
+        if queue not in self._frozen:
+            self._offsets[queue] = offset
+
+    def raise_to(self, queue: MessageQueue, offset: int) -> None:
+        """Set it unless it is higher already."""
+        known = self._offsets.get(queue)
+        if known is None or (offset > known and queue not in self._frozen):
+            self._offsets[queue] = offset
+
+    def freeze(self, queue: MessageQueue, offset: int) -> None:
+        """Set it against all late acknowledgements.  Upstream: updateAndFreezeOffset (5.2.0)."""
+        self._offsets[queue] = offset
+        self._frozen.add(queue)
+
+    def forget(self, queue: MessageQueue) -> None:
+        """Drop what is known of *queue*, and its freeze."""
+        self._offsets.pop(queue, None)
+        self._frozen.discard(queue)
+
+    def __iter__(self) -> Iterator[MessageQueue]:
+        return iter(sorted(self._offsets))
+
+    def of_topic(self, topic: str) -> dict[MessageQueue, int]:
+        """The offsets of one topic, in queue order."""
+        return {queue: self._offsets[queue] for queue in self if queue.topic == topic}
+
+
+class OffsetStore(Protocol):
+    """Where offsets outlive this process.  Persisting never waits."""
+
+    table: OffsetTable
+
+    def load(self) -> None:
+        """Fill the table at the start, where the store can do that."""
+        ...
+
+    async def read(self, queue: MessageQueue) -> int | None:
+        """The stored offset, None when there is none.  Raises what the broker calls raise."""
+        ...
+
+    def persist(self, queue: MessageQueue) -> None:
+        """Store the offset of one queue, as it is about to be released."""
+        ...
+
+    def persist_all(self, held: Collection[MessageQueue]) -> None:
+        """Store the offsets of the *held* queues."""
+        ...
+
+    def forget(self, queue: MessageQueue) -> None:
+        """Drop a released queue's offset from memory."""
+        ...
+
+
+class BrokerOffsets:
+    """Clustering: each queue's broker keeps its group's offset.  Writes are one-way."""
+
+    def __init__(self, calls: GroupCalls) -> None:
+        self.table = OffsetTable()
+        self._calls = calls
+
+    def load(self) -> None:
+        """Nothing: offsets are read queue by queue, when they are claimed."""
+
+    async def read(self, queue: MessageQueue) -> int | None:
+        """Ask the queue's broker; None when it says there is none."""
+        offset = await self._calls.query_offset(queue)
+        if offset is not None:
+            self.table.update(queue, offset)
+        return offset
+
+    def persist(self, queue: MessageQueue) -> None:
+        """Send the queue's offset to its broker, if one is known."""
+        if (offset := self.table.get(queue)) is not None:
+            self._calls.commit_offset(queue, offset)
+
+    def persist_all(self, held: Collection[MessageQueue]) -> None:
+        """Send the held ones, changed or not, and forget the rest; if none is held: nothing."""
+        if not held:
+            return
+        for queue in self.table:
+            if queue in held:
+                self.persist(queue)
+            else:
+                self.table.forget(queue)
+
+    def forget(self, queue: MessageQueue) -> None:
+        """Drop it from memory."""
+        self.table.forget(queue)
+
+
+# Broadcasting ---------------------------------------------------------------------------
+
+
+class Documents(Protocol):
+    """Small named texts that are replaced whole; a ``Disk`` is one."""
+
+    def read(self, name: str) -> bytes | None:
+        """The text called *name*, or None."""
+        ...
+
+    def replace(self, name: str, data: bytes) -> None:
+        """Write it anew; a reader sees the old text or the new one."""
+        ...
+
+
+class OffsetFolder:
+    """Documents as files below *folder*, by their relative name."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self._folder = Path(folder).expanduser()
+
+    def read(self, name: str) -> bytes | None:
+        """The file's bytes; None if there is no such file.  Raises ``OSError`` otherwise."""
+        try:
+            return (self._folder / name).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def replace(self, name: str, data: bytes) -> None:
+        """Write beside, then rename: a reader sees the old text or the new one."""
+        path = self._folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(path.name + ".tmp")
+        temporary.write_bytes(data)
+        temporary.replace(path)
+
+
+class OffsetsInMemory:
+    """Documents that live as long as this object."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, bytes] = {}
+
+    def read(self, name: str) -> bytes | None:
+        """The text called *name*, or None."""
+        return self._texts.get(name)
+
+    def replace(self, name: str, data: bytes) -> None:
+        """Keep *data* under *name*."""
+        self._texts[name] = data
+
+
+class FileOffsets:
+    """Broadcasting: each member keeps its own offsets, under its own client id.
+
+    Until 4.9.8 and 5.2.0 a write replaces the file by the queues held just then, and
+    single queues are neither written nor forgotten.
+    """
+
+    def __init__(self, documents: Documents, client_id: str, group: str, release: Release) -> None:
+        self.table = OffsetTable()
+        self._documents = documents
+        self._name = f"{client_id}/{group}/offsets.json"
+        self._release = release
+        self._merges = LOCAL_OFFSETS_MERGE.reached(release)
+
+    def load(self) -> None:
+        """Fill the table from the file."""
+        for queue, offset in self._stored().items():
+            self.table.update(queue, offset)
+
+    async def read(self, queue: MessageQueue) -> int | None:
+        """What the file says of *queue*."""
+        offset = self._stored().get(queue)
+        if offset is not None:
+            self.table.update(queue, offset)
+        return offset
+
+    def persist(self, queue: MessageQueue) -> None:
+        """Write one queue's offset beside the others', where the release does that."""
+        if self._merges and (offset := self.table.get(queue)) is not None:
+            self._write({**self._stored(), queue: offset})
+
+    def persist_all(self, held: Collection[MessageQueue]) -> None:
+        """Write the held ones; if none is held: nothing."""
+        if not held:
+            return
+        known = {queue: self.table.get(queue) for queue in self.table if queue in held}
+        offsets = {queue: offset for queue, offset in known.items() if offset is not None}
+        self._write({**self._stored(), **offsets} if self._merges else offsets)
+
+    def forget(self, queue: MessageQueue) -> None:
+        """Drop it from memory, where the release does that."""
+        if self._merges:
+            self.table.forget(queue)
+
+    def _stored(self) -> dict[MessageQueue, int]:
+        for name in (self._name, self._name + ".bak"):
+            if data := self._documents.read(name):
+                try:
+                    return decode_body(data, OffsetSerializeWrapper).offset_table
+                except BadFields:
+                    continue  # damaged: the copy of the last good one may be whole
+        return {}
+
+    def _write(self, offsets: dict[MessageQueue, int]) -> None:
+        if (before := self._documents.read(self._name)) is not None:
+            self._documents.replace(self._name + ".bak", before)
+        wrapper = OffsetSerializeWrapper(offset_table=offsets)
+        self._documents.replace(self._name, encode_config_file(wrapper, self._release))
+
+
+# Where a group starts -------------------------------------------------------------------
+
+
+class NewGroupStart(Enum):
+    """What to ask the broker for, when the group has no stored offset."""
+
+    ZERO = "zero"
+    MAX = "max"
+    BY_TIME = "by time"
+
+
+LATEST = (NewGroupStart.MAX, NewGroupStart.ZERO)  # of a normal topic, of the group's retry topic
+NEW_GROUP_STARTS: dict[ConsumeFromWhere, tuple[NewGroupStart, NewGroupStart]] = {
+    "CONSUME_FROM_LAST_OFFSET": LATEST,
+    "CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST": LATEST,
+    "CONSUME_FROM_MIN_OFFSET": LATEST,
+    "CONSUME_FROM_MAX_OFFSET": LATEST,
+    "CONSUME_FROM_FIRST_OFFSET": (NewGroupStart.ZERO, NewGroupStart.ZERO),
+    "CONSUME_FROM_TIMESTAMP": (NewGroupStart.BY_TIME, NewGroupStart.MAX),
+}
+
+
+class StartOffsets:
+    """Where a group starts in a queue it was just given.
+
+    A stored offset always wins.  Only where the group surely has none does its policy
+    decide; where the answer is an error the queue is not taken at all, because a guess
+    could skip messages.  Upstream: RebalancePushImpl.computePullFromWhereWithException.
+    """
+
+    def __init__(
+        self,
+        store: OffsetStore,
+        calls: GroupCalls,
+        policy: ConsumeFromWhere,
+        *,
+        new_group_from_ms: int,
+    ) -> None:
+        self._store = store
+        self._calls = calls
+        self._policy = NEW_GROUP_STARTS[policy]
+        self._new_group_from_ms = new_group_from_ms
+
+    async def find(self, queue: MessageQueue) -> int:
+        """The first offset to pull.  Raises what the broker calls raise."""
+        if (stored := await self._store.read(queue)) is not None:
+            return stored
+        normal, retry = self._policy
+        match retry if is_retry_topic(queue.topic) else normal:
+            case NewGroupStart.MAX:
+                return await self._calls.max_offset(queue)
+            case NewGroupStart.BY_TIME:
+                return await self._calls.offset_at(queue, self._new_group_from_ms)
+            case NewGroupStart.ZERO:
+                return 0
