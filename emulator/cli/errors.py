@@ -13,9 +13,10 @@ from contextlib import contextmanager
 import msgspec
 import typer
 
-from emulator.cluster.readiness import NodeDied, NotReady
+from emulator.cluster.node_process import NodeDied
 from emulator.cluster.settings import BadSetting
 from emulator.cluster.troubles import plain_text
+from emulator.cluster.world import NotReady
 
 WORLD_SAYS_NO, BAD_USE, NOBODY_THERE, NO_SUCH_THING = 1, 2, 3, 4
 EXIT_CODES = (

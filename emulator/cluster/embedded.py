@@ -5,115 +5,69 @@
 
 The thread has a ``trio.run`` of its own and TCP on loopback, so any client may come, from
 this process or another.  Everything is loaded when this module is: a cluster is then up in
-milliseconds.  What needs an operating-system process (kill -9, SIGSTOP) is not to be had.
+milliseconds.
 """
 
 from __future__ import annotations
 
 import contextlib
-import random
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-import msgspec
 import trio
 
 import emulator.broker.service
 import emulator.nameserver.service  # noqa: F401  # loaded now, so that starting takes no time
-from emulator.clock import WallClock
-from emulator.cluster.outspoken import OutspokenJournal
-from emulator.cluster.roles import RoleConfig, serve_role
+from emulator.cluster.embedded_node import EmbeddedNode
 from emulator.cluster.troubles import the_one
-from emulator.disk.files import FileDisk
+from emulator.cluster.world import START_S_MAX, STOP_S_MAX, NotReady, World
 from emulator.disk.line_file import LineFile
-from emulator.disk.memory import MemoryDisk
-from emulator.disk.port import Disk
-from emulator.net.tcp import TcpNetwork
 
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from emulator.cluster.roles import RoleConfig
     from emulator.cluster.spec import ClusterSpec
 
-START_S_MAX, STOP_S_MAX = 30.0, 8.0
 
+class EmbeddedCluster(World[None]):
+    """Ready inside the ``with``, gone after it.  Raises what stood in the way of its start.
 
-class EmbeddedNode:
-    """One role in the cluster's thread.  In memory, its disk outlives its restarts."""
+    *journal* is a folder: one file of facts a node.  ``ready_s`` is how long the start took,
+    in seconds.  What one node stored in memory outlives its restarts.
+    """
 
-    def __init__(
-        self,
-        name: str,
-        write: Callable[[bytes], object] | None,
-        say: Callable[[str], object],
-    ) -> None:
-        self.name = name
-        self.address = ""
-        self.config: RoleConfig | None = None
-        self._write = write
-        self._say = say
-        self._memory = MemoryDisk()
-        self._stop = trio.Event()
-        self._ended = trio.Event()
-
-    async def serve(
-        self, config: RoleConfig, task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED
-    ) -> None:
-        self.config = config
-        self._stop, self._ended = trio.Event(), trio.Event()
-        clock = WallClock.of_this_machine()
-        with contextlib.ExitStack() as closing:
-            closing.callback(self._ended.set)
-            disk: Disk = self._memory
-            if config.store:
-                disk = closing.enter_context(contextlib.closing(FileDisk(config.store)))
-            async with trio.open_nursery() as network_nursery:
-                await serve_role(
-                    config,
-                    network=TcpNetwork(network_nursery),
-                    disk=disk,
-                    clock=clock,
-                    rng=random.Random(),
-                    journal=OutspokenJournal(self.name, clock, self._write, self._say),
-                    stop=self._stop,
-                    task_status=task_status,
-                )
-                network_nursery.cancel_scope.cancel()
-
-    async def wait_stopped(self) -> None:
-        """Ask it to stop, and wait until it has."""
-        self._stop.set()
-        with trio.move_on_after(STOP_S_MAX):
-            await self._ended.wait()
-
-
-class EmbeddedCluster:
-    """Ready inside the ``with``, gone after it.  Raises what stood in the way of its start."""
+    kind = "embedded"
+    blocks = True
+    keeps_memory = True
 
     def __init__(self, spec: ClusterSpec, *, journal: str = "") -> None:
         spec.check()
         self.spec = spec
         self.ready_s = 0.0
         self._journal = journal
+        self._said: list[str] = []
+        self._files = contextlib.ExitStack()
         self._nodes: dict[str, EmbeddedNode] = {}
         self._token: trio.lowlevel.TrioToken | None = None
         self._nursery: trio.Nursery | None = None
         self._stopping = trio.Event()
-        self._started = threading.Event()
+        self._runs = threading.Event()  # the thread's loop, or it has ended already
         self._failure: BaseException | None = None
-        self._files = contextlib.ExitStack()
-        self._said: list[str] = []
         self._thread = threading.Thread(target=self._run, name="rocketmq", daemon=True)
 
     def __enter__(self) -> Self:
         began_s = time.monotonic()
         self._thread.start()
-        self._started.wait(START_S_MAX)
-        if self._failure is not None:
-            raise self._failure
+        try:
+            self._wait_for_loop()
+            self.start()
+        except BaseException:
+            self._end()
+            raise
         self.ready_s = time.monotonic() - began_s
         return self
 
@@ -123,17 +77,22 @@ class EmbeddedCluster:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._thread.is_alive() and self._token is not None:
-            self._token.run_sync_soon(self._stopping.set)
-        self._thread.join(2 * STOP_S_MAX)
+        try:
+            if self._failure is None:
+                self.stop()
+        finally:
+            self._end()
+
+    # What it is -----------------------------------------------------------------------
 
     @property
-    def namesrv(self) -> str:
-        return ";".join(self._namesrv)
+    def addresses(self) -> Mapping[str, str]:
+        """Where every node that was ready once listens, ``host:port`` by name."""
+        return {name: node.address for name, node in self._nodes.items() if node.address}
 
-    @property
-    def brokers(self) -> dict[str, str]:
-        return {name: self._nodes[name].address for name in self.spec.broker_names}
+    def is_running(self, name: str) -> bool:
+        """Does the node run?"""
+        return name in self._nodes and self._nodes[name].is_running
 
     def check_alive(self) -> None:
         """Raises what ended the cluster, if anything did."""
@@ -145,55 +104,107 @@ class EmbeddedCluster:
         said, self._said[:] = list(self._said), []
         return said
 
-    def stop_node(self, name: str) -> None:
-        """An orderly end: it says goodbye."""
-        self._do(self._nodes[name].wait_stopped)
+    # What can be done to it -----------------------------------------------------------
+
+    def start(self, *names: str) -> None:
+        """All that do not run of one role at the same time."""
+        self._do(self._start, [n for n in self._named(*names) if not self.is_running(n)])
+
+    def stop(self, *names: str) -> None:
+        """Each node is asked to end, and its scope is cancelled when it does not."""
+        self._do(self._stop, [n for n in self._named(*names) if self.is_running(n)])
+
+    def kill(self, name: str) -> None:
+        """Its scope is cancelled; nothing that it does while it unwinds reaches its disk."""
+        self._do(self._kill, self._named(name))
 
     def restart(self, name: str) -> None:
-        """Stop it if it runs; start it where it was, with what it stored."""
-        self._do(self._restart, name)
+        """Kill it if it runs, then start it."""
+        self.kill(name)
+        self.start(name)
+
+    def skew_clock(self, name: str, ms: int) -> None:
+        """That node's wall clock alone, through restarts too."""
+        for known in self._named(name):
+            self._nodes[known].skew_clock(ms)
 
     # In the thread --------------------------------------------------------------------
 
     def _run(self) -> None:
-        with contextlib.ExitStack() as self._files:
+        with self._files:
             try:
                 trio.run(self._live)
             except BaseException as error:  # noqa: BLE001  # carried to whoever started us
                 self._failure = the_one(error)
-            self._started.set()
+            self._runs.set()
 
     async def _live(self) -> None:
-        self._token = trio.lowlevel.current_trio_token()
+        """A node that fails later than in its start ends the cluster."""
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
-            for name in self.spec.name_server_names:
-                await self._start(name, self.spec.name_server_config(name))
-            async with trio.open_nursery() as starting:
-                for name in self.spec.broker_names:
-                    config = self.spec.broker_config(name, self._namesrv)
-                    starting.start_soon(self._start, name, config)
-            self._started.set()
+            self._token = trio.lowlevel.current_trio_token()
+            self._runs.set()
             await self._stopping.wait()
-            for name in (*self.spec.broker_names, *self.spec.name_server_names):
-                await self._nodes[name].wait_stopped()
             nursery.cancel_scope.cancel()
 
-    async def _start(self, name: str, config: RoleConfig) -> None:
-        assert self._nursery is not None
-        node = self._nodes.setdefault(
-            name, EmbeddedNode(name, self._appender(name), self._said.append)
-        )
-        node.address = await self._nursery.start(node.serve, config)
+    async def _start(self, names: list[str]) -> None:
+        servers = [name for name in names if name in self.spec.name_server_names]
+        brokers = [name for name in names if name not in servers]
+        with trio.move_on_after(START_S_MAX) as patience:
+            for group in (servers, brokers):
+                async with trio.open_nursery() as starting:
+                    for name in group:
+                        starting.start_soon(self._start_node, name)
+        if patience.cancelled_caught:
+            raise NotReady(START_S_MAX, [name for name in names if not self.is_running(name)])
 
-    async def _restart(self, name: str) -> None:
-        node = self._nodes[name]
-        await node.wait_stopped()
-        assert node.config is not None
-        await self._start(name, msgspec.structs.replace(node.config, listen_address=node.address))
+    async def _start_node(self, name: str) -> None:
+        assert self._nursery is not None
+        if name not in self._nodes:
+            config = self._config(name)
+            self._nodes[name] = EmbeddedNode(name, config, self._appender(name), self._said.append)
+        await self._nursery.start(self._nodes[name].serve)
+
+    async def _stop(self, names: list[str]) -> None:
+        for group in (self.spec.broker_names, self.spec.name_server_names):
+            async with trio.open_nursery() as stopping:
+                for name in group:
+                    if name in names:
+                        stopping.start_soon(self._nodes[name].stop, STOP_S_MAX)
+
+    async def _kill(self, names: tuple[str, ...]) -> None:
+        for name in names:
+            await self._nodes[name].kill()
+
+    # Inside ---------------------------------------------------------------------------
+
+    def _wait_for_loop(self) -> None:
+        if not self._runs.wait(START_S_MAX):
+            raise NotReady(START_S_MAX, self.node_names)
+        self.check_alive()
 
     def _do(self, action: Callable[..., Awaitable[None]], *arguments: object) -> None:
-        trio.from_thread.run(action, *arguments, trio_token=self._token)
+        """Raises what *action* raised, or what ended the cluster before."""
+        try:
+            trio.from_thread.run(action, *arguments, trio_token=self._token)
+        except trio.RunFinishedError:
+            self._thread.join(STOP_S_MAX)
+            self.check_alive()
+            raise
+        except BaseExceptionGroup as group:
+            raise the_one(group) from group
+
+    def _end(self) -> None:
+        """The thread and all nodes that still run end now."""
+        if self._token is not None:
+            with contextlib.suppress(trio.RunFinishedError):
+                self._token.run_sync_soon(self._stopping.set)
+        self._thread.join(STOP_S_MAX)
+
+    def _config(self, name: str) -> RoleConfig:
+        if name in self.spec.name_server_names:
+            return self.spec.name_server_config(name)
+        return self.spec.broker_config(name, tuple(self.namesrv.split(";")))
 
     def _appender(self, name: str) -> Callable[[bytes], object] | None:
         if not self._journal:
@@ -203,7 +214,3 @@ class EmbeddedCluster:
         file = LineFile(folder / f"{name}.jsonl")
         self._files.callback(file.close)
         return file.append
-
-    @property
-    def _namesrv(self) -> tuple[str, ...]:
-        return tuple(self._nodes[name].address for name in self.spec.name_server_names)

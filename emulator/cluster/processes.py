@@ -8,18 +8,17 @@ need not.  That pipe stays open: when the parent dies, however it dies, its node
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import msgspec
 
-from emulator.cluster.readiness import NodeDied, wait_all_ready
-from emulator.cluster.spawning import dismiss, spawn
+from emulator.cluster.node_process import NodeDied, NodeProcess, wait_all_ready
+from emulator.cluster.spawning import end_unclaimed
+from emulator.cluster.world import START_S_MAX, STOP_S_MAX, World
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -27,94 +26,34 @@ if TYPE_CHECKING:
     from emulator.cluster.roles import RoleConfig
     from emulator.cluster.spec import ClusterSpec
 
-START_S_MAX = 30.0
-STOP_S_MAX = 8.0
-LAST_LINES = 5
-ERROR_BYTES_MAX = 64 * 1024
 
-
-class NodeProcess:
-    """One node: a process that waits for its config, then serves, then ends."""
-
-    def __init__(self, role: str, name: str, journal: str = "") -> None:
-        self.name = name
-        self.role = role
-        self.address = ""
-        self.config: RoleConfig | None = None
-        self.is_meant_to_end = False
-        self._heard_to = 0
-        self.popen, self._errors = spawn(role, journal)
-
-    @property
-    def pid(self) -> int:
-        return self.popen.pid
-
-    @property
-    def is_running(self) -> bool:
-        return self.popen.poll() is None
-
-    def configure(self, config: RoleConfig) -> None:
-        """Let it go on; one that has died already is found out when it is waited for."""
-        self.config = config
-        assert self.popen.stdin is not None
-        try:
-            self.popen.stdin.write(msgspec.json.encode(config) + b"\n")
-            self.popen.stdin.flush()
-        except BrokenPipeError:
-            self.popen.wait()
-
-    def signal(self, number: int) -> None:
-        if self.is_running:
-            self.popen.send_signal(number)
-
-    def complaints(self) -> list[str]:
-        """What it said on standard error since this was asked last."""
-        # pread, for the position in the file is shared with the node that writes there.
-        data = os.pread(self._errors.fileno(), ERROR_BYTES_MAX, self._heard_to)
-        self._heard_to += len(data)
-        return data.decode(errors="replace").splitlines()
-
-    def last_lines(self) -> list[str]:
-        """What it said last on standard error, also after it has ended."""
-        if not self._errors.closed:
-            start = max(0, os.fstat(self._errors.fileno()).st_size - ERROR_BYTES_MAX)
-            data = os.pread(self._errors.fileno(), ERROR_BYTES_MAX, start)
-            self._last_lines = data.decode(errors="replace").splitlines()[-LAST_LINES:]
-        return self._last_lines
-
-    def wait_ended(self, until_s: float) -> None:
-        """Wait for its end, and bring it about when time is up."""
-        try:
-            self.popen.wait(max(0.0, until_s - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            self.popen.kill()
-            self.popen.wait()
-        self.last_lines()  # read once more, since the file goes
-        for file in (self.popen.stdin, self.popen.stdout, self._errors):
-            assert file is not None
-            file.close()
-
-
-class ProcessCluster:
+class ProcessCluster(World[None]):
     """``with ProcessCluster(spec) as cluster:`` all of it is ready inside, and gone after.
 
     Raises ``NodeDied`` and ``NotReady``.  *journal* is a folder: one file of facts a node.
+    ``ready_s`` is how long the start took, in seconds.
     """
+
+    kind = "processes"
+    blocks = True
+    keeps_memory = False
 
     def __init__(self, spec: ClusterSpec, *, journal: str = "") -> None:
         spec.check()
         self.spec = spec
         self.ready_s = 0.0
         self._journal = journal
-        self._nodes: dict[str, NodeProcess] = {}
+        self._nodes: dict[str, NodeProcess] = {}  # the latest process of each node
+        self._configs: dict[str, RoleConfig] = {}  # of those that were ready, with bound addresses
 
     def __enter__(self) -> Self:
+        began_s = time.monotonic()
         try:
             self.start()
-            self.wait_ready()
         except BaseException:
             self.stop()
             raise
+        self.ready_s = time.monotonic() - began_s
         return self
 
     def __exit__(
@@ -125,53 +64,21 @@ class ProcessCluster:
     ) -> None:
         self.stop()
 
-    # Life -----------------------------------------------------------------------------
-
-    def start(self) -> None:
-        """Start every node; they load while the caller does something else."""
-        self._began_s = time.monotonic()
-        if self._journal:
-            Path(self._journal).mkdir(parents=True, exist_ok=True)
-        for name in self.spec.name_server_names:
-            self._start("nameserver", name).configure(self.spec.name_server_config(name))
-        for name in self.spec.broker_names:
-            self._start("broker", name)
-        dismiss()
-
-    def wait_ready(self) -> None:
-        """Until every broker is in the route and accepts."""
-        wait_all_ready(self._of(self.spec.name_server_names), START_S_MAX)
-        brokers = self._of(self.spec.broker_names)
-        for broker in brokers:
-            broker.configure(self.spec.broker_config(broker.name, self._namesrv))
-        wait_all_ready(brokers, START_S_MAX)
-        self.ready_s = time.monotonic() - self._began_s
-
-    def stop(self) -> None:
-        """Ask the brokers, then the NameServers; insist after a while."""
-        for names in (self.spec.broker_names, self.spec.name_server_names):
-            nodes = self._of(names)
-            for node in nodes:
-                node.is_meant_to_end = True
-                node.signal(signal.SIGCONT)
-                node.signal(signal.SIGTERM)
-            until_s = time.monotonic() + STOP_S_MAX
-            for node in nodes:
-                node.wait_ended(until_s)
-
     # What it is -----------------------------------------------------------------------
 
     @property
-    def namesrv(self) -> str:
-        return ";".join(self._namesrv)
-
-    @property
-    def brokers(self) -> dict[str, str]:
-        return {node.name: node.address for node in self._of(self.spec.broker_names)}
+    def addresses(self) -> Mapping[str, str]:
+        """Where every node that was ready once listens, ``host:port`` by name."""
+        return {name: config.listen_address for name, config in self._configs.items()}
 
     @property
     def pids(self) -> dict[str, int]:
+        """Process ids by name."""
         return {name: node.pid for name, node in self._nodes.items()}
+
+    def is_running(self, name: str) -> bool:
+        """Is there a process, paused or not?"""
+        return name in self._nodes and self._nodes[name].is_running
 
     def check_alive(self) -> None:
         """Raises ``NodeDied`` for one that ended and was not asked to."""
@@ -190,37 +97,80 @@ class ProcessCluster:
 
     # What can be done to it -----------------------------------------------------------
 
+    def start(self, *names: str) -> None:
+        """Processes that load together: the brokers' while the NameServers get ready."""
+        down = [name for name in self._named(*names) if not self.is_running(name)]
+        if self._journal:
+            Path(self._journal).mkdir(parents=True, exist_ok=True)
+        servers = [name for name in down if name in self.spec.name_server_names]
+        brokers = [name for name in down if name in self.spec.broker_names]
+        for name in servers:
+            self._spawn("nameserver", name).configure(self._config(name))
+        for name in brokers:
+            self._spawn("broker", name)
+        end_unclaimed()
+        self._wait_ready(servers)
+        for name in brokers:
+            self._nodes[name].configure(self._config(name))
+        self._wait_ready(brokers)
+
+    def stop(self, *names: str) -> None:
+        """SIGTERM, to the brokers before the NameServers."""
+        chosen = self._named(*names)
+        for group in (self.spec.broker_names, self.spec.name_server_names):
+            nodes = self._of(name for name in group if name in chosen)
+            for node in nodes:
+                node.is_meant_to_end = True
+                node.signal(signal.SIGCONT)
+                node.signal(signal.SIGTERM)
+            until_s = time.monotonic() + STOP_S_MAX
+            for node in nodes:
+                node.wait_ended(until_s)
+
     def kill(self, name: str) -> None:
-        """SIGKILL; returns when it is dead."""
-        node = self._nodes[name]
-        node.is_meant_to_end = True
-        node.signal(signal.SIGKILL)
-        node.wait_ended(time.monotonic() + STOP_S_MAX)
-
-    def pause(self, name: str) -> None:
-        self._nodes[name].signal(signal.SIGSTOP)
-
-    def resume(self, name: str) -> None:
-        self._nodes[name].signal(signal.SIGCONT)
+        """SIGKILL; done when the process is dead."""
+        for node in self._of(self._named(name)):
+            node.is_meant_to_end = True
+            node.signal(signal.SIGKILL)
+            node.wait_ended(time.monotonic() + STOP_S_MAX)
 
     def restart(self, name: str) -> None:
-        """Kill it if it runs; start it where it listened before, on its store."""
-        old = self._nodes[name]
+        """Kill it if it runs, then start it."""
         self.kill(name)
-        assert old.config is not None, f"{name} was never ready"
-        config = msgspec.structs.replace(old.config, listen_address=old.address)
-        node = self._start(old.role, name)
-        node.configure(config)
-        wait_all_ready([node], START_S_MAX)
+        self.start(name)
 
-    def _start(self, role: str, name: str) -> NodeProcess:
+    def pause(self, name: str) -> None:
+        """SIGSTOP."""
+        for node in self._of(self._named(name)):
+            node.signal(signal.SIGSTOP)
+
+    def resume(self, name: str) -> None:
+        """SIGCONT."""
+        for node in self._of(self._named(name)):
+            node.signal(signal.SIGCONT)
+
+    # Inside ---------------------------------------------------------------------------
+
+    def _spawn(self, role: str, name: str) -> NodeProcess:
         journal = str(Path(self._journal) / f"{name}.jsonl") if self._journal else ""
         node = self._nodes[name] = NodeProcess(role, name, journal)
         return node
 
+    def _wait_ready(self, names: list[str]) -> None:
+        nodes = self._of(names)
+        wait_all_ready(nodes, START_S_MAX)
+        for node in nodes:
+            assert node.config is not None
+            config = msgspec.structs.replace(node.config, listen_address=node.address)
+            self._configs[node.name] = config
+
+    def _config(self, name: str) -> RoleConfig:
+        """As it ran before, or as the spec says: a broker's when the NameServers are ready."""
+        if name in self._configs:
+            return self._configs[name]
+        if name in self.spec.name_server_names:
+            return self.spec.name_server_config(name)
+        return self.spec.broker_config(name, tuple(self.namesrv.split(";")))
+
     def _of(self, names: Iterable[str]) -> list[NodeProcess]:
         return [self._nodes[name] for name in names if name in self._nodes]
-
-    @property
-    def _namesrv(self) -> tuple[str, ...]:
-        return tuple(node.address for node in self._of(self.spec.name_server_names))

@@ -46,12 +46,12 @@ def spawn(role: str, journal: str = "") -> Spawned:
 
 
 def start_early(roles: list[str]) -> None:
-    """Let nodes load.  Those nobody comes for end with ``dismiss``, or with this process."""
+    """Let nodes load.  Those nobody comes for end with ``end_unclaimed``, or with this process."""
     for role in roles:
         _waiting.setdefault(role, []).append(_started(role, ""))
 
 
-def dismiss() -> None:
+def end_unclaimed() -> None:
     """Nobody will come for the rest: a node whose input ends before its config does leaves."""
     while _waiting:
         _, nodes = _waiting.popitem()

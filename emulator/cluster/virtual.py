@@ -82,7 +82,7 @@ class VirtualCluster(World[Awaitable[None]]):
                 for machine in machines:
                     await machine.wait_ready()
             if late := [m.name for m in machines if m.is_running and not m.is_ready]:
-                raise NotReady(f"not ready after {START_S_MAX:g} s: {', '.join(late)}")
+                raise NotReady(START_S_MAX, late)
 
     def start_client(self, name: str, program: ClientProgram) -> Machine:
         """A machine whose one process runs *program* with clients on it."""

@@ -83,6 +83,9 @@ class UnknownNode(Exception):
 class NotReady(Exception):
     """Nodes run and did not become ready in time."""
 
+    def __init__(self, after_s: float, names: Iterable[str]) -> None:
+        super().__init__(f"not ready after {after_s:g} s: {', '.join(names)}")
+
 
 class World(ABC, Generic[Done_co]):
     """A cluster and what can be done to its nodes, by name.

@@ -15,7 +15,7 @@ import trio
 
 from emulator.cli.demo.evidence import Line, read_line
 from emulator.cli.demo.member import Orders
-from emulator.cluster.readiness import NodeDied
+from emulator.cluster.node_process import NodeDied
 from emulator.cluster.spawning import node_environment
 
 READ_BYTES = 64 * 1024

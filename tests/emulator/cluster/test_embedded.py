@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import socket
+import threading
+
 import pytest
 import trio
 
 from emulator.client import Message, Producer
+from emulator.cluster import embedded
 from emulator.cluster.admin import Admin, Unknown, Unreachable, admin_over_tcp
 from emulator.cluster.embedded import EmbeddedCluster
 from emulator.cluster.overview import Looker
 from emulator.cluster.spec import ClusterSpec
+from emulator.cluster.world import NotReady
 from emulator.net.transport import AddressInUse
 from protocol.bodies.topics import TopicConfig
 from protocol.queues import MessageQueue
@@ -100,6 +105,20 @@ def test_a_port_in_use_is_raised_plain_where_the_cluster_was_started(cluster) ->
         EmbeddedCluster(ClusterSpec(port=port, brokers=0)),
     ):
         pass
+
+
+def test_a_cluster_that_does_not_get_ready_is_no_cluster(monkeypatch) -> None:
+    monkeypatch.setattr(embedded, "START_S_MAX", 0.3)
+    threads = set(threading.enumerate())
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        host, port = silent.getsockname()
+        spec = ClusterSpec(brokers=1, broker_settings={"namesrv": [f"{host}:{port}"]})
+        with (
+            pytest.raises(NotReady, match=r"not ready after 0\.3 s: broker-a"),
+            EmbeddedCluster(spec),
+        ):
+            pass
+    assert set(threading.enumerate()) == threads
 
 
 def test_facts_go_to_one_file_a_node(tmp_path) -> None:

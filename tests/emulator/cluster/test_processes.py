@@ -10,8 +10,8 @@ import pytest
 import trio
 
 from emulator.cluster.admin import admin_over_tcp
+from emulator.cluster.node_process import NodeDied
 from emulator.cluster.processes import ProcessCluster
-from emulator.cluster.readiness import NodeDied
 from emulator.cluster.spec import ClusterSpec
 
 

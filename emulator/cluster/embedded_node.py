@@ -1,0 +1,191 @@
+"""One node in the thread of an embedded cluster: its lives, and what outlives them.
+
+A node that is killed is cancelled, and Python unwinds it: ``finally`` blocks run that a
+``kill -9`` would not have run.  So a life has a disk and a journal that are detached first,
+and what dying code still writes goes nowhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import msgspec
+import trio
+
+from emulator.clock import WallClock
+from emulator.cluster.outspoken import OutspokenJournal
+from emulator.cluster.roles import RoleConfig, serve_role
+from emulator.disk.files import FileDisk
+from emulator.disk.memory import MemoryDisk
+from emulator.net.tcp import TcpNetwork
+
+if TYPE_CHECKING:
+    from emulator.disk.port import Disk, OnFlushed, Segment
+
+
+class DetachableDisk:
+    """A disk seen by one life of a node; after ``detach`` it changes nothing any more."""
+
+    def __init__(self, disk: Disk) -> None:
+        self.needs_flush = disk.needs_flush
+        self._disk = disk
+        self._is_detached = False
+
+    def detach(self) -> None:
+        """From now on nothing that is done here reaches the disk."""
+        self._is_detached = True
+
+    def segments(self) -> list[int]:
+        """As ``Disk.segments``."""
+        return self._disk.segments()
+
+    def open_segment(self, base: int, size: int) -> Segment:
+        """As ``Disk.open_segment``."""
+        return self._disk.open_segment(base, size)
+
+    def remove_segment(self, base: int) -> None:
+        """As ``Disk.remove_segment``, while attached."""
+        if not self._is_detached:
+            self._disk.remove_segment(base)
+
+    def read(self, name: str) -> bytes | None:
+        """As ``Disk.read``."""
+        return self._disk.read(name)
+
+    def replace(self, name: str, data: bytes, *, flushed: bool = False) -> None:
+        """As ``Disk.replace``, while attached."""
+        if not self._is_detached:
+            self._disk.replace(name, data, flushed=flushed)
+
+    def flush(self, upto: int, on_done: OnFlushed) -> None:
+        """As ``Disk.flush``, while attached; a life that was killed does not hear of its end."""
+
+        def tell(result: int | OSError) -> None:
+            if not self._is_detached:
+                on_done(result)
+
+        if not self._is_detached:
+            self._disk.flush(upto, tell)
+
+    def close(self) -> None:
+        """As ``Disk.close``."""
+        self._disk.close()
+
+
+class Life:
+    """From one start of a node to its end."""
+
+    def __init__(self, disk: Disk) -> None:
+        self.disk = DetachableDisk(disk)
+        self.scope = trio.CancelScope()
+        self.stop = trio.Event()
+        self.ended = trio.Event()
+        self.is_killed = False
+
+
+class EmbeddedNode:
+    """A role with its config.  *write* takes journal lines, *say* what an operator must know.
+
+    In memory its disk outlives its lives; so do its address and its clock's skew.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        config: RoleConfig,
+        write: Callable[[bytes], object] | None,
+        say: Callable[[str], object],
+    ) -> None:
+        self.name = name
+        self.address = ""  # once it was ready
+        self._config = config
+        self._write = write
+        self._say = say
+        self._memory = MemoryDisk()
+        self._clock: WallClock | None = None
+        self._skew_ms = 0
+        self._life: Life | None = None
+        self._is_ready = False
+
+    @property
+    def is_running(self) -> bool:
+        """Is it ready, and has it not ended?"""
+        return self._is_ready
+
+    async def serve(self, task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED) -> None:
+        """One life, until ``stop`` or ``kill``; started, with its address, when it is ready."""
+        with contextlib.ExitStack() as closing:
+            disk: Disk = self._memory
+            if self._config.store:
+                disk = closing.enter_context(contextlib.closing(FileDisk(self._config.store)))
+            life = self._life = Life(disk)
+            closing.callback(self._end, life)
+            with life.scope:
+                async with trio.open_nursery() as nursery:
+                    self.address = await nursery.start(self._serve, life)
+                    self._config = msgspec.structs.replace(
+                        self._config, listen_address=self.address
+                    )
+                    self._is_ready = True
+                    task_status.started(self.address)
+
+    async def stop(self, within_s: float) -> None:
+        """Ask it to end, and kill it if it has not after *within_s* seconds."""
+        if self._life is None:
+            return
+        self._life.stop.set()
+        with trio.move_on_after(within_s):
+            await self._life.ended.wait()
+        await self.kill()
+
+    async def kill(self) -> None:
+        """Cancel it and close its sockets, with its disk and its journal cut off first."""
+        if (life := self._life) is None:
+            return
+        life.is_killed = True
+        life.disk.detach()
+        life.scope.cancel()
+        await life.ended.wait()
+
+    def skew_clock(self, ms: int) -> None:
+        """Its wall clock is *ms* ahead of this machine's."""
+        self._skew_ms = ms
+        if self._clock is not None:
+            self._clock.skew_ms = ms
+
+    async def _serve(self, life: Life, task_status: trio.TaskStatus[str]) -> None:
+        clock = self._clock = WallClock.of_this_machine()
+        clock.skew_ms = self._skew_ms
+        async with trio.open_nursery() as network_nursery:
+            await serve_role(
+                self._config,
+                network=TcpNetwork(network_nursery),
+                disk=life.disk,
+                clock=clock,
+                rng=random.Random(),
+                journal=self._journal(life, clock),
+                stop=life.stop,
+                task_status=task_status,
+            )
+            network_nursery.cancel_scope.cancel()
+
+    def _journal(self, life: Life, clock: WallClock) -> OutspokenJournal:
+        write, say = self._write, self._say
+
+        def write_alive(line: bytes) -> None:
+            if not life.is_killed and write is not None:
+                write(line)
+
+        def say_alive(line: str) -> None:
+            if not life.is_killed:
+                say(line)
+
+        return OutspokenJournal(self.name, clock, write and write_alive, say_alive)
+
+    def _end(self, life: Life) -> None:
+        self._life = None
+        self._is_ready = False
+        life.ended.set()

@@ -1,0 +1,136 @@
+"""One node as an operating-system process, seen from outside: configured, ready, ended.
+
+A node says that it is ready with one line of JSON on standard output.  What it says
+instead, when it dies, is its last lines on standard error.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import subprocess
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from emulator.cluster.spawning import spawn
+from emulator.cluster.world import NotReady
+
+if TYPE_CHECKING:
+    from emulator.cluster.roles import RoleConfig
+
+READ_BYTES = 64 * 1024
+ERROR_BYTES_MAX = 64 * 1024
+LAST_LINES = 5
+EXPECTED_CODES = (1, 2)  # a node that could say in one line what was wrong
+
+
+class NodeDied(Exception):
+    """A node ended that should run; ``last_lines`` is what it said about it."""
+
+    def __init__(self, name: str, code: int, last_lines: Sequence[str]) -> None:
+        how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+        said_it_all = len(last_lines) == 1 and code in EXPECTED_CODES
+        super().__init__("\n".join(last_lines if said_it_all else [f"{name} {how}", *last_lines]))
+        self.name = name
+        self.code = code
+        self.last_lines = tuple(last_lines)
+
+
+class NodeProcess:
+    """A process that waits for its config, then serves, then ends.
+
+    ``address`` is where it listens, once it is ready.  ``is_meant_to_end``: it was told to,
+    so its end is no failure.
+    """
+
+    def __init__(self, role: str, name: str, journal: str = "") -> None:
+        self.name = name
+        self.role = role
+        self.address = ""
+        self.config: RoleConfig | None = None
+        self.is_meant_to_end = False
+        self._errors_read_to = 0
+        self.popen, self._errors = spawn(role, journal)
+
+    @property
+    def pid(self) -> int:
+        """The process id, also after it has ended."""
+        return self.popen.pid
+
+    @property
+    def is_running(self) -> bool:
+        """Has it not ended yet?  A stopped process (SIGSTOP) runs."""
+        return self.popen.poll() is None
+
+    def configure(self, config: RoleConfig) -> None:
+        """Let it go on; one that has died already is found out when it is waited for."""
+        self.config = config
+        assert self.popen.stdin is not None
+        try:
+            self.popen.stdin.write(msgspec.json.encode(config) + b"\n")
+            self.popen.stdin.flush()
+        except BrokenPipeError:
+            self.popen.wait()
+
+    def signal(self, number: int) -> None:
+        """Send it a signal, unless it has ended."""
+        if self.is_running:
+            self.popen.send_signal(number)
+
+    def complaints(self) -> list[str]:
+        """What it said on standard error since this was asked last."""
+        # pread, for the position in the file is shared with the node that writes there.
+        data = os.pread(self._errors.fileno(), ERROR_BYTES_MAX, self._errors_read_to)
+        self._errors_read_to += len(data)
+        return data.decode(errors="replace").splitlines()
+
+    def last_lines(self) -> list[str]:
+        """What it said last on standard error, also after it has ended."""
+        if not self._errors.closed:
+            start = max(0, os.fstat(self._errors.fileno()).st_size - ERROR_BYTES_MAX)
+            data = os.pread(self._errors.fileno(), ERROR_BYTES_MAX, start)
+            self._last_lines = data.decode(errors="replace").splitlines()[-LAST_LINES:]
+        return self._last_lines
+
+    def wait_ended(self, until_s: float) -> None:
+        """Wait for its end until *until_s* of the monotonic clock, then kill it."""
+        try:
+            self.popen.wait(max(0.0, until_s - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            self.popen.kill()
+            self.popen.wait()
+        self.last_lines()  # read once more, since the file goes
+        for file in (self.popen.stdin, self.popen.stdout, self._errors):
+            assert file is not None
+            file.close()
+
+
+def wait_all_ready(nodes: Sequence[NodeProcess], within_s: float) -> None:
+    """Until every node has said where it listens.  Raises ``NodeDied`` and ``NotReady``."""
+    until_s = time.monotonic() + within_s
+    received = {node.name: b"" for node in nodes}
+    with selectors.DefaultSelector() as selector:
+        for node in nodes:
+            assert node.popen.stdout is not None
+            selector.register(node.popen.stdout, selectors.EVENT_READ, node)
+        while received:
+            ready = selector.select(max(0.0, until_s - time.monotonic()))
+            if not ready:
+                raise NotReady(within_s, received)
+            for key, _ in ready:
+                node = key.data
+                received[node.name] += _more(node)
+                if b"\n" in received[node.name]:
+                    node.address = json.loads(received.pop(node.name))["address"]
+                    selector.unregister(key.fileobj)
+
+
+def _more(node: NodeProcess) -> bytes:
+    assert node.popen.stdout is not None
+    if data := os.read(node.popen.stdout.fileno(), READ_BYTES):
+        return data
+    raise NodeDied(node.name, node.popen.wait(), node.last_lines())

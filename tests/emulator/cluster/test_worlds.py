@@ -1,0 +1,346 @@
+"""One story told to every world: a verb means the same in each, or is refused by name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import pytest
+import trio
+
+from emulator.client import ClientConfig, Message, Producer
+from emulator.client.instance.process import ClientProcess
+from emulator.cluster.admin import Admin, AdminError
+from emulator.cluster.embedded import EmbeddedCluster
+from emulator.cluster.processes import ProcessCluster
+from emulator.cluster.spec import ClusterSpec
+from emulator.cluster.virtual import VirtualCluster
+from emulator.cluster.world import (
+    CAPABILITIES,
+    VERBS,
+    CannotDo,
+    UnknownNode,
+    Verb,
+    World,
+    perform,
+)
+from emulator.sim.rules import Rule, Stall, between
+from emulator.sim.world import run_virtual
+from protocol.bodies.topics import TopicConfig
+from protocol.queues import MessageQueue
+
+WORLDS = {world.kind: world for world in (ProcessCluster, EmbeddedCluster, VirtualCluster)}
+TOPIC, BROKER = "orders", "broker-b"
+SETTLE_S_MAX, ANSWER_S_MAX = 10.0, 1.5
+
+
+class Stage:
+    """A world on which a story is played, clients that look at it, and its journal."""
+
+    def __init__(self, world: World, lines: list[bytes], journal: Path | None = None) -> None:
+        self.world = world
+        self._lines = lines
+        self._journal = journal
+        self._clients = 0
+
+    async def ask(self, question: Callable[[ClientProcess], Awaitable[object]]):
+        """What *question* returns to a client process of this world."""
+        answers: list = []
+
+        async def program(process: ClientProcess) -> None:
+            answers.append(await question(process))
+
+        if isinstance(self.world, VirtualCluster):
+            self._clients += 1
+            await self.world.start_client(f"client-{self._clients}", program).wait_ended()
+        else:
+            async with ClientProcess() as process:
+                await program(process)
+        return answers[0]
+
+    async def admin(self, question: Callable[[Admin], Awaitable[object]]):
+        async def asked(process: ClientProcess) -> object:
+            instance = await process.instance(ClientConfig(namesrv=self.world.namesrv))
+            return await question(Admin(self.world.namesrv, instance.remoting))
+
+        return await self.ask(asked)
+
+    async def send(self) -> None:
+        """One message into queue 0 of the broker."""
+
+        async def sent(process: ClientProcess) -> object:
+            async with Producer(
+                process=process, namesrv=self.world.namesrv, group="shop"
+            ) as producer:
+                queue = MessageQueue(TOPIC, BROKER, 0)
+                return await producer.send(Message(TOPIC, b"an order"), queue=queue)
+
+        await self.ask(sent)
+
+    async def routed(self) -> bool:
+        return BROKER in await self.admin(lambda admin: admin.masters())
+
+    async def wait_routed(self, wanted: bool) -> None:
+        with trio.fail_after(SETTLE_S_MAX):
+            while await self.routed() != wanted:  # noqa: ASYNC110  # another process decides
+                await trio.sleep(0.05)
+
+    async def queue(self):
+        """The offsets of the broker's first queue; None when it does not answer."""
+        address = self.world.brokers[BROKER]
+
+        async def stats(admin: Admin):
+            with trio.move_on_after(ANSWER_S_MAX):
+                try:
+                    table = (await admin.topic_stats_if_any(address, TOPIC)).offset_table
+                except AdminError:
+                    return None
+                return table.get(MessageQueue(TOPIC, BROKER, 0), 0)
+            return None
+
+        return await self.admin(stats)
+
+    async def make_topic(self) -> None:
+        topic = TopicConfig(topic_name=TOPIC, read_queue_nums=1, write_queue_nums=1)
+        await self.admin(lambda admin: admin.create_topic_everywhere(topic))
+
+    def facts(self, node: str) -> list[dict]:
+        if self._journal is None:
+            entries = map(msgspec.json.decode, self._lines)
+        else:
+            entries = map(json.loads, (self._journal / f"{node}.jsonl").read_text().splitlines())
+        return [entry["fact"] for entry in entries if entry["node"] == node]
+
+    def farewells(self) -> list[str]:
+        """How the NameServer learned that the broker had gone."""
+        return [
+            fact["reason"]
+            for fact in self.facts("namesrv")
+            if fact["kind"] == "BrokerUnregistered" and fact["broker"] == BROKER
+        ]
+
+    def count(self, kind: str) -> int:
+        return sum(fact["kind"] == kind for fact in self.facts(BROKER))
+
+
+Story = Callable[[Stage], Awaitable[None]]
+
+
+def play(kind: str, spec: ClusterSpec, folder: Path, story: Story) -> None:
+    if kind == "virtual":
+
+        async def main(world) -> None:
+            lines: list[bytes] = []
+            cluster = VirtualCluster(world, spec, lines.append)
+            await cluster.start()
+            await story(Stage(cluster, lines))
+
+        run_virtual(main, seed=1)
+        return
+    with WORLDS[kind](spec, journal=str(folder / "journal")) as cluster:
+        trio.run(story, Stage(cluster, [], folder / "journal"))
+
+
+class Step(NamedTuple):
+    """A verb, and what is true of the broker once it is done."""
+
+    verb: Verb
+    runs: bool
+    answers: bool
+    routed: bool  # does the NameServer give it to clients, as soon as anybody could know?
+    farewell: str = ""  # how the NameServer learned of the end, if it did
+    orderly_ends: int = 0  # how often its own journal says so
+
+
+THE_STORY = (
+    Step("stop", False, False, False, "asked", 1),
+    Step("stop", False, False, False, "", 1),  # nothing is done to what has ended
+    Step("start", True, True, True, "", 1),
+    Step("start", True, True, True, "", 1),
+    Step("kill", False, False, False, "channel closed", 1),
+    Step("restart", True, True, True, "", 1),
+    Step("restart", True, True, True, "channel closed", 1),  # kills what runs
+    Step("pause", True, False, True, "", 1),
+    Step("resume", True, True, True, "", 1),
+    Step("power_off", False, False, True, "", 1),  # nobody was told, nobody knows
+    Step("power_on", True, True, True, "", 1),
+)
+
+
+async def the_story(stage: Stage) -> None:
+    world = stage.world
+    await stage.make_topic()
+    await stage.send()
+    address = world.brokers[BROKER]
+    farewells: list[str] = []
+    for step in THE_STORY:
+        if not world.can(step.verb):
+            with pytest.raises(CannotDo, match=f"the {world.kind} world has no verb {step.verb}"):
+                await perform(world, step.verb, BROKER)
+            continue
+        await perform(world, step.verb, BROKER)
+        assert world.is_running(BROKER) == step.runs, step
+        assert world.brokers[BROKER] == address, step
+        if step.verb == "stop":
+            assert not await stage.routed(), "unregistered before it ended"
+        await stage.wait_routed(step.routed)
+        queue = await stage.queue()
+        assert (queue is not None) == step.answers, step
+        if queue is not None and "power" not in step.verb:  # that may lose what was not flushed
+            assert queue.max_offset == 1, step
+        farewells += [step.farewell] if step.farewell else []
+        assert stage.farewells() == farewells, step
+        assert stage.count("NodeStopped") == step.orderly_ends, step
+    starts = sum(world.can(s.verb) and s.verb in ("restart", "power_on") for s in THE_STORY)
+    assert stage.count("NodeStarted") == 2 + starts
+
+
+@pytest.mark.parametrize("kind", WORLDS)
+def test_a_verb_means_the_same_in_every_world(kind, tmp_path) -> None:
+    play(kind, ClusterSpec(store=str(tmp_path / "store")), tmp_path, the_story)
+
+
+@pytest.mark.parametrize("kind", WORLDS)
+def test_without_a_store_a_node_keeps_what_it_stored_where_the_world_says_so(
+    kind, tmp_path
+) -> None:
+    async def story(stage: Stage) -> None:
+        await stage.make_topic()
+        await stage.send()
+        await perform(stage.world, "restart", BROKER)
+        queue = await stage.queue()
+        assert (queue.max_offset if queue else 0) == stage.world.keeps_memory
+
+    play(kind, ClusterSpec(), tmp_path, story)
+
+
+@pytest.mark.parametrize("kind", WORLDS)
+def test_an_orderly_end_saves_committed_offsets_and_a_kill_does_not(kind, tmp_path) -> None:
+    queue = MessageQueue(TOPIC, BROKER, 0)
+
+    async def story(stage: Stage) -> None:
+        world = stage.world
+
+        async def commit(offset: int) -> None:
+            address = world.brokers[BROKER]
+            await stage.admin(lambda admin: admin.commit(address, "billing", queue, offset))
+
+        async def committed() -> int:
+            stats = await stage.admin(
+                lambda admin: admin.consume_stats(world.brokers[BROKER], "billing", TOPIC)
+            )
+            return stats.offset_table[queue].consumer_offset
+
+        await stage.make_topic()
+        await commit(7)
+        await perform(world, "stop", BROKER)
+        await perform(world, "start", BROKER)
+        assert await committed() == 7
+        await commit(8)
+        await perform(world, "restart", BROKER)
+        assert await committed() == 7
+
+    play(kind, ClusterSpec(store=str(tmp_path / "store")), tmp_path, story)
+
+
+SKEWABLE = CAPABILITIES["skew_clock"]
+
+
+@pytest.mark.parametrize("kind", SKEWABLE)
+def test_a_skewed_clock_shows_in_what_that_broker_stores(kind, tmp_path) -> None:
+    async def story(stage: Stage) -> None:
+        world, ahead_ms = stage.world, 3_600_000
+        await stage.make_topic()
+        await stage.send()
+        right_ms = (await stage.queue()).last_update_timestamp
+        await perform(world, "skew_clock", BROKER, ahead_ms)
+        await stage.send()
+        skewed_ms = (await stage.queue()).last_update_timestamp
+        assert ahead_ms <= skewed_ms - right_ms < ahead_ms + 60_000
+        await perform(world, "skew_clock", BROKER, 2 * ahead_ms)
+        await perform(world, "restart", BROKER)
+        await stage.send()
+        again_ms = (await stage.queue()).last_update_timestamp
+        assert ahead_ms <= again_ms - skewed_ms < ahead_ms + 60_000
+
+    play(kind, ClusterSpec(), tmp_path, story)
+
+
+def test_a_stalled_link_holds_inside_its_block(tmp_path) -> None:
+    async def story(stage: Stage) -> None:
+        rule = Rule(between([f"client-{number}" for number in range(9)], [BROKER]), Stall())
+        await stage.make_topic()
+        with stage.world.link(rule):
+            assert await stage.queue() is None
+        assert await stage.queue() is not None
+
+    play("virtual", ClusterSpec(), tmp_path, story)
+
+
+@pytest.mark.parametrize("kind", WORLDS)
+def test_whole_clusters_stop_and_start_where_they_were(kind, tmp_path) -> None:
+    async def story(stage: Stage) -> None:
+        world = stage.world
+        before = world.brokers, world.namesrv
+        await perform(world, "stop")
+        assert not any(map(world.is_running, world.node_names))
+        await perform(world, "start")
+        assert (world.brokers, world.namesrv) == before
+        assert await stage.admin(lambda admin: admin.masters()) == world.brokers
+
+    play(kind, ClusterSpec(), tmp_path, story)
+
+
+# Refusals ---------------------------------------------------------------------------------
+
+
+def arguments_of(verb: Verb, node: str) -> tuple:
+    if verb == "link":
+        return (Rule(between(node, "namesrv"), Stall()),)
+    return (node, 1_000) if verb == "skew_clock" else (node,)
+
+
+@pytest.mark.parametrize("kind", ["processes", "embedded"])
+def test_a_verb_that_a_world_has_not_is_refused_with_who_has_it(kind) -> None:
+    world = WORLDS[kind](ClusterSpec())
+    refused = [verb for verb in VERBS if not world.can(verb)]
+    assert {"power_off", "power_on", "link"} <= set(refused)
+    for verb in refused:
+        with pytest.raises(CannotDo) as caught:
+            getattr(world, verb)(*arguments_of(verb, BROKER))
+        assert (caught.value.world, caught.value.verb) == (kind, verb)
+        assert str(caught.value).startswith(f"the {kind} world has no verb {verb} (asked for ")
+        assert str(caught.value).endswith(f": use {' or '.join(CAPABILITIES[verb])}")
+
+
+@pytest.mark.parametrize("kind", ["processes", "embedded"])
+def test_a_node_that_is_not_there_is_an_error_that_names_those_that_are(kind) -> None:
+    world = WORLDS[kind](ClusterSpec())
+    for verb in VERBS:
+        if world.can(verb):
+            with pytest.raises(UnknownNode, match="named 'nobody'; there are namesrv, broker-a,"):
+                getattr(world, verb)(*arguments_of(verb, "nobody"))
+
+
+def test_virtual_verbs_take_clients_too_and_refuse_who_is_neither(tmp_path) -> None:
+    async def story(stage: Stage) -> None:
+        await stage.make_topic()  # by client-1
+        for verb in VERBS:
+            if verb != "link":
+                with pytest.raises(UnknownNode, match="broker-a, broker-b, client-1"):
+                    await perform(stage.world, verb, *arguments_of(verb, "nobody"))
+                await perform(stage.world, verb, *arguments_of(verb, "client-1"))
+
+    play("virtual", ClusterSpec(), tmp_path, story)
+
+
+@pytest.mark.parametrize("kind", WORLDS)
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_world_has_the_verbs_that_the_table_says(kind, verb) -> None:
+    world = WORLDS[kind]
+    has_its_own = getattr(world, verb) is not getattr(World, verb)
+    assert world.can(verb) == (kind in CAPABILITIES[verb]) == has_its_own
+    assert getattr(world, verb).__doc__
