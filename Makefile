@@ -27,6 +27,7 @@ parity: $(READY)  ## the same stories against a real RocketMQ (Java and Maven ne
 page: $(READY)  ## what the pages in docs/ have from the code, and from a virtual run
 	$(BIN)/python -m emulator.protocol_page
 	$(BIN)/python -m docs.generate.settings
+	$(BIN)/python -m docs.generate.facts
 	$(BIN)/python -m docs.generate.failures
 
 $(READY): pyproject.toml constraints.txt

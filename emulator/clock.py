@@ -56,7 +56,8 @@ class WallClock:
 
     def now_ms(self) -> int:
         """Wall time, in milliseconds since 1970, as this machine reads it."""
-        return self._epoch_ms + self._passed_us() // 1000 + self.skew_ms
+        passed_us = round((self._time_s() - self._began_s) * 1_000_000)
+        return self._epoch_ms + passed_us // 1000 + self.skew_ms
 
     def trio_time(self, at_ms: int) -> float:
         """When, in trio's seconds, this machine's clock will show *at_ms*."""

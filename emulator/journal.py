@@ -32,11 +32,15 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     fact: Fact
 
 
+Listener = Callable[[Entry], object]
+Plan = tuple[int, tuple[Listener, ...]]  # of a kind: what it adds to the numbers, who takes it
+
+
 class Journal:
     """Facts of one node.  *write* takes finished lines; *clock* is that node's own.
 
     *kinds* are the facts to be written; without them all that are not ``on_demand``.
-    *listeners* are given every entry that is, or would be, written.
+    *listeners* are given the same entries as *write*; see ``listen`` for others.
     """
 
     def __init__(
@@ -46,36 +50,63 @@ class Journal:
         write: Callable[[bytes], object] | None = None,
         *,
         kinds: Collection[type[Fact]] | None = None,
-        listeners: Collection[Callable[[Entry], object]] = (),
+        listeners: Collection[Listener] = (),
     ) -> None:
         self.node = node
         self._now_ms = clock.now_ms
         self._mono_us = clock.mono_us
         self._write = write
         self._kinds = None if kinds is None else frozenset(kinds)
-        self._listeners = list(listeners)
+        self._listeners: list[tuple[Listener, frozenset[type[Fact]] | None]] = [
+            (listener, self._kinds) for listener in listeners
+        ]
+        self._plans: dict[type[Fact], Plan] = {}
+        self._wanted: dict[type[Fact], bool] = {}
         self._seq = 0
 
     def wants(self, kind: type[Fact]) -> bool:
-        """Whether anybody would read such a fact: ask before making one on a hot path."""
-        if self._write is None and not self._listeners:
-            return False
-        return not kind.on_demand if self._kinds is None else kind in self._kinds
+        """Whether anybody takes facts of this kind.
+
+        Ask before making one where they are frequent: asking costs a twentieth of noting.
+        """
+        wanted = self._wanted.get(kind)
+        return bool(self._plan(kind)[1]) if wanted is None else wanted
 
     def note(self, fact: Fact) -> None:
-        """Write *fact*, with the time, if anybody wants it."""
-        if not self.wants(type(fact)):
-            return
-        self._seq += 1
-        entry = Entry(self._seq, self._now_ms(), self._mono_us(), self.node, fact)
-        if self._write is not None:
-            self._write(encode_entry(entry))
-        for listener in self._listeners:
-            listener(entry)
+        """Give *fact*, with the time, to whoever takes its kind.  It has just happened."""
+        kind = type(fact)
+        step, takers = self._plans.get(kind) or self._plan(kind)
+        if takers:
+            self._seq += step
+            entry = Entry(self._seq, self._now_ms(), self._mono_us(), self.node, fact)
+            for take in takers:
+                take(entry)
 
-    def listen(self, listener: Callable[[Entry], object]) -> None:
-        """Give *listener* every entry from now on."""
-        self._listeners.append(listener)
+    def listen(self, listener: Listener, kinds: Collection[type[Fact]] | None = None) -> None:
+        """Give *listener* every entry of *kinds* (default: all not ``on_demand``) from now on."""
+        self._listeners.append((listener, None if kinds is None else frozenset(kinds)))
+        self._plans.clear()
+        self._wanted.clear()
+
+    def _plan(self, kind: type[Fact]) -> Plan:
+        """What becomes of facts of this kind, worked out once."""
+        is_written = self._write is not None and _is_among(kind, self._kinds)
+        takers = [take for take, kinds in self._listeners if _is_among(kind, kinds)]
+        if is_written:
+            takers.insert(0, self._write_entry)
+        # A line that is missing leaves a hole in the numbers: only what is written counts.
+        step = int(is_written or self._write is None)
+        plan = self._plans[kind] = step, tuple(takers)
+        self._wanted[kind] = bool(takers)
+        return plan
+
+    def _write_entry(self, entry: Entry) -> None:
+        assert self._write is not None
+        self._write(encode_entry(entry))
+
+
+def _is_among(kind: type[Fact], kinds: Collection[type[Fact]] | None) -> bool:
+    return not kind.on_demand if kinds is None else kind in kinds
 
 
 def silent(fact: Fact) -> None:
@@ -113,15 +144,15 @@ def encode_entry(entry: Entry) -> bytes:
     try:
         return _encode_whole(entry) + b"\n"
     except UnicodeEncodeError:  # a peer called something by half a surrogate pair
-        return _encode_whole(_writable(msgspec.to_builtins(entry))) + b"\n"
+        return _encode_whole(writable(msgspec.to_builtins(entry))) + b"\n"
 
 
-def _writable(value: Any) -> Any:
+def writable(value: Any) -> Any:
     """The same with question marks for what no UTF-8 can say."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     if isinstance(value, dict):
-        return {name: _writable(member) for name, member in value.items()}
+        return {name: writable(member) for name, member in value.items()}
     if isinstance(value, list | tuple):
-        return [_writable(item) for item in value]
+        return [writable(item) for item in value]
     return value

@@ -16,7 +16,7 @@ import pytest
 import typer
 from sdk import parts
 
-from docs.generate import demo_picture, failures, settings
+from docs.generate import demo_picture, facts, failures, settings
 from docs.generate.episodes import facts_of_a_run
 from docs.generate.sections import with_section
 from emulator.cli.app import app
@@ -24,6 +24,7 @@ from emulator.cli.tools import add_tools
 from emulator.client.producer.latency_faults import LONG, SHORT
 from emulator.cluster.embedded import EmbeddedCluster
 from emulator.cluster.spec import ClusterSpec
+from emulator.facts import SCHEMA_VERSION
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted(p.relative_to(ROOT) for p in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")))
@@ -232,11 +233,17 @@ def test_the_settings_page_says_what_the_config_structs_say() -> None:
     assert with_section(page, "settings", settings.settings_text()) == page, "run make page"
 
 
+def test_the_page_of_facts_lists_what_the_structs_say_and_who_notes_them() -> None:
+    page = facts.PAGE.read_text()
+    assert with_section(page, "facts", facts.facts_text()) == page, "run make page"
+    assert f"now {SCHEMA_VERSION}." in page
+
+
 def test_the_page_of_failures_tells_what_a_new_run_shows() -> None:
-    page, facts = failures.PAGE.read_text(), facts_of_a_run()
-    for name, text in failures.sections(facts):
+    page, seen = failures.PAGE.read_text(), facts_of_a_run()
+    for name, text in failures.sections(seen):
         assert with_section(page, name, text) == page, f"{name}: run make page"
-    assert failures.PICTURE.read_text() == failures.picture(facts), "run make page"
+    assert failures.PICTURE.read_text() == failures.picture(seen), "run make page"
     assert "| acknowledged, not delivered | 0 |" in page
 
 

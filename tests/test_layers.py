@@ -17,6 +17,7 @@ LAYERS = (  # from the bottom up; names in one row never import each other
         "emulator.releases",
         "emulator.facts",
         "emulator.journal",
+        "emulator.logs",
         "emulator.disk",
     ),
     ("emulator.net",),
@@ -32,6 +33,7 @@ SHELL_WORDS = {"trio", "time", "socket", "os", "structlog", "subprocess", "threa
 SHELLS = (
     "emulator.clock",
     "emulator.disk.files",
+    "emulator.logs",
     "emulator.disk.flusher",
     "emulator.net",
     "emulator.sim",

@@ -13,8 +13,8 @@ class TopicCreated(Fact, frozen=True):
     """A broker made a topic, because a request needed it or asked for it."""
 
     topic: str
-    read_queue_count: int
-    write_queue_count: int
+    read_queue_count: int  # queues 0 … n-1 may be read
+    write_queue_count: int  # queues 0 … n-1 may be written to
     perm: int  # bits as in RocketMQ: 4 read, 2 write, 1 inherited
     by: str  # the kind of request: "send", "send back", "heartbeat", "admin"
 
@@ -23,8 +23,8 @@ class TopicChanged(Fact, frozen=True):
     """An administrator, or the NameServer's list of ordered topics, changed a topic."""
 
     topic: str
-    read_queue_count: int
-    write_queue_count: int
+    read_queue_count: int  # queues 0 … n-1 may be read
+    write_queue_count: int  # queues 0 … n-1 may be written to
     perm: int  # bits as in RocketMQ: 4 read, 2 write, 1 inherited
 
 
@@ -100,7 +100,7 @@ class RegistrationRecovered(Fact, frozen=True):
     severity: ClassVar[Severity] = "warning"
 
     address: str  # of the NameServer
-    failing_for_ms: int
+    failing_for_ms: int  # until now
 
 
 # Requests ---------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ class SendRefused(Fact, frozen=True):
     """A broker refused to store a message."""
 
     topic: str
-    response_code: int
+    response_code: int  # why
     remark: str
 
 
@@ -133,8 +133,8 @@ class PullAnswered(Fact, frozen=True):
     group: str
     queue: Queue
     offset: int  # the first one wanted
-    response_code: int
-    message_count: int
+    response_code: int  # 0, or why there is nothing
+    message_count: int  # in the answer
     next_offset: int  # where the client shall go on
 
 
@@ -151,7 +151,7 @@ class MessageSentBack(Fact, frozen=True):
     """A consumer gave a message back: it is stored again, for a retry or as a dead letter."""
 
     group: str
-    origin_topic: str
+    origin_topic: str  # where the consumer had it from
     target_topic: str  # the group's %RETRY% or %DLQ% topic
     reconsume_times: int  # after this one
     delay_level: int  # 0: at once
@@ -162,7 +162,7 @@ class QueuesLocked(Fact, frozen=True):
 
     group: str
     client: str  # its client id
-    granted: tuple[Queue, ...]
+    granted: tuple[Queue, ...]  # these are its own until the lock expires
     refused: tuple[Queue, ...]  # another client holds these
 
 

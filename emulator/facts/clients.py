@@ -36,7 +36,7 @@ class MessageSent(Fact, frozen=True):
     queue: Queue
     offset: int  # in the queue
     uniq_key: str
-    attempts: int
+    attempts: int  # how many there were
     took_ms: int  # from the call to its return, over all attempts
     status: str = "SEND_OK"  # or how its storing fell short: SendStatus
 
@@ -46,7 +46,7 @@ class SendFailed(Fact, frozen=True):
 
     topic: str
     uniq_key: str
-    attempts: int
+    attempts: int  # how many there were
     error: str
     maybe_stored: bool  # some attempt ended without an answer
 
@@ -55,7 +55,7 @@ class BrokerIsolated(Fact, frozen=True):
     """LatencyFaultTolerance avoids a broker."""
 
     broker: str
-    for_ms: int
+    for_ms: int  # how long, from now
 
 
 # Rebalance --------------------------------------------------------------------------------
@@ -82,7 +82,7 @@ class RebalancePassed(Fact, frozen=True):
     queue_count: int  # of the topic
     members: tuple[str, ...]  # client ids, as the broker named them
     own_count: int  # of the queues that fall to this client
-    cause: RebalanceCause = "timer"
+    cause: RebalanceCause = "timer"  # what made it do so
 
 
 class QueuesClaimed(Fact, frozen=True):
@@ -113,7 +113,7 @@ class MessageGivenToListener(Fact, frozen=True):
     queue: Queue
     offset: int  # in the queue
     uniq_key: str
-    reconsume_times: int = 0
+    reconsume_times: int = 0  # how often it was given back before
 
 
 class MessageConsumed(Fact, frozen=True):
@@ -124,7 +124,7 @@ class MessageConsumed(Fact, frozen=True):
     queue: Queue
     offset: int  # in the queue
     uniq_key: str
-    reconsume_times: int
+    reconsume_times: int  # how often it was given back before
     ok: bool  # False: it will be delivered again
 
 

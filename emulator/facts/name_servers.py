@@ -13,8 +13,8 @@ class BrokerRegistered(Fact, frozen=True):
     cluster: str
     broker: str
     broker_id: int  # 0 is the master
-    address: str
-    topic_count: int
+    address: str  # where the broker listens
+    topic_count: int  # of the topics it serves
     first: bool  # it was not in the routes before
 
 
@@ -23,7 +23,7 @@ class BrokerUnregistered(Fact, frozen=True):
 
     broker: str
     broker_id: int  # 0 is the master
-    address: str
+    address: str  # where the broker listens
     reason: str  # "asked", "channel closed"
 
 
@@ -33,8 +33,8 @@ class BrokerExpired(Fact, frozen=True):
     severity: ClassVar[Severity] = "warning"
 
     broker: str
-    address: str
-    silent_for_ms: int
+    address: str  # where the broker listens
+    silent_for_ms: int  # since its last registration or heartbeat
 
 
 class WritePermChanged(Fact, frozen=True):
@@ -42,4 +42,4 @@ class WritePermChanged(Fact, frozen=True):
 
     broker: str
     topic_count: int  # of the topics that this changed
-    writable: bool
+    writable: bool  # from now on

@@ -98,7 +98,7 @@ class HandlerFailed(Fact, frozen=True):
 class ReplyRuleSet(Fact, frozen=True):
     """A reply rule was added to a server."""
 
-    rule_id: int
+    rule_id: int  # given by the server, from 1
     rule: str  # the rule as JSON
     peer: str = ""  # address of the client that set it; empty: this process itself
 
@@ -106,7 +106,7 @@ class ReplyRuleSet(Fact, frozen=True):
 class ReplyRuleRemoved(Fact, frozen=True):
     """A reply rule was removed, or has ended."""
 
-    rule_id: int
+    rule_id: int  # as in ReplyRuleSet
     reason: Literal["asked", "count reached", "time is up"]
     applied_count: int  # how many requests it was applied to
 
@@ -114,7 +114,7 @@ class ReplyRuleRemoved(Fact, frozen=True):
 class ReplyRuleApplied(Fact, frozen=True):
     """A reply rule decided what became of a request."""
 
-    rule_id: int
+    rule_id: int  # as in ReplyRuleSet
     peer: str
     code: int  # of the request
     verdict: str  # "error", "delay", "no answer", "cut"

@@ -21,8 +21,8 @@ class DelayedDelivered(Fact, frozen=True):
     """A delayed message's time has come: it was stored in the queue it was sent to."""
 
     queue: Queue
-    delay_level: int
-    late_by_ms: int
+    delay_level: int  # it had waited on
+    late_by_ms: int  # after its time had come
 
 
 class DelayedMessageDropped(Fact, frozen=True):
@@ -31,7 +31,7 @@ class DelayedMessageDropped(Fact, frozen=True):
     severity: ClassVar[Severity] = "error"
 
     queue: Queue
-    delay_level: int
+    delay_level: int  # it had waited on
     reason: str
     uniq_key: str = ""
 
@@ -42,8 +42,8 @@ class LogFlushed(Fact, frozen=True):
     severity: ClassVar[Severity] = "debug"
 
     position: int  # in the commit log, in bytes: the end of what is safe
-    flushed_bytes: int
-    took_us: int
+    flushed_bytes: int  # by this flush
+    took_us: int  # what the disk needed
     waiter_count: int = 0  # synchronous sends that this flush answers
 
 
@@ -69,9 +69,9 @@ class PowerLost(Fact, frozen=True):
 class LogRecovered(Fact, frozen=True):
     """A broker has read the commit log that it found in its store."""
 
-    message_count: int
-    min_position: int
-    end_position: int
+    message_count: int  # that it holds
+    min_position: int  # of the oldest, in bytes
+    end_position: int  # behind the newest, in bytes
 
 
 class LogTailCut(Fact, frozen=True):
@@ -89,7 +89,7 @@ class OldestDropped(Fact, frozen=True):
     """Retention: everything before ``min_position`` is gone."""
 
     min_position: int  # in the commit log, in bytes
-    freed_bytes: int
+    freed_bytes: int  # of memory or disk
 
 
 class StoreRefused(Fact, frozen=True):

@@ -1,0 +1,123 @@
+"""The reference of docs/facts.md: every fact, its fields, how severe it is and who notes it.
+
+What a fact means is its docstring, what a field means is the comment behind it; who notes
+it is found in the source, where the struct is made.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+import typing
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from docs.generate.sections import DOCS, write_section
+from docs.generate.settings import explanations
+from emulator.facts import Fact, Queue, all_facts
+
+PAGE = DOCS / "facts.md"
+ROOT = DOCS.parent
+TITLES = {
+    "emulator.facts.nodes": "Any process",
+    "emulator.facts.name_servers": "NameServers",
+    "emulator.facts.brokers": "Brokers",
+    "emulator.facts.stores": "Stores",
+    "emulator.facts.clients": "Clients",
+}
+
+EVERYWHERE = {  # what these mean where the source says no more
+    "broker": "its name",
+    "cluster": "its name",
+    "error": "the exception's type and text",
+    "group": "name of the consumer group",
+    "members": "client ids",
+    "peer": "address of the other end of the connection",
+    "perm": "bits as in RocketMQ: 4 read, 2 write, 1 inherited",
+    "queue": "which one",
+    "queues": "which ones",
+    "reason": "why",
+    "remark": "what the answer says",
+    "role": "what the process does",
+    "took_ms": "how long it took",
+    "topic": "its name",
+    "traceback": "of the exception, as Python prints it",
+    "uniq_key": "the message's UNIQ_KEY property, its id at clients",
+}
+
+
+def facts_text() -> str:
+    """The whole reference, in the order in which the structs stand in the source."""
+    rooms = rooms_by_fact()
+    parts = []
+    for module, title in TITLES.items():
+        parts += [f"## {title}", "", _of_module(module), ""]
+        kinds = [kind for kind in all_facts() if kind.__module__ == module]
+        for kind in sorted(kinds, key=_line):
+            parts += [*_fact(kind, rooms.get(kind.__name__, ())), ""]
+    return "\n".join(parts)
+
+
+def rooms_by_fact() -> Mapping[str, list[str]]:
+    """The folders in whose code a fact is made, by the fact's name."""
+    names = {kind.__name__ for kind in all_facts()}
+    found: dict[str, set[str]] = {}
+    for path in (ROOT / "emulator").rglob("*.py"):
+        room = str(path.parent.relative_to(ROOT))
+        for name in _made_in(path) & names:
+            found.setdefault(name, set()).add(room)
+    return {name: sorted(rooms) for name, rooms in found.items()}
+
+
+def _made_in(path: Path) -> set[str]:
+    """What is called by its plain name there."""
+    tree = ast.parse(path.read_text())
+    calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
+    return {function.id for function in calls if isinstance(function, ast.Name)}
+
+
+def _fact(kind: type[Fact], rooms: Iterable[str]) -> Iterator[str]:
+    yield f"### {kind.__name__}"
+    yield ""
+    yield inspect.getdoc(kind) or ""
+    yield ""
+    noted = ", ".join(f"`{room}`" for room in rooms)
+    yield f"Severity {kind.severity}; {_when(kind)}noted by {noted or 'nobody so far'}."
+    yield ""
+    yield "| field | type | |"
+    yield "| --- | --- | --- |"
+    said, types = explanations(kind), typing.get_type_hints(kind)
+    for name in kind.__struct_fields__:
+        text = ": ".join(filter(None, (said[name] or EVERYWHERE[name], _values(types[name]))))
+        yield f"| `{name}` | {_type(types[name])} | {text.replace('|', '¦')} |"
+
+
+def _when(kind: type[Fact]) -> str:
+    return "written only where it is asked for; " if kind.on_demand else ""
+
+
+def _type(kind: Any) -> str:
+    """The type as readers of JSON know it."""
+    if typing.get_origin(kind) is tuple:
+        return f"list of {_type(typing.get_args(kind)[0])}"
+    return {int: "integer", bool: "boolean", Queue: "queue"}.get(kind, "string")
+
+
+def _values(kind: Any) -> str:
+    """What a literal can be."""
+    values = typing.get_args(kind) if typing.get_origin(kind) is typing.Literal else ()
+    return ", ".join(f'"{value}"' for value in values)
+
+
+def _of_module(name: str) -> str:
+    return inspect.getdoc(sys.modules[name]) or ""
+
+
+def _line(kind: type[Fact]) -> int:
+    return inspect.getsourcelines(kind)[1]
+
+
+if __name__ == "__main__":
+    write_section(PAGE, "facts", facts_text())
