@@ -8,7 +8,8 @@ a slow reader slows itself.  Pushes may then be dropped, with a fact; replies ne
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from emulator.facts import ConnectionClosed, FrameRefused, PushDropped
 from emulator.net.errors import NeverSent, NoAnswer, RemoteError, TimedOut
@@ -17,64 +18,96 @@ from protocol.command import ONE_WAY, RemotingCommand, decode_command, encode_co
 from protocol.framing import JSON, BadFrame, FrameDecoder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from emulator.net.remoting import Remoting
-    from emulator.net.timers import Timer
+    from emulator.clock import WallClock
+    from emulator.config import NetConfig
+    from emulator.facts import Note
+    from emulator.net.timers import Timer, Timers
     from emulator.net.transport import Transport
+    from emulator.net.turn import Turn
+    from emulator.releases import Release
     from protocol.fields import Header
+
+OnDone: TypeAlias = Callable[[RemotingCommand | RemoteError], None]
+Sign: TypeAlias = Callable[[str, RemotingCommand], None]  # (address, request that is to be sent)
+
+
+class End(Protocol):
+    """The end of the protocol that a connection belongs to, as far as it knows one."""
+
+    clock: WallClock
+    config: NetConfig
+    release: Release
+    version: int
+    note: Note
+    timers: Timers
+    turn: Turn
+    sign: Sign | None  # may add ext fields to every request
+
+    def handle(self, connection: Connection, command: RemotingCommand) -> None:
+        """Answer a request, now or later."""
+        ...
+
+    def lost(self, connection: Connection) -> None:
+        """The stream ended."""
+        ...
+
+    def call_timed_out(self, connection: Connection) -> None:
+        """A request of ours got no answer in time."""
+        ...
 
 
 class Connection:
-    """Both ends are alike: either may ask, and numbers its own requests."""
+    """Both ends are alike: either may send requests, and numbers its own."""
 
-    def __init__(self, transport: Transport, remoting: Remoting, number: int) -> None:
+    def __init__(self, transport: Transport, remoting: End, number: int) -> None:
         self.transport = transport
         self.peer = Peer(transport.remote, number)
         self.last_active_ms = remoting.clock.now_ms()
-        self.watch: Timer | None = None  # a server's eye on how long it has been silent
+        self.watch: Timer | None = None  # a server's, on how long it has been silent
         self._remoting = remoting
         self._decoder = FrameDecoder(remoting.config.frame_bytes_max)
         self._out: list[bytes] = []
         self._out_bytes = 0
         self._opaques = itertools.count(1)
-        self._pending: dict[
-            int, tuple[Callable[[RemotingCommand | RemoteError], None], Timer]
-        ] = {}
+        self._pending: dict[int, tuple[OnDone, Timer]] = {}
 
     # What the transport calls ---------------------------------------------------------
 
     def feed(self, data: bytes) -> None:
+        """Bytes arrived: every complete frame is handled, in one turn."""
         self._decoder.feed(data)
         self.last_active_ms = self._remoting.clock.now_ms()
         self._work()
 
     def writable(self) -> None:
+        """Everything has left: frames that waited behind a full outbox are handled."""
         self.last_active_ms = self._remoting.clock.now_ms()
         self._work()
 
     def closed(self, reason: str) -> None:
+        """The stream ended: requests of ours that wait for a reply fail with ``NoAnswer``."""
         if not self.peer.is_open:
             return
         self.peer.is_open = False
         self._remoting.note(ConnectionClosed(self.peer.address, reason))
         self._decoder = FrameDecoder()  # who still knows us need not keep half a frame
         pending, self._pending = self._pending, {}
-        with self._remoting.batch():
-            self._remoting.lost(self)  # first: who hears of it may ask again, on another one
+        with self._remoting.turn:
+            self._remoting.lost(self)  # first: who is told may send again, on another one
             for on_done, timer in pending.values():
                 timer.cancel()
                 on_done(NoAnswer(self.peer.address, f"the connection ended ({reason})"))
 
-    # What we say ----------------------------------------------------------------------
+    # What we send ---------------------------------------------------------------------
 
     def write(self, data: bytes) -> None:
-        """Queue a frame; it leaves with everything else said in this turn."""
+        """Queue a frame; it leaves with everything else written in this turn."""
         self._out.append(data)
         self._out_bytes += len(data)
-        self._remoting.mark_dirty(self)
+        self._remoting.turn.mark_dirty(self)
 
     def flush(self) -> None:
+        """Send what was written, in one piece."""
         if self._out:
             data = self._out[0] if len(self._out) == 1 else b"".join(self._out)
             self._out.clear()
@@ -84,6 +117,7 @@ class Connection:
                 self.transport.send(data)
 
     def waiting_bytes(self) -> int:
+        """How much was written and has not left this machine."""
         return self._out_bytes + self.transport.unsent_bytes()
 
     def invoke(
@@ -92,12 +126,15 @@ class Connection:
         header: Header | None,
         body: bytes,
         until_s: float,
-        on_done: Callable[[RemotingCommand | RemoteError], None],
+        on_done: OnDone,
     ) -> None:
-        """Send a request; *on_done* hears the reply, or why there is none, exactly once."""
+        """Send a request; *on_done* gets the reply, or why there is none, exactly once.
+
+        It gives up at *until_s* (trio time) with ``TimedOut``.
+        """
         opaque = next(self._opaques)
         try:
-            data = encode_command(self._request(code, header, body, opaque, 0))
+            data = self._encode(code, header, body, opaque, 0)
         except ValueError as error:
             on_done(NeverSent(self.peer.address, str(error)))
             return
@@ -109,7 +146,7 @@ class Connection:
         """Send a one-way request; False, and a fact, if no frame can hold it."""
         opaque = next(self._opaques)
         try:
-            data = encode_command(self._request(code, header, body, opaque, ONE_WAY))
+            data = self._encode(code, header, body, opaque, ONE_WAY)
         except ValueError:
             self._remoting.note(PushDropped(self.peer.address, code, self.waiting_bytes()))
             return False
@@ -131,7 +168,7 @@ class Connection:
     def _work(self) -> None:
         remoting = self._remoting
         full = remoting.config.outbox_bytes_max
-        with remoting.batch():
+        with remoting.turn:
             try:
                 while self.peer.is_open and (frame := self._decoder.next_frame()) is not None:
                     self._received(decode_command(frame, remoting.release))
@@ -156,19 +193,24 @@ class Connection:
 
     def _timed_out(self, opaque: int) -> None:
         on_done, _ = self._pending.pop(opaque)
-        with self._remoting.batch():
+        with self._remoting.turn:
             on_done(TimedOut(self.peer.address, "no answer in time"))
             self._remoting.call_timed_out(self)
 
-    def _request(
+    def _encode(
         self, code: int, header: Header | None, body: bytes, opaque: int, flag: int
-    ) -> RemotingCommand:
-        return RemotingCommand(
+    ) -> bytes:
+        """The frame of a request.  Raises ``ValueError`` if it is longer than a frame may be."""
+        remoting = self._remoting
+        command = RemotingCommand(
             code=code,
             flag=flag,
             opaque=opaque,
-            version=self._remoting.version,
+            version=remoting.version,
             ext=ext_of(header),
             body=body,
             serialize_type=JSON,
         )
+        if remoting.sign is not None:
+            remoting.sign(self.peer.address, command)
+        return encode_command(command)

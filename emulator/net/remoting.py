@@ -1,23 +1,43 @@
 """What every end of the protocol does, server or client: handle, hold, ask, reply.
 
+A request goes through the chain to its handler; what the handler returns is answered
+now, held on a bell, or answered after somebody else was asked.
+
 Upstream: NettyRemotingAbstract.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+import traceback
+from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
+
+import msgspec
 
 from emulator.clock import WallClock
 from emulator.config import NetConfig
 from emulator.facts import FrameRefused, HandlerFailed, Note
 from emulator.net.bells import Bells
-from emulator.net.connection import Connection
+from emulator.net.chain import Answered, Chain
+from emulator.net.connection import Connection, Sign
 from emulator.net.errors import NoAnswer, RemoteError
 from emulator.net.handler_table import Table
-from emulator.net.results import Ask, Call, NoReply, Peer, Refusal, Reply, Result, Wait
+from emulator.net.results import (
+    Ask,
+    Call,
+    Handler,
+    NoReply,
+    Peer,
+    Refusal,
+    Reply,
+    Result,
+    Ring,
+    Wait,
+)
 from emulator.net.timers import Timers
+from emulator.net.turn import Turn
 from emulator.net.watermarks import UpTo, Watermarks
 from emulator.releases import REPLIES_IN_OWN_SERIALIZATION, Release
 from protocol.command import RESPONSE, RemotingCommand, encode_command, ext_of
@@ -27,6 +47,15 @@ from protocol.rpc import AnyRpc
 
 SYSTEM_ERROR = 1
 REQUEST_CODE_NOT_SUPPORTED = 3
+
+
+class _Pending(msgspec.Struct):
+    """A request that is answered later."""
+
+    connection: Connection
+    command: RemotingCommand
+    arrived_ms: int
+    held_on_purpose: bool = False
 
 
 class Remoting:
@@ -47,29 +76,23 @@ class Remoting:
         self.release = release
         self.version = release.version
         self.note = note
-        self.timers = Timers()
-        self.bells = Bells(clock, self.timers)
+        self.turn = Turn()
+        self.timers = Timers(self.turn)
+        self.bells = Bells(clock, self.timers, self.turn)
+        self.ring: Ring = self.bells.ring
         self.watermarks = Watermarks(clock, self.timers)
+        self.chain = Chain()
         self.handlers = handlers
+        self.sign: Sign | None = None
         self._unknown_is_silent = unknown_is_silent
         self._echoes = release < REPLIES_IN_OWN_SERIALIZATION
-        self._depth = 0
-        self._batch = _Batch(self)
-        self._dirty: dict[Connection, None] = {}
         self.connections: dict[Peer, Connection] = {}
 
-    # For services that speak outside of a handler -------------------------------------
+    # For services that act outside of a handler -----------------------------------------
 
     def batch(self) -> AbstractContextManager[None]:
-        """Everything said inside leaves together, one write a connection."""
-        return self._batch
-
-    def ring(self, bell: Hashable, news: Any = None) -> None:
-        if self._depth:  # inside a handler: what is said leaves with its batch
-            self.bells.ring(bell, news)
-            return
-        with self.batch():
-            self.bells.ring(bell, news)
+        """One turn: bells rung inside are delivered at its end, one write a connection."""
+        return self.turn
 
     def raise_mark(self, mark: str, position: int) -> None:
         """Answer the calls that waited for *mark* to reach *position*, one write a connection."""
@@ -82,51 +105,37 @@ class Remoting:
             self.watermarks.give_up(mark, position)
 
     def push(self, peer: Peer, code: int, header: Header | None, body: bytes = b"") -> bool:
+        """Send *peer* a one-way request; False if it has gone or reads too slowly."""
         connection = self.connections.get(peer)
         return connection is not None and connection.push(code, header, body)
 
     def close(self, peer: Peer) -> None:
+        """Close its connection, if it still has one; what was answered before leaves first."""
         if (connection := self.connections.get(peer)) is not None:
+            connection.flush()
             connection.transport.close()
 
     # For connections ------------------------------------------------------------------
 
-    def enter(self) -> None:
-        self._depth += 1
-
-    def leave(self) -> None:
-        self._depth -= 1
-        if self._depth == 0:
-            self._flush()
-
-    def mark_dirty(self, connection: Connection) -> None:
-        if self._depth:
-            self._dirty[connection] = None
-        else:
-            connection.flush()
-
     def handle(self, connection: Connection, command: RemotingCommand) -> None:
+        """Answer a request, now or later; a handler's exception is answered, and a fact."""
         entry = self.handlers.get(command.code)
-        normal = True
+        handler: Handler = self._unknown if entry is None else entry[1]
         try:
-            if entry is None:
-                result = self._unknown(command)
-                normal = False
-            else:
-                rpc, handler = entry
-                request = command.decode(rpc.request)
-                result = handler(
-                    Call(command, request, connection.peer, connection.last_active_ms)
-                )
+            request = Header() if entry is None else command.decode(entry[0].request)
+            call = Call(command, request, connection.peer, connection.last_active_ms)
+            chain = self.chain
+            result = chain.handle(call, handler) if chain.links else handler(call)
         except Exception as error:  # noqa: BLE001  # upstream answers SYSTEM_ERROR; the fact tells us
-            result, normal = self._raised(connection, command, error)
+            self._answer_error(connection, command, error, connection.last_active_ms)
+            return
         if type(result) is Reply:
-            self._answer(connection, command, result, normal=normal)
+            self._answer(connection, command, result, connection.last_active_ms)
         else:
-            self._go_on(connection, command, result)
+            self._go_on(_Pending(connection, command, connection.last_active_ms), result)
 
     def lost(self, connection: Connection) -> None:
-        """The stream ended: servers tell their value, clients forget the address."""
+        """The stream ended: servers inform their role, clients forget the address."""
         self.connections.pop(connection.peer, None)
         self.bells.gone(connection.peer)
         self.watermarks.gone(connection.peer)
@@ -134,66 +143,67 @@ class Remoting:
     def call_timed_out(self, connection: Connection) -> None:
         """A call got no answer in time: clients close the connection."""
 
-    # Inside ---------------------------------------------------------------------------
+    # Answering later ------------------------------------------------------------------
 
-    def _raised(
-        self, connection: Connection, command: RemotingCommand, error: Exception
-    ) -> tuple[Reply, bool]:
-        """What is answered to an error, and whether in the request's serialization."""
-        if isinstance(error, Refusal):
-            entry = self.handlers.get(command.code)
-            return refused(error, entry[0] if entry else None), True
-        text = str(error)
-        if isinstance(error, BadFields):
-            self.note(FrameRefused(connection.peer.address, text, closed=False))
-        else:
-            text = f"{type(error).__name__}: {error}"
-            self.note(HandlerFailed(connection.peer.address, command.code, text))
-        return Reply(code=SYSTEM_ERROR, remark=text), False
-
-    def _resumed(
-        self, connection: Connection, command: RemotingCommand, resume: Callable[[], Result]
-    ) -> None:
-        """A held call goes on; what it raises is answered as at its first pass."""
-        try:
-            result = resume()
-        except Exception as error:  # noqa: BLE001  # the same as in ``handle``
-            reply, normal = self._raised(connection, command, error)
-            self._answer(connection, command, reply, normal=normal)
-        else:
-            self._go_on(connection, command, result)
-
-    def _go_on(self, connection: Connection, command: RemotingCommand, result: Result) -> None:
+    def _go_on(self, pending: _Pending, result: Result) -> None:
         if isinstance(result, Reply):
-            self._answer(connection, command, result, normal=True)
+            connection, command = pending.connection, pending.command
+            on_purpose = pending.held_on_purpose
+            self._answer(connection, command, result, pending.arrived_ms, on_purpose=on_purpose)
         elif isinstance(result, NoReply):
             return
         elif isinstance(result, Wait):
+            pending.held_on_purpose |= result.on_purpose
             holder = self.watermarks if isinstance(result.on, UpTo) else self.bells
-            holder.hold(
-                result, connection.peer, lambda then: self._resumed(connection, command, then)
-            )
+            holder.hold(result, pending.connection.peer, partial(self._resume, pending))
         else:
-            self._ask(connection, command, result)
+            self._ask(pending, result)
 
-    def _ask(self, connection: Connection, command: RemotingCommand, ask: Ask) -> None:
+    def _resume(
+        self, pending: _Pending, resume: Callable[[int, Any], Result], now_ms: int, found: Any
+    ) -> None:
+        """A held call goes on; what it raises is answered as at its first pass."""
+        try:
+            result = resume(now_ms, found)
+        except Exception as error:  # noqa: BLE001  # the same as in ``handle``
+            connection, command = pending.connection, pending.command
+            self._answer_error(connection, command, error, pending.arrived_ms)
+        else:
+            self._go_on(pending, result)
+
+    def _ask(self, pending: _Pending, ask: Ask) -> None:
         def on_done(reply: RemotingCommand | RemoteError) -> None:
             found = reply if isinstance(reply, RemotingCommand) else None
-            now_ms = self.clock.now_ms()
-            self._resumed(connection, command, lambda: ask.resume(now_ms, found))
+            self._resume(pending, ask.resume, self.clock.now_ms(), found)
 
-        asked = self.connections.get(ask.peer)
-        if asked is None:
+        target = self.connections.get(ask.peer)
+        if target is None:
             on_done(NoAnswer(ask.peer.address, "it has gone"))
         else:
             until_s = self.clock.trio_time(ask.until_ms)
-            asked.invoke(ask.code, ask.header, ask.body, until_s, on_done)
+            target.invoke(ask.code, ask.header, ask.body, until_s, on_done)
+
+    # Replies --------------------------------------------------------------------------
 
     def _answer(
-        self, connection: Connection, command: RemotingCommand, reply: Reply, *, normal: bool
+        self,
+        connection: Connection,
+        command: RemotingCommand,
+        reply: Reply,
+        arrived_ms: int,
+        *,
+        is_error: bool = False,
+        on_purpose: bool = False,
     ) -> None:
+        """Encode *reply* and write it, unless nobody waits for it."""
+        if self.chain.observer is not None:
+            answered = Answered(command, connection.peer, reply, arrived_ms, on_purpose)
+            self.chain.observer(answered)
         if command.is_one_way or not connection.peer.is_open:
             return
+        kind = command.serialize_type
+        if kind != JSON and not (self._echoes and not is_error and command.code in self.handlers):
+            kind = JSON
         response = RemotingCommand(
             code=reply.code,
             flag=RESPONSE,
@@ -202,12 +212,12 @@ class Remoting:
             remark=reply.remark,
             ext=ext_of(reply.header, reply.extra),
             body=reply.body,
-            serialize_type=command.serialize_type if normal and self._echoes else JSON,
+            serialize_type=kind,
         )
         try:
             data = encode_command(response)
         except ValueError as error:  # longer than a frame may be
-            self.note(HandlerFailed(connection.peer.address, command.code, str(error)))
+            self._note_failed(connection, command, error)
             response = RemotingCommand(
                 code=SYSTEM_ERROR,
                 flag=RESPONSE,
@@ -218,32 +228,36 @@ class Remoting:
             data = encode_command(response)
         connection.write(data)
 
-    def _unknown(self, command: RemotingCommand) -> Result:
+    def _answer_error(
+        self, connection: Connection, command: RemotingCommand, error: Exception, arrived_ms: int
+    ) -> None:
+        """A ``Refusal`` in the request's serialization, all else as a SYSTEM_ERROR in JSON."""
+        if isinstance(error, Refusal):
+            entry = self.handlers.get(command.code)
+            reply = refused(error, entry[0] if entry else None)
+            self._answer(connection, command, reply, arrived_ms)
+            return
+        text = str(error)
+        if isinstance(error, BadFields):
+            self.note(FrameRefused(connection.peer.address, text, closed=False))
+        else:
+            text = f"{type(error).__name__}: {error}"
+            self._note_failed(connection, command, error, text)
+        reply = Reply(code=SYSTEM_ERROR, remark=text)
+        self._answer(connection, command, reply, arrived_ms, is_error=True)
+
+    def _note_failed(
+        self, connection: Connection, command: RemotingCommand, error: Exception, text: str = ""
+    ) -> None:
+        lines = "".join(traceback.format_exception(error))
+        peer = connection.peer.address
+        self.note(HandlerFailed(peer, command.code, text or str(error), traceback=lines))
+
+    def _unknown(self, call: Call[Any]) -> Result:
         if self._unknown_is_silent:
             return NoReply()
-        remark = f" request type {command.code} not supported"
+        remark = f" request type {call.command.code} not supported"
         return Reply(code=REQUEST_CODE_NOT_SUPPORTED, remark=remark)
-
-    def _flush(self) -> None:
-        while self._dirty:
-            dirty, self._dirty = self._dirty, {}
-            for connection in dirty:
-                connection.flush()
-
-
-class _Batch(AbstractContextManager[None]):
-    """One for all turns: a generator each would cost more than the turn's bookkeeping."""
-
-    __slots__ = ("_remoting",)
-
-    def __init__(self, remoting: Remoting) -> None:
-        self._remoting = remoting
-
-    def __enter__(self) -> None:
-        self._remoting.enter()
-
-    def __exit__(self, *_: object) -> None:
-        self._remoting.leave()
 
 
 def refused(refusal: Refusal, rpc: AnyRpc | None) -> Reply:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 import trio
 
 from emulator.facts import ConnectionOpened, Note
-from emulator.net.connection import Connection
+from emulator.net.connection import Connection, OnDone
 from emulator.net.errors import NeverSent, RemoteError, TimedOut
 from emulator.net.remoting import Remoting
 from protocol.command import RemotingCommand
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 Request = TypeVar("Request", bound=Header)
 Reply = TypeVar("Reply", bound=Header)
-OnDone = Callable[[RemotingCommand | RemoteError], None]
 
 
 class _Link:
@@ -45,7 +44,11 @@ class _Link:
 
 
 class RemotingClient(Remoting):
-    """Calls, by address.  *handlers* answer what servers ask of us."""
+    """Calls, by address.  *handlers* answer what servers ask of us.
+
+    ``sign(address, request)`` sees every request before it is encoded and may add ext
+    fields.  Upstream: AclClientRPCHook.
+    """
 
     def __init__(
         self,
@@ -110,7 +113,7 @@ class RemotingClient(Remoting):
         timeout_ms: int,
         on_done: OnDone,
     ) -> None:
-        """Send without waiting; *on_done* hears the reply, or why there is none, exactly once."""
+        """Send without waiting; *on_done* gets the reply, or why there is none, exactly once."""
         if self._has_ended:
             on_done(NeverSent(address, "the client has ended"))
             return
@@ -129,7 +132,7 @@ class RemotingClient(Remoting):
 
         def give_up() -> None:
             link.waiting.remove(go_on)
-            with self.batch():
+            with self.turn:
                 on_done(NeverSent(address, "no connection in time"))
 
         expired = self.timers.at(until_s, give_up)
@@ -142,7 +145,10 @@ class RemotingClient(Remoting):
         header: Request | None = None,
         body: bytes = b"",
     ) -> None:
-        """One-way: whether it arrives is nobody's to know."""
+        """Send a one-way request: whether it arrives is not known.
+
+        It is dropped if there is no connection and none can be made.
+        """
 
         def go_on(found: Connection | RemoteError) -> None:
             if isinstance(found, Connection):
@@ -157,20 +163,23 @@ class RemotingClient(Remoting):
             link.waiting.append(go_on)
 
     def is_connected(self, address: str) -> bool:
+        """Whether requests to *address* leave at once."""
         link = self._links.get(address)
         return link is not None and link.connection is not None
 
     def close_address(self, address: str) -> None:
+        """Close the connection to *address*, if there is one; its calls get ``NoAnswer``."""
         link = self._links.get(address)
         if link is not None and link.connection is not None:
             link.connection.transport.close()
 
     def close_all(self) -> None:
+        """Close every connection; their calls get ``NoAnswer``."""
         for connection in list(self.connections.values()):
             connection.transport.close()
 
     def end(self) -> None:
-        """Who waits for an answer or a connection hears of it, and so does who asks later."""
+        """Fail whatever waits for an answer or a connection, and all calls made later."""
         self._has_ended = True
         links, self._links = self._links, {}
         self.close_all()
@@ -224,7 +233,7 @@ class RemotingClient(Remoting):
             failure = NeverSent(address, "the connection ended at once")
         if failure is None and self._has_ended:
             made[0].transport.close()
-            return  # who waited has heard already
+            return  # those who waited have failed already
         self._connected(address, link, made[0] if failure is None else failure)
 
     def _connected(self, address: str, link: _Link, found: Connection | RemoteError) -> None:
@@ -235,7 +244,7 @@ class RemotingClient(Remoting):
             self.note(ConnectionOpened(address, by="us"))
         elif self._links.get(address) is link:
             del self._links[address]
-        with self.batch():
+        with self.turn:
             for go_on in waiting:
                 go_on(found)
         if isinstance(found, Connection) and self.on_connected is not None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class RemotingServer(Remoting):
-    """Set ``on_lost`` to hear of peers that went away."""
+    """Accepts connections; ``on_lost(peer, now_ms)`` is called when one has ended."""
 
     on_lost: Callable[[Peer, int], object] | None = None
     _accepted = 0
@@ -32,6 +32,7 @@ class RemotingServer(Remoting):
         return await network.listen(address, self.accept)
 
     def accept(self, transport: Transport) -> Connection:
+        """The endpoint of a new stream; it is closed when it was silent for too long."""
         self._accepted += 1
         connection = Connection(transport, self, self._accepted)
         self.connections[connection.peer] = connection
@@ -40,6 +41,7 @@ class RemotingServer(Remoting):
         return connection
 
     def lost(self, connection: Connection) -> None:
+        """The stream ended: ``on_lost`` is told."""
         super().lost(connection)
         if connection.watch is not None:
             connection.watch.cancel()
@@ -47,6 +49,7 @@ class RemotingServer(Remoting):
             self.on_lost(connection.peer, self.clock.now_ms())
 
     def close_all(self) -> None:
+        """Close every connection, in the order in which they came."""
         for connection in list(self.connections.values()):
             connection.transport.close()
 

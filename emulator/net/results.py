@@ -90,7 +90,8 @@ class Wait(msgspec.Struct):
     every held pull whose queue has grown, whatever its filter says).
 
     ``gone`` is called instead if the asker's connection ends before; without it the call
-    goes on, and its answer is nobody's.
+    goes on, and its answer is nobody's.  ``on_purpose`` says that the client asked to be
+    held: then no answer is a slow one.
     """
 
     on: Hashable
@@ -99,6 +100,7 @@ class Wait(msgspec.Struct):
     wants: Callable[[Any], bool] | None = None
     unwanted_until_ms: Callable[[int], int] | None = None
     gone: Callable[[], object] | None = None
+    on_purpose: bool = False
 
 
 class Ask(msgspec.Struct):

@@ -9,9 +9,12 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import NoReturn
 
 import trio
+
+CANCELLED_MAX = 1_000  # fewer entries than that are not worth a new heap
 
 
 class Timer:
@@ -25,21 +28,27 @@ class Timer:
         self._timers = timers
 
     def cancel(self) -> None:
+        """It never happens, unless it has happened already."""
         if self.action is not None:
             self.action = None
-            self._timers.forgot_one()
+            timers = self._timers
+            timers.cancelled_count += 1
+            if timers.cancelled_count > CANCELLED_MAX:
+                timers.tidy()
 
 
 class Timers:
-    """Runs due actions, in order of time and then of birth."""
+    """Runs due actions, in order of time and then of birth, all of one time in one *turn*."""
 
-    def __init__(self) -> None:
+    def __init__(self, turn: AbstractContextManager[object] | None = None) -> None:
+        self._turn = turn or nullcontext()
         self._heap: list[tuple[float, int, Timer]] = []
         self._born = 0
-        self._forgotten = 0
+        self.cancelled_count = 0  # of those whose entries are still in the heap
         self._scope: trio.CancelScope | None = None
 
     def at(self, at_s: float, action: Callable[[], object]) -> Timer:
+        """Run *action* at *at_s* (trio time), or as soon as possible if that is over."""
         timer = Timer(at_s, action, self)
         self._born += 1
         heapq.heappush(self._heap, (at_s, self._born, timer))
@@ -47,14 +56,15 @@ class Timers:
             self._scope.deadline = at_s
         return timer
 
-    def forgot_one(self) -> None:
-        self._forgotten += 1
-        if self._forgotten > 1_000 and self._forgotten * 2 > len(self._heap):
+    def tidy(self) -> None:
+        """Drop the entries of cancelled timers, if most of the heap is such."""
+        if self.cancelled_count * 2 > len(self._heap):
             self._heap = [entry for entry in self._heap if entry[2].action is not None]
             heapq.heapify(self._heap)
-            self._forgotten = 0
+            self.cancelled_count = 0
 
     async def run(self) -> NoReturn:
+        """Wait for the first to fall due, for ever."""
         while True:
             with trio.CancelScope(deadline=self._next_s()) as self._scope:
                 await trio.sleep_forever()
@@ -64,17 +74,18 @@ class Timers:
     def fire(self, now_s: float) -> None:
         """Run what is due; what is asked for meanwhile comes later, so that others have a turn."""
         heap, last = self._heap, self._born
-        while heap and heap[0][0] <= now_s and heap[0][1] <= last:
-            timer = heapq.heappop(heap)[2]
-            action, timer.action = timer.action, None
-            if action is None:
-                self._forgotten -= 1
-            else:
-                action()
-            heap = self._heap
+        with self._turn:
+            while heap and heap[0][0] <= now_s and heap[0][1] <= last:
+                timer = heapq.heappop(heap)[2]
+                action, timer.action = timer.action, None
+                if action is None:
+                    self.cancelled_count -= 1
+                else:
+                    action()
+                heap = self._heap
 
     def _next_s(self) -> float:
         while self._heap and self._heap[0][2].action is None:
             heapq.heappop(self._heap)
-            self._forgotten -= 1
+            self.cancelled_count -= 1
         return self._heap[0][0] if self._heap else math.inf

@@ -8,17 +8,17 @@ A call for which the mark comes too late, or never, ends at its own deadline.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from emulator.clock import WallClock
-from emulator.net.results import Result, Wait
+from emulator.net.bells import Answer
+from emulator.net.results import Wait
 from emulator.net.timers import Timer, Timers
 
 FLUSHED_TO = "flushed_to"  # below it everything is on the disk
 
-Answer = Callable[[Callable[[], Result]], None]  # as for bells: who answers handles errors too
 _OVER_MAX = 1_000  # entries of calls that have ended, before the heap is rebuilt
 
 
@@ -66,7 +66,7 @@ class Watermarks:
         assert isinstance(on, UpTo), "bells hold everything else"
         if on.position <= self.reached(on.mark):
             now_ms = self._clock.now_ms()
-            answer(lambda: wait.resume(now_ms, False))
+            answer(wait.resume, now_ms, False)
             return
         waiting = _Waiting(wait, asker, answer)
         self._born += 1
@@ -114,13 +114,13 @@ class Watermarks:
         for waiting in found:
             if waiting.timer is not None:  # else an earlier one of these made its asker go
                 self._end(waiting)
-                _resume(waiting, now_ms, expired=expired)
+                waiting.answer(waiting.wait.resume, now_ms, expired)
 
     def _expire(self, waiting: _Waiting) -> None:
         self._end(waiting)
         self._over += 1
         self._tidy()
-        _resume(waiting, self._clock.now_ms(), expired=True)
+        waiting.answer(waiting.wait.resume, self._clock.now_ms(), True)
 
     def _end(self, waiting: _Waiting) -> None:
         timer, waiting.timer = waiting.timer, None
@@ -141,8 +141,3 @@ class Watermarks:
             heap[:] = [entry for entry in heap if entry[2].timer is not None]
             heapify(heap)
         self._over = 0
-
-
-def _resume(waiting: _Waiting, now_ms: int, *, expired: bool) -> None:
-    wait = waiting.wait
-    waiting.answer(lambda: wait.resume(now_ms, expired))

@@ -115,7 +115,9 @@ class PullMessageProcessor:
             return self._second_pass(request, now_ms)
 
         bell = (request.topic, request.queue_id)
-        return Wait(bell, until_ms, again, wants, self._sweep_at, self._asker_gone)
+        return Wait(
+            bell, until_ms, again, wants, self._sweep_at, self._asker_gone, on_purpose=True
+        )
 
     def _asker_gone(self) -> None:
         """The client's connection ended: upstream keeps such pulls, and answers nobody later."""

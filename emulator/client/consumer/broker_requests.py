@@ -119,7 +119,7 @@ class BrokerRequests:
 
         async def consume() -> None:
             results.append(await self._directly.consume(messages[0]))
-            self._member.instance.remoting.ring(consumed)
+            self._member.instance.remoting.ring(consumed, None)
 
         def resume(_now_ms: int, expired: bool) -> Result:
             return NO_REPLY if expired else self._reply(results[0])

@@ -102,6 +102,12 @@ class Client:
         return self._opaque
 
     def send_message(self, topic: str, body: bytes = b"hello", **fields: Any) -> RemotingCommand:
+        answer = self.post(topic, body, **fields)
+        assert answer is not None, "a send was not answered"
+        return answer
+
+    def post(self, topic: str, body: bytes = b"hello", **fields: Any) -> RemotingCommand | None:
+        """Send a message; the answer if there is one now."""
         given = {
             "producer_group": "pg",
             "topic": topic,
@@ -113,7 +119,7 @@ class Client:
             "flag": 0,
             **fields,
         }
-        return self.must(catalog.SEND_MESSAGE_V2, SendMessageRequestV2(**given), body)
+        return self.ask(catalog.SEND_MESSAGE_V2, SendMessageRequestV2(**given), body)
 
     def sent(self, topic: str, body: bytes = b"hello", **fields: Any) -> SendMessageReply:
         answer = self.send_message(topic, body, **fields)

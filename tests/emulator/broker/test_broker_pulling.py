@@ -10,10 +10,12 @@ from bench import Bench, Client, next_offset
 from trio.testing import MockClock
 
 from emulator.facts import OffsetCommitted, PullAnswered, PullHeld
+from protocol.batch import BatchMessage, encode_batch
 from protocol.bodies.groups import SubscriptionGroupConfig
 from protocol.bodies.topics import TopicConfig
 from protocol.codes import ResponseCode
 from protocol.pull_flags import COMMIT_OFFSET, SUBSCRIPTION, SUSPEND
+from protocol.records import decode_records
 from protocol.requests.pulling import PullMessageReply
 
 
@@ -62,6 +64,62 @@ async def test_invariant_47_a_matching_message_wakes_a_held_pull_at_once() -> No
     assert answer is not None
     assert answer.code == 0
     assert b"news" in answer.body
+
+
+def a_batch(tags: list[str]) -> bytes:
+    members = [
+        BatchMessage(b"m%d" % n, b"TAGS\x01%b" % tag.encode()) for n, tag in enumerate(tags)
+    ]
+    return encode_batch(members)
+
+
+@pytest.mark.parametrize("expression", ["*", "TagA || TagB", "TagC"])
+async def test_a_held_pull_wakes_once_for_a_whole_batch(expression: str) -> None:
+    bench = Bench()
+    client = a_consumer(bench, {"Orders": expression})
+    client.pull("Orders", 1)
+    held = client.last_opaque
+    tags = ["TagA", "TagB", "TagC", *["TagA"] * 7]  # the third of ten has what some wait for
+    bench.client().sent("Orders", a_batch(tags), batch=True)
+    answer = client.answer_to(held)
+    assert answer is not None
+    wanted = [tag for tag in tags if expression == "*" or tag in expression]
+    assert [m.property_map()["TAGS"] for m in decode_records(answer.body)] == wanted
+    [fact] = bench.facts(PullAnswered)
+    assert fact.message_count == len(wanted)
+    assert bench.server.bells.held_count == 0
+
+
+async def test_a_batch_nobody_wants_is_seen_by_the_next_sweep_only(
+    autojump_clock: MockClock,
+) -> None:
+    bench = Bench()
+    async with trio.open_nursery() as nursery:
+        bench.start(nursery)
+        client = a_consumer(bench, {"Orders": "TagD"})
+        client.pull("Orders", 1)
+        held = client.last_opaque
+        await trio.sleep(1)
+        bench.client().sent("Orders", a_batch(["TagA"] * 10), batch=True)
+        assert client.answer_to(held) is None
+        await trio.sleep(4.01)
+        answer = client.answer_to(held)
+        assert answer is not None
+        assert next_offset(answer) == 11
+        nursery.cancel_scope.cancel()
+
+
+async def test_sends_that_are_read_together_wake_a_held_pull_once() -> None:
+    bench = Bench()
+    client = a_consumer(bench)
+    client.pull("Orders", 1)
+    held = client.last_opaque
+    with bench.server.batch():
+        for _ in range(10):
+            bench.client().post("Orders")
+    answer = client.answer_to(held)
+    assert answer is not None
+    assert len(decode_records(answer.body)) == 10
 
 
 async def test_invariant_47_another_tag_is_seen_by_the_next_sweep_only(

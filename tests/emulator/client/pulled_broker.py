@@ -111,7 +111,7 @@ class PulledBroker(FakeBroker):
                 store_host=HOST,
                 reconsume_times=times,
             )
-        self.server.ring((topic, queue_id))
+        self.server.ring((topic, queue_id), None)
 
     def pulls(self, queue_id=0, topic="T"):
         """(seconds, offset) of every pull of a queue."""

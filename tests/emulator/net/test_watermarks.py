@@ -9,6 +9,7 @@ import trio
 from trio.testing import MockClock
 
 from emulator.clock import WallClock
+from emulator.net.bells import Resume
 from emulator.net.results import Reply, Result, Wait
 from emulator.net.timers import Timers
 from emulator.net.watermarks import FLUSHED_TO, UpTo, Watermarks
@@ -42,8 +43,8 @@ class Rig:
         self._hold(Wait(UpTo(mark, position), until_ms, resume, gone=gone))
 
     def _hold(self, wait: Wait) -> None:
-        def answer(then: Callable[[], Result]) -> None:
-            result = then()
+        def answer(then: Resume, now_ms: int, expired: bool) -> None:
+            result = then(now_ms, expired)
             if isinstance(result, Wait):
                 self._hold(result)
 

@@ -1,0 +1,138 @@
+"""A server's shell at the end of a wire: its handlers do one odd thing each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import trio
+
+from emulator.clock import WallClock
+from emulator.config import NetConfig
+from emulator.facts import Fact
+from emulator.net.remoting_server import RemotingServer
+from emulator.net.results import NO_REPLY, Ask, Call, Refusal, Reply, Result, Wait
+from emulator.releases import R_4_9_7, Release
+from protocol.command import RemotingCommand, decode_command, encode_command, ext_of
+from protocol.fields import Header
+from protocol.framing import FrameDecoder
+from protocol.rpc import Rpc
+
+
+class Word(Header):
+    word: str
+
+
+ECHO = Rpc(code=5, name="ECHO", asked_of=("broker",), request=Word, reply=Word)
+HOLD = Rpc(code=6, name="HOLD", asked_of=("broker",), request=Word, reply=Word)
+FAIL = Rpc(code=7, name="FAIL", asked_of=("broker",), request=Header, reply=Header)
+REFUSE = Rpc(code=8, name="REFUSE", asked_of=("broker",), reply=Word, request=Header)
+MUTE = Rpc(code=9, name="MUTE", asked_of=("broker",), request=Header, reply=Header)
+TURNSTILE = Rpc(code=10, name="TURNSTILE", asked_of=("broker",), request=Word, reply=Header)
+FLOOD = Rpc(code=12, name="FLOOD", asked_of=("broker",), reply=Word, request=Header)
+CLOCK = Rpc(code=13, name="CLOCK", asked_of=("broker",), reply=Word, request=Header)
+ASK = Rpc(code=11, name="ASK", asked_of=("broker",), reply=Word, request=Header)
+
+
+def echo(call: Call) -> Result:
+    return Reply(Word(word=call.request.word), call.body)
+
+
+def hold(call: Call, gone: Callable[[], object] | None = None) -> Result:
+    def resume(now_ms: int, expired: bool) -> Result:
+        return Reply(Word(word=f"{call.request.word} {expired} {now_ms - call.now_ms}"))
+
+    return Wait(
+        "door",
+        call.now_ms + 15_000,
+        resume,
+        wants=lambda news: news == call.request.word,
+        unwanted_until_ms=lambda now_ms: now_ms + 5_000,
+        gone=gone,
+        on_purpose=True,
+    )
+
+
+def fail(_call: Call) -> Result:
+    raise ZeroDivisionError("by nothing")
+
+
+def refuse(_call: Call) -> Result:
+    raise Refusal(17, "no such thing")
+
+
+def ask(call: Call) -> Result:
+    def resume(_now_ms: int, reply: RemotingCommand | None) -> Result:
+        return Reply(Word(word="silence" if reply is None else reply.fields()["word"]))
+
+    return Ask(call.peer, 307, Word(word="who?"), b"", call.now_ms + 10_000, resume)
+
+
+HANDLERS = {
+    5: (ECHO, echo),
+    10: (TURNSTILE, lambda call: Wait("door", call.now_ms + 15_000, lambda *_: Reply())),
+    12: (FLOOD, lambda _call: Reply(Word(word="big"), bytes(16 * 1024 * 1024))),
+    13: (CLOCK, lambda call: Reply(Word(word=str(call.now_ms)))),
+    7: (FAIL, fail),
+    8: (REFUSE, refuse),
+    9: (MUTE, lambda _call: NO_REPLY),
+    11: (ASK, ask),
+}
+
+
+class Wire:
+    """A transport that remembers: what was sent, and how much of it has left."""
+
+    local, remote = "10.0.0.1:10911", "10.0.0.2:40001"
+
+    def __init__(self) -> None:
+        self.sent: list[bytes] = []
+        self.stuck = False
+        self.endpoint: Any = None
+        self.is_open = True
+
+    def send(self, data: bytes) -> None:
+        self.sent.append(data)
+
+    def unsent_bytes(self) -> int:
+        return sum(map(len, self.sent)) if self.stuck else 0
+
+    def close(self) -> None:
+        if self.is_open:
+            self.is_open = False
+            self.endpoint.closed("closed here")
+
+    def commands(self) -> list[RemotingCommand]:
+        decoder = FrameDecoder()
+        decoder.feed(b"".join(self.sent))
+        return [decode_command(frame) for frame in decoder]
+
+
+class Server:
+    """A server, one connection, and the facts it noted."""
+
+    def __init__(self, release: Release = R_4_9_7, config: NetConfig | None = None) -> None:
+        self.facts: list[Fact] = []
+        self.gone: list[str] = []
+        clock = WallClock(1_000_000, trio.current_time())
+        self.remoting = RemotingServer(
+            clock,
+            config or NetConfig(),
+            release,
+            self.facts.append,
+            {**HANDLERS, 6: (HOLD, self.hold)},
+        )
+        self.wire = Wire()
+        self.connection = self.remoting.accept(self.wire)
+        self.wire.endpoint = self.connection
+
+    def hold(self, call: Call) -> Result:
+        return hold(call, gone=lambda: self.gone.append(call.request.word))
+
+    def said(self, kind: type[Fact]) -> list[Any]:
+        return [fact for fact in self.facts if isinstance(fact, kind)]
+
+
+def a_request(code: int, opaque: int = 1, word: str = "hi", **fields: Any) -> bytes:
+    header = Word(word=word)
+    return encode_command(RemotingCommand(code=code, opaque=opaque, ext=ext_of(header), **fields))
