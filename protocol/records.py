@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import struct
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 from zlib import crc32
 
 import msgspec
@@ -87,8 +87,22 @@ _HEADS = {layout.host_flags: layout.head for layout in _LAYOUTS.values()}
 _SYS_FLAG_AT = 36
 _INT = Struct(">i")
 _SHORT = Struct(">h")
-_BLANK = Struct(">iI")
+SIZE_AND_MAGIC = Struct(">iI")
 _MAGICS = {MAGIC_V1, MAGIC_V2}
+
+
+def _index_head(born_bytes: int, store_bytes: int) -> Struct:
+    """Magic, CRC, queue id, queue offset, position, sys flag, store time, body length."""
+    return Struct(f">4xIIi4xqqi8x{born_bytes}xq{store_bytes}x4x8xI")
+
+
+_INDEX_HEADS = {layout.host_flags: _index_head(*sizes) for sizes, layout in _LAYOUTS.items()}
+_INDEX_HEAD_V4 = _INDEX_HEADS[0]
+_STORE_MS_V4, _STORE_MS_V6 = Struct(">56xq"), Struct(">68xq")
+STORE_TIME_END = _STORE_MS_V6.size  # a record's first bytes that hold its store time for sure
+
+# Topic, queue id, queue offset, position, size, sys flag, store time, properties.
+IndexFields: TypeAlias = tuple[bytes, int, int, int, int, int, int, bytes]
 
 
 def encode_record(
@@ -133,18 +147,9 @@ def encode_record(
     return b"".join((fixed, body, topic_word, topic, properties_word, properties))
 
 
-def record_size(
-    topic: bytes, body: bytes, properties: bytes, born_host: bytes, store_host: bytes
-) -> int:
-    """How long ``encode_record`` would make it, to find its place before it is written."""
-    word = 1 if len(topic) <= V1_TOPIC_BYTES_MAX else 2
-    head = _LAYOUTS[len(born_host), len(store_host)].head
-    return head.size + len(body) + word + len(topic) + 2 + len(properties)
-
-
 def encode_blank(size: int) -> bytes:
     """The mark that says the last *size* bytes of a file hold nothing."""
-    return _BLANK.pack(size, BLANK_MAGIC)
+    return SIZE_AND_MAGIC.pack(size, BLANK_MAGIC)
 
 
 def decode_record(buffer: Buffer, at: int = 0, *, magic_matters: bool = True) -> StoredMessage:
@@ -178,32 +183,67 @@ def decode_records(buffer: Buffer, *, magic_matters: bool = True) -> list[Stored
 
 
 def check_record(buffer: Buffer, at: int, limit: int) -> int | str:
-    """What stands at *at*, for a recovery that may not trust the bytes before *limit*.
+    """What stands at *at*, when nothing before *limit* may be trusted.
 
     The size of a whole good record; 0 for the blank that ends a file; else the reason
-    why the log ends here.  Upstream: CommitLog.checkMessageAndReturnSize.
+    why there is none.  Upstream: CommitLog.checkMessageAndReturnSize.
     """
-    try:
-        return _sound_size(buffer, at, limit)
-    except BadRecord as reason:
-        return str(reason)
-
-
-def _sound_size(buffer: Buffer, at: int, limit: int) -> int:
     if at + BLANK_BYTES_MIN > limit:
-        raise BadRecord(f"{limit - at} bytes are no record")
+        return f"{limit - at} bytes are no record"
     size: int
-    size, magic = _BLANK.unpack_from(buffer, at)
+    size, magic = SIZE_AND_MAGIC.unpack_from(buffer, at)
     if magic == BLANK_MAGIC:
         return 0
     if not 0 < size <= limit - at:
-        raise BadRecord(f"a record of {size} bytes does not end before {limit}")
-    message = decode_record(buffer, at)
-    if message.end - at != size:
-        raise BadRecord(f"its fields take {message.end - at} bytes, it says {size}")
-    if crc32(message.body) & 0x7FFFFFFF != message.body_crc:
-        raise BadRecord(f"the body's CRC is not {message.body_crc}")
+        return f"a record of {size} bytes does not end before {limit}"
+    try:
+        index_fields(buffer, at, at + size)
+    except BadRecord as reason:
+        return str(reason)
     return size
+
+
+def index_fields(buffer: Buffer, at: int, end: int) -> IndexFields:
+    """What an index keeps of the record that fills *at* to *end*.  Raises ``BadRecord``.
+
+    The one validator: the magic is known, the lengths add up to *end*, the body has its CRC.
+    Hosts, times and the body itself are skipped, because a log has millions of records.
+    """
+    head = _INDEX_HEAD_V4
+    try:
+        fields = head.unpack_from(buffer, at)
+        if fields[5] & _HOST_FLAGS:
+            head = _INDEX_HEADS[fields[5] & _HOST_FLAGS]
+            fields = head.unpack_from(buffer, at)
+        magic, crc, queue_id, queue_offset, position, sys_flag, store_ms, body_size = fields
+        body_at = at + head.size
+        body_end = body_at + body_size
+        tail = bytes(buffer[body_end:end])
+        if magic == MAGIC_V1:
+            topic_end = 1 + tail[0] if tail else 1
+            topic = tail[1:topic_end]
+        elif magic == MAGIC_V2:
+            topic_end = 2 + int.from_bytes(tail[:2], "big")
+            topic = tail[2:topic_end]
+        else:
+            raise BadRecord(f"magic {magic:#010x} is no record's")
+        (properties_size,) = _SHORT.unpack_from(tail, topic_end)
+    except struct.error as error:
+        raise BadRecord(f"it is cut short: {error}") from None
+    properties = tail[topic_end + 2 :]
+    if len(properties) != properties_size or (magic == MAGIC_V1 and topic_end > 128):
+        raise BadRecord("its lengths do not add up")
+    if crc32(buffer[body_at:body_end]) & 0x7FFFFFFF != crc:
+        raise BadRecord("the body does not have its CRC")
+    return topic, queue_id, queue_offset, position, end - at, sys_flag, store_ms, properties
+
+
+def stored_at_ms(head: Buffer) -> int:
+    """The store time of the record that begins with *head*, ``STORE_TIME_END`` bytes of it."""
+    (sys_flag,) = _INT.unpack_from(head, _SYS_FLAG_AT)
+    layout = _STORE_MS_V6 if sys_flag & BORN_HOST_V6 else _STORE_MS_V4
+    store_ms: int = layout.unpack_from(head)[0]
+    return store_ms
 
 
 def _walk(buffer: Buffer, at: int, *, magic_matters: bool) -> StoredMessage:

@@ -23,7 +23,6 @@ from protocol.records import (
     decode_records,
     encode_blank,
     encode_record,
-    record_size,
 )
 from protocol.tags import tag_code
 
@@ -226,8 +225,6 @@ def test_what_is_written_is_read_back(topic: str, **fields: Any) -> None:
     assert message.topic == topic
     assert message.end == 5 + len(record) == 5 + message.size
     assert check_record(record, 0, len(record)) == len(record)
-    sizes = (fields["body"], fields["properties"], fields["born_host"], fields["store_host"])
-    assert record_size(topic.encode(), *sizes) == len(record)
 
 
 @given(st.binary(max_size=400), st.sampled_from([None, MAGIC_V1, MAGIC_V2, BLANK_MAGIC]))

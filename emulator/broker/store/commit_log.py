@@ -10,17 +10,15 @@ Upstream: CommitLog, MappedFileQueue.
 from __future__ import annotations
 
 import bisect
-import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from emulator.disk.port import StoreDamaged
-from protocol.records import BLANK_BYTES_MIN, BLANK_MAGIC, encode_blank
+from protocol.records import BLANK_BYTES_MIN, BLANK_MAGIC, SIZE_AND_MAGIC, encode_blank
 
 if TYPE_CHECKING:
     from emulator.disk.port import Disk, Segment
 
-_SIZE_AND_MAGIC = struct.Struct(">II")
 _ZEROS = bytes(1 << 20)
 
 
@@ -104,7 +102,7 @@ class CommitLog:
         """The position of the last record of a full segment, by walking over all of them."""
         at = last = 0
         while True:
-            size, magic = _SIZE_AND_MAGIC.unpack_from(segment.view, at)
+            size, magic = SIZE_AND_MAGIC.unpack_from(segment.view, at)
             if magic == BLANK_MAGIC or size == 0:
                 return segment.base + last
             last = at

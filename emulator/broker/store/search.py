@@ -9,28 +9,19 @@ Upstream: ConsumeQueue.getOffsetInQueueByTime.
 from __future__ import annotations
 
 import bisect
-import struct
 from typing import TYPE_CHECKING
 
 from emulator.releases import SEARCH_BY_TIME_EXACT, Release
-from protocol.sysflag import BORN_HOST_V6
+from protocol.records import STORE_TIME_END, stored_at_ms
 
 if TYPE_CHECKING:
     from emulator.broker.store.commit_log import CommitLog
     from emulator.broker.store.consume_queue import ConsumeQueue
 
-_SYS_FLAG = struct.Struct(">36xi")
-_STORE_MS = struct.Struct(">56xq")
-_STORE_MS_V6 = struct.Struct(">68xq")
-
 
 def store_ms_at(log: CommitLog, position: int) -> int:
     """When the record at *position* was stored."""
-    head = log.read(position, _STORE_MS_V6.size)
-    (sys_flag,) = _SYS_FLAG.unpack_from(head)
-    shape = _STORE_MS_V6 if sys_flag & BORN_HOST_V6 else _STORE_MS
-    store_ms: int = shape.unpack_from(head)[0]
-    return store_ms
+    return stored_at_ms(log.read(position, STORE_TIME_END))
 
 
 def offset_by_time(
