@@ -56,11 +56,6 @@ def queue_of_level(level: int) -> int:
     return level - 1
 
 
-def level_of_queue(queue_id: int) -> int:
-    """Upstream: ScheduleMessageService.queueId2DelayLevel."""
-    return queue_id + 1
-
-
 def _words(text: str) -> list[str]:
     # Java's split: one blank parts two words, empty words at the end do not count.
     words = text.split(" ")

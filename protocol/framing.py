@@ -38,13 +38,8 @@ class Frame(msgspec.Struct, frozen=True):
     body: bytes
 
 
-def encode_frame(frame: Frame) -> bytes:
-    """The frame's bytes.  Raises ``ValueError`` when header or frame exceed the limits."""
-    return encode_parts(frame.serialize_type, frame.header, frame.body)
-
-
 def encode_parts(serialize_type: int, header: bytes, body: bytes) -> bytes:
-    """The same for what is no frame yet."""
+    """The bytes of a frame.  Raises ``ValueError`` when header or frame exceed the limits."""
     length = 4 + len(header) + len(body)
     if len(header) > HEADER_BYTES_MAX or length + 4 > FRAME_BYTES_MAX:
         raise ValueError(f"a frame of {length + 4} bytes exceeds {FRAME_BYTES_MAX}")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 RETRY_GROUP_TOPIC_PREFIX = "%RETRY%"
 DLQ_GROUP_TOPIC_PREFIX = "%DLQ%"
-LMQ_PREFIX = "%LMQ%"
 REPLY_TOPIC_POSTFIX = "_REPLY_TOPIC"
 CID_RMQ_SYS_PREFIX = "CID_RMQ_SYS_"
 SYSTEM_TOPIC_PREFIX = "rmq_sys_"
@@ -85,7 +84,6 @@ SYSTEM_GROUPS = frozenset(
     }
 )
 
-DEFAULT_CLUSTER = "DefaultCluster"
 DEFAULT_REGION = "DefaultRegion"
 MASTER_ID = 0
 
@@ -111,10 +109,6 @@ def is_retry_topic(topic: str) -> bool:
 
 def is_dlq_topic(topic: str) -> bool:
     return topic.startswith(DLQ_GROUP_TOPIC_PREFIX)
-
-
-def is_lmq(topic: str) -> bool:
-    return topic.startswith(LMQ_PREFIX)
 
 
 def is_system_topic(topic: str, known: frozenset[str] = SYSTEM_TOPICS) -> bool:

@@ -21,15 +21,6 @@ def is_writeable(perm: int) -> bool:
     return bool(perm & WRITE)
 
 
-def is_inherited(perm: int) -> bool:
-    return bool(perm & INHERIT)
-
-
-def is_valid(perm: int) -> bool:
-    """Of the numbers a peer may send, those that mean something."""
-    return 0 <= perm <= READ | WRITE | INHERIT
-
-
 def perm_text(perm: int) -> str:
     """``RW-`` and the like; bits without a letter do not show."""
     return "".join(letter if perm & bit else "-" for bit, letter in _LETTERS)

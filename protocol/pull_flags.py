@@ -28,31 +28,3 @@ def pull_flag(
         | class_filter * CLASS_FILTER
         | lite_pull * LITE_PULL
     )
-
-
-def has_commit_offset(flag: int) -> bool:
-    return bool(flag & COMMIT_OFFSET)
-
-
-def has_suspend(flag: int) -> bool:
-    return bool(flag & SUSPEND)
-
-
-def has_subscription(flag: int) -> bool:
-    return bool(flag & SUBSCRIPTION)
-
-
-def has_class_filter(flag: int) -> bool:
-    return bool(flag & CLASS_FILTER)
-
-
-def has_lite_pull(flag: int) -> bool:
-    return bool(flag & LITE_PULL)
-
-
-def without_commit_offset(flag: int) -> int:
-    return flag & ~COMMIT_OFFSET
-
-
-def without_suspend(flag: int) -> int:
-    return flag & ~SUSPEND

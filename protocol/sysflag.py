@@ -27,10 +27,6 @@ def transaction_type(sys_flag: int) -> int:
     return sys_flag & TRANSACTION_ROLLBACK
 
 
-def with_transaction_type(sys_flag: int, kind: int) -> int:
-    return sys_flag & ~TRANSACTION_ROLLBACK | kind
-
-
 def is_compressed(sys_flag: int) -> bool:
     return bool(sys_flag & COMPRESSED)
 

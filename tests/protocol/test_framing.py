@@ -16,7 +16,7 @@ from protocol.framing import (
     BadFrame,
     Frame,
     FrameDecoder,
-    encode_frame,
+    encode_parts,
 )
 from protocol.versions import R_4_9_7, R_5_3_3, Release
 
@@ -26,6 +26,10 @@ FRAMES = [
     Frame(1, bytes(21), b"\x00" * 100),
 ]
 LINES = [("4.9", R_4_9_7), ("5.3", R_5_3_3)]
+
+
+def encode(frame: Frame) -> bytes:
+    return encode_parts(frame.serialize_type, frame.header, frame.body)
 
 
 def heard(data: bytes, release: Release) -> tuple[list[list[object]], bool]:
@@ -46,7 +50,7 @@ def heard(data: bytes, release: Release) -> tuple[list[list[object]], bool]:
 @pytest.mark.parametrize("step", [1, 3, 7, 10_000])
 def test_a_frame_survives_any_fragmentation(frame: Frame, step: int) -> None:
     decoder, got = FrameDecoder(), []
-    data = encode_frame(frame) * 3
+    data = encode(frame) * 3
     for start in range(0, len(data), step):
         decoder.feed(data[start : start + step])
         got += list(decoder)
@@ -94,11 +98,11 @@ def test_a_length_is_believed_only_up_to_the_limit() -> None:
 
 
 def test_a_frame_beyond_the_limits_is_not_written() -> None:
-    encode_frame(Frame(0, b"", bytes(FRAME_BYTES_MAX - 8)))
+    encode(Frame(0, b"", bytes(FRAME_BYTES_MAX - 8)))
     with pytest.raises(ValueError, match="exceeds"):
-        encode_frame(Frame(0, b"", bytes(FRAME_BYTES_MAX - 7)))
+        encode(Frame(0, b"", bytes(FRAME_BYTES_MAX - 7)))
     with pytest.raises(ValueError, match="exceeds"):
-        encode_frame(Frame(0, bytes(HEADER_BYTES_MAX + 1), b""))
+        encode(Frame(0, bytes(HEADER_BYTES_MAX + 1), b""))
 
 
 @given(st.lists(st.binary(max_size=200), max_size=20))

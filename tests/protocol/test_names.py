@@ -10,11 +10,9 @@ from golden_data import cases
 from protocol import names
 from protocol.delay_levels import (
     DEFAULT_DELAY_LEVELS,
-    level_of_queue,
     parse_delay_levels,
     queue_of_level,
 )
-from protocol.namespaces import namespace_of, retry_topic_in, with_namespace, without_namespace
 from protocol.validation import (
     broker_refuses_topic,
     client_refuses_group,
@@ -39,7 +37,6 @@ def test_what_a_name_is(line: str) -> None:
         assert names.dlq_topic(name) == want["dlq"]
         assert names.reply_topic(name) == want["reply"]
         assert names.is_system_consumer_group(name) == want["sys_consumer_group"]
-        assert names.is_lmq(name) == want["lmq"]
         assert names.is_system_topic(name, SYSTEM_TOPICS[line]) == want["system_topic"]
         assert (name in names.TOPICS_NOT_SENDABLE) == want["not_allowed_send"]
         assert is_legal(name) != want["illegal"]
@@ -62,23 +59,6 @@ def test_no_name_at_all_is_blank(line: str) -> None:
     assert client_refuses_topic(None) == reason(case["out"]["topic"])
     assert client_refuses_group(None) == reason(case["out"]["group"])
     assert broker_refuses_topic(None) is not None
-
-
-@pytest.mark.parametrize("line", LINES)
-def test_into_and_out_of_a_namespace(line: str) -> None:
-    for case in cases("ids.jsonl", "name", line):
-        name, want = case["in"]["name"], case["out"]
-        known = SYSTEM_TOPICS[line]
-        assert without_namespace(name) == want["without_namespace"]
-        assert without_namespace(name, "ns") == want["without_namespace_ns"]
-        assert with_namespace("ns", name, known) == want["wrap_namespace_ns"]
-        assert retry_topic_in("ns", name, known) == want["wrap_namespace_and_retry"]
-        assert namespace_of(name) == want["namespace_of"]
-
-
-def test_no_namespace_changes_nothing() -> None:
-    assert with_namespace("", "topic") == "topic"
-    assert without_namespace("ns%topic", "") == "ns%topic"
 
 
 @pytest.mark.parametrize("line", LINES)
@@ -111,7 +91,6 @@ def test_every_level_has_its_queue(line: str) -> None:
     for case in cases("store.jsonl", "delay_level_queue_id", line):
         level = case["in"]["level"]
         assert queue_of_level(level) == case["out"]
-        assert level_of_queue(queue_of_level(level)) == level
 
 
 def test_a_level_beyond_the_last_is_the_last() -> None:

@@ -30,6 +30,7 @@ from protocol.codes import RequestCode
 from protocol.fields import BadFields
 from protocol.message import decode_messages
 from protocol.queues import MessageQueue
+from protocol.versions import version_desc
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -98,7 +99,7 @@ class BrokerRequests:
             "PROP_THREADPOOL_CORE_SIZE": str(config.consume_threads_max),
             "PROP_CONSUMEORDERLY": str(config.orderly).lower(),
             "PROP_CONSUME_TYPE": "CONSUME_PASSIVELY",
-            "PROP_CLIENT_VERSION": "V" + str(member.release).replace(".", "_"),
+            "PROP_CLIENT_VERSION": version_desc(member.release.version),
             "PROP_CONSUMER_START_TIMESTAMP": str(member.started_ms),
         }
         return self._reply(
