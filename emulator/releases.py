@@ -104,7 +104,15 @@ FAULT_TABLE_SHORT = Release(5, 1, 4)  # RIP-63's latency tables
 BUSY_IS_RETRYABLE = Release(5, 3, 0)  # SYSTEM_BUSY is retried on another broker
 GO_AWAY_IS_RETRYABLE = Release(5, 3, 1)  # so is GO_AWAY
 EVERY_PROBE_COUNTS = Release(4, 8, 0)  # each probe of a retry's walk steps the round robin
-WORST_PICK_IS_FRESH = Release(4, 9, 8)  # (4.x) the worst-case pick leaves the list alone
+FAULT_UPDATES_REFINED = Release(5, 1, 4)  # who is isolated, and who is called unreachable
+ISOLATIONS_ONLY_EXTENDED = Release(5, 1, 4)  # a fast answer does not end one
+QUEUES_ARE_FILTERED = Release(5, 1, 4)  # available, else reachable, else any
+DETECTOR_EXISTS = Release(5, 1, 4)  # startDetectorEnable
+LAST_PROPERTY_OPEN = Release(4, 9, 1)  # no \x02 after the last property …
+LAST_PROPERTY_CLOSED_AGAIN = Release(5, 2, 0)  # … until then
+COMPRESSION_TYPED = Release(4, 9, 4)  # before, the flag said "compressed" and nothing more
+BATCH_HAS_KEY = Release(5, 0, 0)  # the batch itself carries a unique key too
+WORST_PICK_IS_FRESH = Backported(Release(4, 9, 8), Release(5, 1, 4))  # it leaves the list alone
 LATENCY_CHOICE_AVOIDS_LAST = Release(5, 1, 1)  # its walk skips the last broker
 
 # Consumer -----------------------------------------------------------------------------

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     )
     from emulator.client.instance.instance import ClientInstance
     from emulator.client.instance.process import ClientProcess
-    from emulator.client.producer.async_sends import Sending
+    from emulator.client.producer.async_send import Sending
     from emulator.client.producer.producer import Producer
     from emulator.client.producer.selectors import by_chance, by_hash
     from emulator.client.producer.send_result import SendResult, SendStatus
@@ -91,7 +91,7 @@ _NAMES_OF = {  # by the module that has them
     "emulator.client.consumer.push_config": ("PushConsumerConfig",),
     "emulator.client.consumer.push_consumer": ("PushConsumer",),
     "emulator.client.instance.process": ("ClientProcess",),
-    "emulator.client.producer.async_sends": ("Sending",),
+    "emulator.client.producer.async_send": ("Sending",),
     "emulator.client.producer.producer": ("Producer",),
     "emulator.client.producer.selectors": ("by_chance", "by_hash"),
     "emulator.client.producer.send_result": ("SendResult", "SendStatus"),

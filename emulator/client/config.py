@@ -12,7 +12,7 @@ from emulator.releases import Release
 
 NO_INSTANCE_NAME = "DEFAULT"
 
-_rules = functools.cache(Release.parse)
+_parse = functools.cache(Release.parse)
 
 
 class ClientConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -44,10 +44,12 @@ class ClientConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     @property
     def rules(self) -> Release:
-        return _rules(self.release)
+        """``release`` as what behaviour is compared with."""
+        return _parse(self.release)
 
     @property
     def namesrv_addresses(self) -> tuple[str, ...]:
+        """``namesrv`` one by one, each ``host:port``."""
         return tuple(part.strip() for part in self.namesrv.split(";") if part.strip())
 
 
@@ -81,8 +83,8 @@ class ConsumerConfig(ClientConfig, frozen=True, kw_only=True, forbid_unknown_fie
 C = TypeVar("C", bound=ClientConfig)
 
 
-def settled(kind: type[C], config: C | None, settings: dict[str, Any]) -> C:
-    """A whole config, or single fields by name, or the one changed by the others.
+def merged_config(kind: type[C], config: C | None, settings: dict[str, Any]) -> C:
+    """A whole *config*, or single fields by name, or the one changed by the others.
 
     Raises ``msgspec.ValidationError`` for a field there is not, or of another type.
     """

@@ -26,7 +26,7 @@ class SendAttempted(Fact, frozen=True):
     uniq_key: str  # of a batch: its first message's
     attempt: int  # 1 is the first
     took_ms: int
-    outcome: str  # a send status (SEND_OK …), or the error's name and text
+    outcome: str  # a send status (SEND_OK …), ONE_WAY, or the error's name and text
 
 
 class MessageSent(Fact, frozen=True):

@@ -58,7 +58,7 @@ async def _live(orders: Orders, file: IO[bytes]) -> None:
     async with plain_nursery() as watchers:
         watchers.start_soon(stop_on_signal, stop)
         watchers.start_soon(stop_with_parent, stop)
-        async with ClientProcess(clock=clock, note=journal.note) as process:
+        async with ClientProcess(clock=clock, note=journal.note, wants=journal.wants) as process:
             if orders.role == "producer":
                 await _produce(orders, file, process, stop)
             else:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Self
 
-from emulator.client.config import settled
+from emulator.client.config import merged_config
 from emulator.client.consumer.allocation import AVG, Strategy
 from emulator.client.consumer.consume_pipeline import ConsumePipeline
 from emulator.client.consumer.group_calls import GroupCalls
@@ -80,7 +80,7 @@ class PushConsumer:
         on_queues: QueuesChanged | None = None,
         **settings: Any,
     ) -> None:
-        self.config = settled(PushConsumerConfig, config, settings)
+        self.config = merged_config(PushConsumerConfig, config, settings)
         _check_group(self.config.group)
         self._listener = listener
         self._strategy = strategy

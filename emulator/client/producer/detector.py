@@ -25,6 +25,7 @@ ROUND_S = 3.0  # between rounds, and before the first
 
 
 async def watch_brokers(pipeline: SendPipeline, instance: ClientInstance) -> NoReturn:
+    """Probe by rounds, until cancelled."""
     while True:
         await trio.sleep(ROUND_S)
         await _probe_all(pipeline, instance)
@@ -37,7 +38,7 @@ async def _probe_all(pipeline: SendPipeline, instance: ClientInstance) -> None:
         if address is None:
             faults.forget(broker)
         elif await _answers(pipeline, instance, address):
-            faults.answered_probe(broker)
+            faults.mark_reachable(broker)
 
 
 async def _answers(pipeline: SendPipeline, instance: ClientInstance, address: str) -> bool:

@@ -16,15 +16,13 @@ from __future__ import annotations
 import random
 
 from emulator.client.producer.latency_faults import LatencyFaultTolerance, fault_table
-from emulator.client.producer.thread_local_index import ThreadLocalIndex
-from emulator.client.producer.topic_publish_info import TopicPublishInfo
+from emulator.client.producer.publish_info import ThreadLocalIndex, TopicPublishInfo
 from emulator.facts import BrokerIsolated, Note
 from emulator.journal import silent
 from emulator.releases import (
     EVERY_PROBE_COUNTS,
-    FAULT_TABLE_SHORT,
-    FIVE,
     LATENCY_CHOICE_AVOIDS_LAST,
+    QUEUES_ARE_FILTERED,
     WORST_PICK_IS_FRESH,
     Release,
 )
@@ -65,7 +63,7 @@ class MQFaultStrategy:
 
         Upstream: MQFaultStrategy.selectOneMessageQueue.
         """
-        if self._release >= FAULT_TABLE_SHORT:
+        if self._release >= QUEUES_ARE_FILTERED:
             return self._select_filtered(info, last_broker, now_ms, worker, sync_retry)
         if self.enabled:
             return self._select_available(info, last_broker, now_ms, worker)
@@ -152,12 +150,8 @@ class MQFaultStrategy:
             return info.next_queue(worker)
         position = info.next_position(worker)
         queue = MessageQueue(info.queues[position].topic, broker, info.index.step(worker) % count)
-        if self._worst_pick_is_written_back():
+        if not WORST_PICK_IS_FRESH.reached(self._release):
+            # Upstream changes the queue object it took from the shared list: one entry of
+            # the list now names another queue, until the next route change.
             info.queues[position] = queue
         return queue
-
-    def _worst_pick_is_written_back(self) -> bool:
-        # Upstream changes the queue object it took from the shared list: one entry of the
-        # list now names another queue, until the next route change.  Repaired in 4.9.8,
-        # and again by 5.1.4's new strategy.
-        return self._release < WORST_PICK_IS_FRESH or self._release >= FIVE

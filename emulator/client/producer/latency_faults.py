@@ -4,16 +4,29 @@ A broker that answered slowly, or not at all, is *isolated*: not available until
 moment that a table derives from its latency.  Up to 5.1.3 every new sample overwrites
 that moment, so one fast answer ends an isolation; from 5.1.4 on (RIP-63) it only ever
 moves later, isolations are short, and a broker also has a *reachable* flag.
+
+What the end of an attempt does to its broker differs by release and by way of sending: up
+to 5.1.3 merely handing an asynchronous request to the network ends an isolation.
+
+Upstream: LatencyFaultToleranceImpl, MQFaultStrategy; DefaultMQProducerImpl.sendDefaultImpl and
+MQClientAPIImpl.sendMessageAsync for the ends of attempts.
 """
 
 from __future__ import annotations
 
 import random
+from enum import Enum, auto
+from typing import NamedTuple
 
 import msgspec
 
-from emulator.client.producer.thread_local_index import ThreadLocalIndex
-from emulator.releases import FAULT_TABLE_SHORT, Release
+from emulator.client.producer.publish_info import ThreadLocalIndex
+from emulator.releases import (
+    FAULT_TABLE_SHORT,
+    FAULT_UPDATES_REFINED,
+    ISOLATIONS_ONLY_EXTENDED,
+    Release,
+)
 
 
 class FaultTable(msgspec.Struct, frozen=True):
@@ -46,11 +59,64 @@ SHORT = FaultTable(
 
 
 def fault_table(release: Release) -> FaultTable:
+    """The table of that release."""
     return SHORT if release >= FAULT_TABLE_SHORT else LONG
 
 
+class AttemptEnding(Enum):
+    """How one attempt ended, or how far it came."""
+
+    ANSWERED = auto()  # with a send status, whichever
+    NO_MASTER = auto()
+    REMOTE_ERROR = auto()
+    ERROR_REPLY = auto()
+    HANDED_OVER = auto()  # asynchronous or one-way: on its way
+    ASYNC_ANSWERED = auto()
+    ASYNC_ERROR_REPLY = auto()
+    ASYNC_REMOTE_ERROR = auto()
+
+
+class FaultUpdate(NamedTuple):
+    """Whether to isolate the broker, and whether to call it reachable."""
+
+    isolate: bool
+    reachable: bool = True
+
+
+BEFORE = {
+    AttemptEnding.ANSWERED: FaultUpdate(isolate=False),
+    AttemptEnding.NO_MASTER: FaultUpdate(isolate=True),
+    AttemptEnding.REMOTE_ERROR: FaultUpdate(isolate=True),
+    AttemptEnding.ERROR_REPLY: FaultUpdate(isolate=True),
+    AttemptEnding.HANDED_OVER: FaultUpdate(isolate=False),
+    AttemptEnding.ASYNC_ANSWERED: FaultUpdate(isolate=False),
+    AttemptEnding.ASYNC_ERROR_REPLY: FaultUpdate(isolate=True),
+    AttemptEnding.ASYNC_REMOTE_ERROR: FaultUpdate(isolate=True),
+}
+SINCE = {  # FAULT_UPDATES_REFINED
+    AttemptEnding.ANSWERED: FaultUpdate(isolate=False),
+    AttemptEnding.NO_MASTER: FaultUpdate(isolate=False),
+    AttemptEnding.REMOTE_ERROR: FaultUpdate(isolate=True),
+    AttemptEnding.ERROR_REPLY: FaultUpdate(isolate=True, reachable=False),
+    AttemptEnding.HANDED_OVER: FaultUpdate(isolate=False),
+    AttemptEnding.ASYNC_ANSWERED: FaultUpdate(isolate=False),
+    AttemptEnding.ASYNC_ERROR_REPLY: FaultUpdate(isolate=True),
+    AttemptEnding.ASYNC_REMOTE_ERROR: FaultUpdate(isolate=True),
+}
+assert BEFORE.keys() == SINCE.keys() == set(AttemptEnding)
+
+
+def fault_update(ending: AttemptEnding, release: Release, *, detector: bool) -> FaultUpdate:
+    """*detector*: somebody probes brokers, so one that failed may be called unreachable."""
+    if release < FAULT_UPDATES_REFINED:
+        return BEFORE[ending]
+    if ending is AttemptEnding.REMOTE_ERROR:
+        return FaultUpdate(isolate=True, reachable=not detector)
+    return SINCE[ending]
+
+
 class FaultItem(msgspec.Struct):
-    """What is remembered of one broker.  Upstream: LatencyFaultToleranceImpl.FaultItem."""
+    """What is known of one broker.  Upstream: LatencyFaultToleranceImpl.FaultItem."""
 
     broker: str
     latency_ms: int = 0
@@ -59,6 +125,7 @@ class FaultItem(msgspec.Struct):
     check_from_ms: int = 0  # the detector looks again from then on
 
     def is_available(self, now_ms: int) -> bool:
+        """Whether its isolation is over, or there was none."""
         return now_ms >= self.available_from_ms
 
     def rank(self, now_ms: int) -> tuple[bool, int, int]:
@@ -70,7 +137,7 @@ class LatencyFaultTolerance:
     """The fault table of one producer, keyed by broker name.
 
     *rng* breaks ties and draws among reachable brokers where upstream does;
-    *index* rotates over the better half.  A broker never heard of is available and
+    *index* rotates over the better half.  A broker without an item is available and
     reachable.  The table has at most one item for each broker name ever chosen.
 
     Upstream: LatencyFaultToleranceImpl.
@@ -79,7 +146,7 @@ class LatencyFaultTolerance:
     def __init__(
         self, release: Release, rng: random.Random, index: ThreadLocalIndex | None = None
     ) -> None:
-        self._only_later = release >= FAULT_TABLE_SHORT
+        self._only_later = release >= ISOLATIONS_ONLY_EXTENDED
         self._rng = rng
         self._index = index or ThreadLocalIndex(lambda: rng.randrange(2**31))
         self.items: dict[str, FaultItem] = {}
@@ -93,6 +160,7 @@ class LatencyFaultTolerance:
         *,
         reachable: bool = True,
     ) -> None:
+        """An attempt took *latency_ms*: avoid *broker* for *duration_ms* from now on, if any."""
         item = self.items.setdefault(broker, FaultItem(broker))
         item.latency_ms = latency_ms
         item.is_reachable = reachable
@@ -103,18 +171,21 @@ class LatencyFaultTolerance:
             item.available_from_ms = max(item.available_from_ms, until_ms)
 
     def is_available(self, broker: str, now_ms: int) -> bool:
+        """Whether *broker* is not isolated."""
         item = self.items.get(broker)
         return item is None or item.is_available(now_ms)
 
     def is_reachable(self, broker: str) -> bool:
+        """Whether the last attempt or probe got through to *broker*."""
         item = self.items.get(broker)
         return item is None or item.is_reachable
 
     def forget(self, broker: str) -> None:
+        """Drop its item: it is available and reachable again.  Upstream: remove."""
         self.items.pop(broker, None)
 
     def pick_one_at_least(self, now_ms: int, worker: int = 0) -> str | None:
-        """Somebody to try although all are avoided; None only if nothing is known of anybody.
+        """A broker to try although all are avoided; None if no broker has an item.
 
         Upstream: LatencyFaultToleranceImpl.pickOneAtLeast.
         """
@@ -131,8 +202,8 @@ class LatencyFaultTolerance:
             item.check_from_ms = now_ms + interval_ms
         return [item.broker for item in due]
 
-    def answered_probe(self, broker: str) -> None:
-        """Reachable again.  Its isolation, if any, goes on: probes never touch that."""
+    def mark_reachable(self, broker: str) -> None:
+        """*broker* answered a probe.  Its isolation, if any, goes on: probes never touch that."""
         if (item := self.items.get(broker)) is not None:
             item.is_reachable = True
 

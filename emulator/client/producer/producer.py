@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Self
 
-from emulator.client.config import ProducerConfig, settled
+from emulator.client.config import ProducerConfig, merged_config
 from emulator.client.errors import MessageIllegal, NotRunning
 from emulator.client.instance.process import ClientProcess
 from emulator.client.producer.detector import watch_brokers
 from emulator.client.producer.send_pipeline import SendPipeline
-from emulator.releases import FAULT_TABLE_SHORT
+from emulator.releases import DETECTOR_EXISTS
 from protocol.names import DEFAULT_PRODUCER_GROUP
 from protocol.validation import client_refuses_group
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from emulator.client.instance.instance import ClientInstance
-    from emulator.client.producer.async_sends import Callback, Sending
+    from emulator.client.producer.async_send import Callback, Sending
     from emulator.client.producer.selectors import Selector
     from emulator.client.producer.send_result import SendResult
     from protocol.message import Message
@@ -48,7 +48,7 @@ class Producer:
         process: ClientProcess | None = None,
         **settings: Any,
     ) -> None:
-        self.config = settled(ProducerConfig, config, settings)
+        self.config = merged_config(ProducerConfig, config, settings)
         _check_group(self.config.group)
         self._process = process
         self._stack = AsyncExitStack()
@@ -81,12 +81,16 @@ class Producer:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool | None:
-        """Sends still under way end without a result; then the brokers are told."""
+        """Sends still under way end without a result; then brokers are told to unregister it.
+
+        Being cancelled tells nobody anything, as when a process is killed.
+        """
         self._pipeline = None
         return await self._stack.__aexit__(kind, error, traceback)
 
     @property
     def instance(self) -> ClientInstance:
+        """What it shares with others of its name.  Raises ``NotRunning`` outside of the block."""
         return self.pipeline.instance
 
     @property
@@ -124,20 +128,29 @@ class Producer:
         *,
         timeout_ms: int | None = None,
     ) -> SendResult:
-        """One attempt, at the queue that ``selector(queues, message, argument)`` picks."""
+        """One attempt, at the queue that ``selector(queues, message, argument)`` picks.
+
+        Raises ``BadSelector`` if that raises or picks no queue; and as ``send`` does.
+        """
         return await self.pipeline.send_to_selected(message, selector, argument, timeout_ms)
 
     async def send_batch(
         self, messages: Sequence[Message], *, timeout_ms: int | None = None, worker: int = 0
     ) -> SendResult:
-        """Several messages of one topic, all into one queue, in one request."""
+        """Several messages of one topic, all into one queue, in one request.
+
+        Raises as ``send`` does; ``MessageIllegal`` if they do not fit together.
+        """
         return await self.pipeline.send_batch(messages, timeout_ms, worker)
 
     async def send_one_way(
         self, message: Message, *, queue: MessageQueue | None = None, worker: int = 0
     ) -> None:
-        """One attempt without an answer: it may get lost."""
-        await self.pipeline.send_one_way(message, queue, worker)
+        """One attempt without an answer: it may get lost.
+
+        Raises ``Misuse``; ``NotStored`` if there is no broker to send it to.
+        """
+        await self.pipeline.send_oneway(message, queue, worker)
 
     def start_send(
         self,
@@ -151,20 +164,24 @@ class Producer:
         """Begin a send and go on; ``await sending.wait_sent()`` for the result.
 
         *callback* gets the result or the ``SendError``; it must neither wait nor raise.
+        Raises ``Misuse``; ``TooManySends`` above ``async_sends_max``.
         """
         return self.pipeline.start_send(
             message, callback, queue=queue, timeout_ms=timeout_ms, worker=worker
         )
 
     async def publish_queues(self, topic: str) -> list[MessageQueue]:
-        """Where messages of *topic* may go now.  Upstream: fetchPublishMessageQueues."""
+        """Where messages of *topic* may go now.  Raises ``NoRoute``, ``NoNameServer``.
+
+        Upstream: fetchPublishMessageQueues.
+        """
         return list((await self.pipeline.table.find(topic)).queues)
 
     # Inside ---------------------------------------------------------------------------
 
     @property
     def _detects(self) -> bool:
-        return self.config.start_detector_enable and self.config.rules >= FAULT_TABLE_SHORT
+        return self.config.start_detector_enable and self.config.rules >= DETECTOR_EXISTS
 
 
 def _check_group(group: str) -> None:

@@ -1,14 +1,14 @@
 """The forms of sending: awaited with retries, to a chosen queue, in the background, one-way.
 
-What several attempts come to is decided in ``attempts`` and ``async_sends``; one attempt
-is made in ``send_kernel``; here is which queue each form tries, and how often.
+``outgoing_message`` makes the request's parts, ``sync_send`` and ``async_send`` make the
+attempts, each through ``send_kernel``; here each form is put together from them.
 
 Upstream: DefaultMQProducerImpl.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from emulator.client.config import ClientConfig, ProducerConfig
@@ -19,20 +19,20 @@ from emulator.client.errors import (
     SendError,
     TooManySends,
 )
-from emulator.client.producer.async_sends import AsyncSend, Callback, Sending
-from emulator.client.producer.attempts import Attempts
-from emulator.client.producer.fault_events import Ending
-from emulator.client.producer.outgoing import Outgoing, prepare, prepare_batch
-from emulator.client.producer.publish_table import PublishTable
-from emulator.client.producer.send_kernel import SendKernel, ending_of
+from emulator.client.producer.async_send import AsyncSend, Callback, Sending
+from emulator.client.producer.latency_faults import AttemptEnding
+from emulator.client.producer.outgoing_message import OutgoingMessage, prepare, prepare_batch
+from emulator.client.producer.publish_info import PublishTable
+from emulator.client.producer.send_kernel import SendKernel
+from emulator.client.producer.sync_send import SyncSend
 from protocol.names import CLIENT_INNER_PRODUCER_GROUP
 from protocol.queues import MessageQueue
 
 if TYPE_CHECKING:
     from emulator.client.instance.instance import ClientInstance
+    from emulator.client.producer.publish_info import TopicPublishInfo
     from emulator.client.producer.selectors import Selector
-    from emulator.client.producer.send_result import Outcome, SendResult
-    from emulator.client.producer.topic_publish_info import TopicPublishInfo
+    from emulator.client.producer.send_result import SendResult
     from protocol.bodies.routes import TopicRouteData
     from protocol.message import Message
 
@@ -51,12 +51,15 @@ class SendPipeline:
     # As a member of the instance ------------------------------------------------------
 
     def topics(self) -> Sequence[str]:
+        """Every topic that was ever published; their routes are polled."""
         return self.table.topics()
 
     def needs_route(self, topic: str) -> bool:
+        """Whether nothing of *topic* can be written, as far as is known."""
         return self.table.needs_route(topic)
 
     def take_route(self, topic: str, route: TopicRouteData) -> None:
+        """Sends that begin from now on go where *route* says."""
         self.table.take_route(topic, route)
 
     # Awaited --------------------------------------------------------------------------
@@ -66,61 +69,57 @@ class SendPipeline:
     ) -> SendResult:
         """Retried at other brokers.  Raises ``Misuse``, ``NotStored``, ``MaybeStored``."""
         outgoing = prepare(message, self.config, self.kernel.new_key)
-        return await self._send_anywhere(outgoing, timeout_ms, worker)
+        return await self._sync_send(outgoing, timeout_ms).send_anywhere(worker)
 
     async def send_batch(
         self, messages: Sequence[Message], timeout_ms: int | None = None, worker: int = 0
     ) -> SendResult:
+        """As ``send``, all of them in one request."""
         outgoing = prepare_batch(messages, self.config, self.kernel.new_key)
-        return await self._send_anywhere(outgoing, timeout_ms, worker)
+        return await self._sync_send(outgoing, timeout_ms).send_anywhere(worker)
 
     async def send_to(
         self, message: Message, queue: MessageQueue, timeout_ms: int | None = None
     ) -> SendResult:
-        """One attempt; nothing is learnt from it."""
+        """One attempt, at *queue*; the fault table is left alone."""
         outgoing = prepare(message, self.config, self.kernel.new_key)
-        attempts = self._attempts(outgoing, timeout_ms, count_max=1)
 
-        async def once() -> None:
-            await self._attempt(outgoing, attempts, queue)
+        async def given() -> MessageQueue:
+            return queue
 
-        return await self._noted(outgoing, attempts, once)
+        return await self._sync_send(outgoing, timeout_ms).send_to(given)
 
     async def send_to_selected(
         self, message: Message, selector: Selector, argument: Any, timeout_ms: int | None = None
     ) -> SendResult:
         """One attempt, at the queue that *selector* picks.  Raises ``BadSelector`` too."""
         outgoing = prepare(message, self.config, self.kernel.new_key)
-        attempts = self._attempts(outgoing, timeout_ms, count_max=1)
 
-        async def once() -> None:
+        async def selected() -> MessageQueue:
             info = await self.table.find(outgoing.topic)
-            await self._attempt(outgoing, attempts, _selected(info, selector, message, argument))
+            return _selected(info, selector, message, argument)
 
-        return await self._noted(outgoing, attempts, once)
+        return await self._sync_send(outgoing, timeout_ms).send_to(selected)
 
     # Not awaited ----------------------------------------------------------------------
 
-    async def send_one_way(
+    async def send_oneway(
         self, message: Message, queue: MessageQueue | None = None, worker: int = 0
     ) -> None:
-        """One attempt; once it has left, whether it arrives is nobody's to know.
+        """One attempt; whether it arrives is not known once it has left.
 
         Raises ``Misuse``, ``NotStored``.
         """
-        outgoing = prepare(message, self.config, self.kernel.new_key)
+        kernel = self.kernel
+        outgoing = prepare(message, self.config, kernel.new_key)
         if queue is None:
             info = await self.table.find(outgoing.topic)
-            queue = self.kernel.strategy.select(info, None, self.kernel.now_ms(), worker=worker)
-        broker, kernel = queue.broker_name, self.kernel
-        if (address := await kernel.find_address(queue)) is not None:
-            kernel.tell(outgoing, queue, address)
-            kernel.learn(broker, Ending.HANDED_OVER, 0)
-            return
-        kernel.learn(broker, Ending.NO_MASTER, 0)
-        error = NotStored(f"{broker} has no master", code=ClientErrorCode.BROKER_NOT_EXIST)
-        kernel.note_failed(outgoing, error, 0)
-        raise error
+            queue = kernel.strategy.select(info, None, kernel.now_ms(), worker=worker)
+        if not kernel.send_oneway(outgoing, queue, await kernel.find_address(queue)):
+            text, code = f"{queue.broker_name} has no master", ClientErrorCode.BROKER_NOT_EXIST
+            error = NotStored(text, code=code)
+            kernel.note_failed(outgoing, error, 0)
+            raise error
 
     def start_send(
         self,
@@ -152,66 +151,14 @@ class SendPipeline:
         return sending
 
     def close(self) -> None:
-        """End the sends under way; their callbacks hear of it."""
+        """End the sends under way: their callbacks get ``MaybeStored`` or ``NotStored``."""
         for send in list(self._under_way.values()):
             send.abandon()
 
     # Inside ---------------------------------------------------------------------------
 
-    async def _send_anywhere(
-        self, outgoing: Outgoing, timeout_ms: int | None, worker: int
-    ) -> SendResult:
-        count_max = 1 + self.config.sync_retries
-        attempts = self._attempts(outgoing, timeout_ms, count_max)
-        kernel = self.kernel
-
-        async def until_over() -> None:
-            info = await self.table.find(outgoing.topic)
-            while not attempts.is_over:
-                last = attempts.last_broker
-                began_ms = kernel.now_ms()
-                queue = kernel.strategy.select(
-                    info, last, began_ms, worker=worker, sync_retry=last is not None
-                )
-                outcome = await self._attempt(outgoing, attempts, queue)
-                if outcome is not None:
-                    latency_ms = kernel.now_ms() - began_ms
-                    kernel.learn(queue.broker_name, ending_of(outcome), latency_ms)
-
-        return await self._noted(outgoing, attempts, until_over)
-
-    async def _attempt(
-        self, outgoing: Outgoing, attempts: Attempts, queue: MessageQueue
-    ) -> Outcome | None:
-        """None if there is no time left for it."""
-        left_ms = attempts.time_left_ms(self.kernel.now_ms())
-        if left_ms <= 0:
-            return None
-        outcome = await self.kernel.attempt(outgoing, queue, left_ms)
-        attempts.heard(queue.broker_name, outcome)
-        return outcome
-
-    async def _noted(
-        self, outgoing: Outgoing, attempts: Attempts, work: Callable[[], Awaitable[None]]
-    ) -> SendResult:
-        try:
-            await work()
-            result = attempts.result(self.kernel.now_ms())
-        except SendError as error:
-            self.kernel.note_failed(outgoing, error, len(attempts.brokers))
-            raise
-        took_ms = attempts.took_ms(self.kernel.now_ms())
-        self.kernel.note_sent(outgoing, result, len(attempts.brokers), took_ms)
-        return result
-
-    def _attempts(self, outgoing: Outgoing, timeout_ms: int | None, count_max: int) -> Attempts:
-        return Attempts(
-            self.config,
-            outgoing.topic,
-            self.kernel.now_ms(),
-            self._timeout_ms(timeout_ms),
-            count_max,
-        )
+    def _sync_send(self, outgoing: OutgoingMessage, timeout_ms: int | None) -> SyncSend:
+        return SyncSend(self.kernel, outgoing, self._timeout_ms(timeout_ms))
 
     def _timeout_ms(self, given_ms: int | None) -> int:
         return self.config.send_timeout_ms if given_ms is None else given_ms
@@ -222,9 +169,8 @@ class SendPipeline:
         queue = kernel.strategy.select(info, None, kernel.now_ms(), worker=worker)
         address = kernel.address(queue.broker_name)
         send.launch(queue, address)
-        kernel.learn(
-            queue.broker_name, Ending.NO_MASTER if address is None else Ending.HANDED_OVER, 0
-        )
+        ending = AttemptEnding.NO_MASTER if address is None else AttemptEnding.HANDED_OVER
+        kernel.update_fault_item(queue.broker_name, ending, 0)
 
     async def _launch_later(self, send: AsyncSend, topic: str, worker: int) -> None:
         try:

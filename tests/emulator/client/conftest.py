@@ -1,1 +1,1 @@
-"""Stands here so that tests in the rooms below find the helpers of this folder."""
+"""Beside the helpers of these tests, so that those in the rooms below can import them."""

@@ -14,6 +14,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from emulator.client.errors import MessageIllegal
+from emulator.releases import (
+    BATCH_HAS_KEY,
+    COMPRESSION_TYPED,
+    LAST_PROPERTY_CLOSED_AGAIN,
+    LAST_PROPERTY_OPEN,
+    Release,
+)
 from protocol import properties, sysflag
 from protocol.batch import BatchMessage, encode_batch
 from protocol.codes import ResponseCode
@@ -22,20 +29,18 @@ from protocol.names import TOPICS_NOT_SENDABLE, is_retry_topic
 from protocol.properties import encode_properties, properties_text
 from protocol.requests.sending import SendMessageRequestV2
 from protocol.validation import client_refuses_topic
-from protocol.versions import Release
 
 if TYPE_CHECKING:
     from emulator.client.config import ProducerConfig
     from protocol.message import Message
     from protocol.queues import MessageQueue
 
-LAST_PAIR_OPEN = (Release(4, 9, 1), Release(5, 2, 0))  # from, and up to: no \x02 at the end
-COMPRESSION_TYPED = Release(4, 9, 4)  # before, the flag said "compressed" and nothing more
-BATCH_HAS_KEY = Release(5, 0, 0)  # the batch itself carries a unique key too
 
+class OutgoingMessage(msgspec.Struct, frozen=True):
+    """A message, or a batch, as requests carry it.
 
-class Outgoing(msgspec.Struct, frozen=True):
-    """``uniq_keys`` has one key for each message: several for a batch."""
+    ``uniq_keys`` has one key for each message: several for a batch.
+    """
 
     topic: str
     body: bytes
@@ -49,11 +54,13 @@ class Outgoing(msgspec.Struct, frozen=True):
 
     @property
     def msg_id(self) -> str:
+        """The unique keys, joined by commas.  Upstream: SendResult.msgId."""
         return ",".join(self.uniq_keys)
 
     def header(
         self, config: ProducerConfig, queue: MessageQueue, born_ms: int
     ) -> SendMessageRequestV2:
+        """The ext fields of a request that sends it into *queue*."""
         return SendMessageRequestV2(
             producer_group=config.group,
             topic=self.topic,
@@ -72,7 +79,9 @@ class Outgoing(msgspec.Struct, frozen=True):
         )
 
 
-def prepare(message: Message, config: ProducerConfig, new_key: Callable[[], str]) -> Outgoing:
+def prepare(
+    message: Message, config: ProducerConfig, new_key: Callable[[], str]
+) -> OutgoingMessage:
     """Checked, keyed and, if large, compressed.  Raises ``MessageIllegal``.
 
     A message that is sent again by its application keeps the key of the first time.
@@ -88,8 +97,8 @@ def prepare(message: Message, config: ProducerConfig, new_key: Callable[[], str]
     if message.properties.get(properties.TRAN_MSG, "").lower() == "true":
         sys_flag |= sysflag.TRANSACTION_PREPARED
     text = _text(message.properties, config.rules)
-    times, times_max = _lifted(message)
-    return Outgoing(
+    times, times_max = _taken_into_header(message)
+    return OutgoingMessage(
         topic=message.topic,
         body=body,
         properties=text,
@@ -103,7 +112,7 @@ def prepare(message: Message, config: ProducerConfig, new_key: Callable[[], str]
 
 def prepare_batch(
     messages: Sequence[Message], config: ProducerConfig, new_key: Callable[[], str]
-) -> Outgoing:
+) -> OutgoingMessage:
     """One send of many: same topic, same wish to wait, never delayed, never compressed.
 
     Raises ``MessageIllegal``.
@@ -121,7 +130,7 @@ def prepare_batch(
     shared = {properties.WAIT: _wait(messages[0])}
     if config.rules >= BATCH_HAS_KEY:
         shared[properties.UNIQ_KEY] = new_key()
-    return Outgoing(
+    return OutgoingMessage(
         topic=messages[0].topic,
         body=body,
         properties=_text(shared, config.rules),
@@ -131,7 +140,10 @@ def prepare_batch(
 
 
 def check(message: Message, config: ProducerConfig) -> None:
-    """Upstream: Validators.checkMessage."""
+    """Raises ``MessageIllegal`` for a bad topic, no body, or one over ``message_bytes_max``.
+
+    Upstream: Validators.checkMessage.
+    """
     if (complaint := client_refuses_topic(message.topic)) is not None:
         raise MessageIllegal(complaint)
     if message.topic in TOPICS_NOT_SENDABLE:
@@ -174,8 +186,8 @@ def _wait(message: Message) -> str:
     return message.properties.get(properties.WAIT, "true")
 
 
-def _lifted(message: Message) -> tuple[int | None, int | None]:
-    """What a message to a retry topic says in the header; the message then forgets it."""
+def _taken_into_header(message: Message) -> tuple[int | None, int | None]:
+    """Two properties of a message to a retry topic, which move from there into the header."""
     if not is_retry_topic(message.topic):
         return None, None
     times = message.properties.pop(properties.RECONSUME_TIME, None)
@@ -195,4 +207,4 @@ def _text(pairs: dict[str, str], release: Release) -> str:
 
 
 def _ends_last_pair(release: Release) -> bool:
-    return not LAST_PAIR_OPEN[0] <= release < LAST_PAIR_OPEN[1]
+    return not LAST_PROPERTY_OPEN <= release < LAST_PROPERTY_CLOSED_AGAIN

@@ -9,8 +9,7 @@ import pytest
 from golden_data import cases
 
 from emulator.client.producer.fault_strategy import MQFaultStrategy
-from emulator.client.producer.thread_local_index import ThreadLocalIndex
-from emulator.client.producer.topic_publish_info import TopicPublishInfo
+from emulator.client.producer.publish_info import ThreadLocalIndex, TopicPublishInfo
 from emulator.releases import R_4_9_7, R_5_3_3, Release
 from protocol.queues import MessageQueue
 

@@ -6,8 +6,14 @@ import pytest
 
 from emulator.client.config import ProducerConfig
 from emulator.client.errors import BrokerRefused, MaybeStored, NotStored
-from emulator.client.producer.attempts import Attempts, is_retryable
-from emulator.client.producer.send_result import NoMaster, Refused, SendResult, SendStatus
+from emulator.client.producer.send_result import (
+    ErrorReply,
+    NoMaster,
+    SendResult,
+    SendStatus,
+    is_retryable,
+)
+from emulator.client.producer.sync_send import Attempts
 from emulator.net.errors import NeverSent, NoAnswer, TimedOut
 from emulator.releases import Release
 from protocol.queues import MessageQueue
@@ -39,7 +45,7 @@ def test_three_attempts_are_made_and_no_more() -> None:
     attempts = some_attempts()
     for broker in ("a", "b", "a"):
         assert not attempts.is_over
-        attempts.heard(broker, REFUSED_CONNECTION)
+        attempts.record(broker, REFUSED_CONNECTION)
     assert attempts.is_over
     with pytest.raises(NotStored) as caught:
         attempts.result(1_007)
@@ -50,7 +56,7 @@ def test_three_attempts_are_made_and_no_more() -> None:
 def test_one_unanswered_attempt_makes_the_whole_send_uncertain() -> None:
     attempts = some_attempts()
     for outcome in (NoAnswer("b:1", "reset"), REFUSED_CONNECTION, NoMaster("b")):
-        attempts.heard("b", outcome)
+        attempts.record("b", outcome)
     with pytest.raises(MaybeStored) as caught:
         attempts.result(1_000)
     assert caught.value.code == 10003
@@ -58,7 +64,7 @@ def test_one_unanswered_attempt_makes_the_whole_send_uncertain() -> None:
 
 def test_a_refusal_that_is_not_retryable_ends_the_send() -> None:
     attempts = some_attempts()
-    attempts.heard("a", Refused(13, "illegal"))
+    attempts.record("a", ErrorReply(13, "illegal"))
     assert attempts.is_over
     with pytest.raises(BrokerRefused, match="MESSAGE_ILLEGAL: illegal") as caught:
         attempts.result(1_000)
@@ -68,7 +74,7 @@ def test_a_refusal_that_is_not_retryable_ends_the_send() -> None:
 def test_the_timeout_is_the_budget_of_the_whole_call() -> None:
     attempts = some_attempts()
     assert attempts.time_left_ms(1_000) == 3_000
-    attempts.heard("a", TIMED_OUT)
+    attempts.record("a", TIMED_OUT)
     assert attempts.time_left_ms(4_000) == 0
     assert attempts.is_over
     with pytest.raises(MaybeStored, match="out of time") as caught:
@@ -79,23 +85,23 @@ def test_the_timeout_is_the_budget_of_the_whole_call() -> None:
 def test_a_cap_for_each_attempt_leaves_time_for_the_next() -> None:
     attempts = some_attempts(send_timeout_ms_per_attempt=500)
     assert attempts.time_left_ms(1_000) == 500
-    attempts.heard("a", TIMED_OUT)
+    attempts.record("a", TIMED_OUT)
     assert attempts.time_left_ms(1_500) == 500
-    attempts.heard("b", TIMED_OUT)
+    attempts.record("b", TIMED_OUT)
     assert attempts.time_left_ms(2_000) == 2_000
 
 
 def test_a_status_that_is_not_ok_is_returned_all_the_same() -> None:
     attempts = some_attempts()
-    attempts.heard("a", a_result(SendStatus.FLUSH_DISK_TIMEOUT))
+    attempts.record("a", a_result(SendStatus.FLUSH_DISK_TIMEOUT))
     assert attempts.is_over
     assert attempts.result(1_000).status is SendStatus.FLUSH_DISK_TIMEOUT
 
 
 def test_a_status_that_is_not_ok_may_be_retried_and_is_remembered() -> None:
     attempts = some_attempts(retry_another_broker_when_not_store_ok=True)
-    attempts.heard("a", a_result(SendStatus.SLAVE_NOT_AVAILABLE))
+    attempts.record("a", a_result(SendStatus.SLAVE_NOT_AVAILABLE))
     assert not attempts.is_over
-    attempts.heard("b", Refused(13, "illegal"))
+    attempts.record("b", ErrorReply(13, "illegal"))
     assert attempts.is_over
     assert attempts.result(1_000).status is SendStatus.SLAVE_NOT_AVAILABLE

@@ -9,7 +9,7 @@ from golden_data import cases
 
 from emulator.client.producer.fault_strategy import MQFaultStrategy
 from emulator.client.producer.latency_faults import FaultItem, LatencyFaultTolerance, fault_table
-from emulator.client.producer.thread_local_index import ThreadLocalIndex
+from emulator.client.producer.publish_info import ThreadLocalIndex
 from emulator.facts import BrokerIsolated, Fact
 from emulator.releases import R_4_9_7, R_5_3_3, Release
 
@@ -164,7 +164,7 @@ def test_the_detector_makes_a_broker_reachable_but_not_available() -> None:
     assert faults.due_for_check(NOW_MS, 2_000) == ["b"]
     assert faults.due_for_check(NOW_MS + 1_999, 2_000) == []
     assert faults.due_for_check(NOW_MS + 2_000, 2_000) == ["b"]
-    faults.answered_probe("b")
+    faults.mark_reachable("b")
     assert faults.is_reachable("b")
     assert not faults.is_available("b", NOW_MS + 2_000)
 

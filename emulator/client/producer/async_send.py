@@ -15,16 +15,22 @@ import msgspec
 import trio
 
 from emulator.client.errors import MaybeStored, NotStored, SendError
-from emulator.client.producer.attempts import failure
-from emulator.client.producer.fault_events import Ending
-from emulator.client.producer.send_result import NoMaster, Outcome, Refused, SendResult, read_reply
-from emulator.net.errors import RemoteError
-from protocol.command import RemotingCommand
+from emulator.client.producer.latency_faults import AttemptEnding
+from emulator.client.producer.send_result import (
+    AttemptOutcome,
+    ErrorReply,
+    NoMaster,
+    SendResult,
+    read_reply,
+    send_error,
+)
+from emulator.net.errors import NoAnswer, RemoteError
 
 if TYPE_CHECKING:
-    from emulator.client.producer.outgoing import Outgoing
+    from emulator.client.producer.outgoing_message import OutgoingMessage
+    from emulator.client.producer.publish_info import TopicPublishInfo
     from emulator.client.producer.send_kernel import SendKernel
-    from emulator.client.producer.topic_publish_info import TopicPublishInfo
+    from protocol.command import RemotingCommand
     from protocol.queues import MessageQueue
 
 Callback: TypeAlias = Callable[[SendResult | SendError], object]
@@ -39,7 +45,7 @@ class Sending:
         self._over = trio.Event()
 
     async def wait_sent(self) -> SendResult:
-        """Raises the ``SendError`` it ended with."""
+        """Where the message was stored.  Raises the ``SendError`` it ended with."""
         await self._over.wait()
         if isinstance(self.result, SendError):
             raise self.result
@@ -47,6 +53,7 @@ class Sending:
         return self.result
 
     def end(self, result: SendResult | SendError) -> None:
+        """Called once by the producer, with what the send came to."""
         self.result = result
         self._over.set()
         if self._callback is not None:
@@ -54,7 +61,7 @@ class Sending:
 
 
 class AsyncSend:
-    """The attempts of one such send.  *end* hears what it came to, exactly once.
+    """The attempts of one such send.  *end* is called with what it came to, exactly once.
 
     Without an *info* the queue was given by the caller, and retries stay with its broker.
     """
@@ -62,7 +69,7 @@ class AsyncSend:
     def __init__(
         self,
         kernel: SendKernel,
-        outgoing: Outgoing,
+        outgoing: OutgoingMessage,
         timeout_ms: int,
         end: Callback,
         info: TopicPublishInfo | None = None,
@@ -86,6 +93,7 @@ class AsyncSend:
         self._try(queue.broker_name, address)
 
     def fail(self, error: SendError) -> None:
+        """End with *error*, unless it is over."""
         if self._is_over:
             return
         self._is_over = True
@@ -94,9 +102,13 @@ class AsyncSend:
 
     def abandon(self) -> None:
         """Its producer closes: what was sent may be stored, and nobody will know."""
+        if self._is_over:
+            return
         kind = MaybeStored if self._brokers else NotStored
-        topic = self._outgoing.topic
-        self.fail(kind(f"{topic}: the producer was closed", brokers=self._brokers))
+        topic, why = self._outgoing.topic, "the producer was closed"
+        if self._brokers:
+            self._note_attempt(NoAnswer(self._brokers[-1], why))
+        self.fail(kind(f"{topic}: {why}", brokers=self._brokers))
 
     # Inside ---------------------------------------------------------------------------
 
@@ -105,31 +117,33 @@ class AsyncSend:
         self._tried_ms = self._kernel.now_ms()
         left_ms = self._until_ms - self._tried_ms
         if address is None:
-            self._give_up(NoMaster(broker))
+            self._end_attempt(NoMaster(broker))
         elif left_ms <= 0:
-            self._give_up(None)
+            self._end_attempt(None)
         else:
-            body, heard = self._outgoing.body, self._heard
-            self._kernel.attempt_soon(address, self._request, body, left_ms, heard)
+            body, on_done = self._outgoing.body, self._answered
+            self._kernel.attempt_async(address, self._request, body, left_ms, on_done)
 
-    def _heard(self, reply: RemotingCommand | RemoteError) -> None:
+    def _answered(self, reply: RemotingCommand | RemoteError) -> None:
         if self._is_over:
             return
         broker = self._brokers[-1]
         latency_ms = self._kernel.now_ms() - self._tried_ms
         match self._read(broker, reply):
             case SendResult() as result:
-                self._kernel.learn(broker, Ending.ASYNC_ANSWERED, latency_ms)
+                self._kernel.update_fault_item(broker, AttemptEnding.ASYNC_ANSWERED, latency_ms)
                 self._succeed(result)
-            case Refused() as refused:
-                self._kernel.learn(broker, Ending.ASYNC_REFUSED, latency_ms)
-                self._give_up(refused)
+            case ErrorReply() as refused:
+                self._kernel.update_fault_item(broker, AttemptEnding.ASYNC_ERROR_REPLY, latency_ms)
+                self._end_attempt(refused)
             case RemoteError() as error:
-                self._kernel.learn(broker, Ending.ASYNC_REMOTE_ERROR, latency_ms)
+                self._kernel.update_fault_item(
+                    broker, AttemptEnding.ASYNC_REMOTE_ERROR, latency_ms
+                )
                 self._maybe_stored |= not error.definite
                 self._try_again(error)
 
-    def _read(self, broker: str, reply: RemotingCommand | RemoteError) -> Outcome:
+    def _read(self, broker: str, reply: RemotingCommand | RemoteError) -> AttemptOutcome:
         if isinstance(reply, RemoteError):
             return reply
         asked = msgspec.structs.replace(self._queue, broker_name=broker)
@@ -138,8 +152,9 @@ class AsyncSend:
     def _try_again(self, error: RemoteError) -> None:
         kernel, now_ms = self._kernel, self._kernel.now_ms()
         if len(self._brokers) > kernel.config.async_retries or now_ms >= self._until_ms:
-            self._give_up(error)
+            self._end_attempt(error)
             return
+        self._note_attempt(error)
         broker = self._brokers[-1]
         if self.info is not None:
             broker = kernel.strategy.select(self.info, broker, now_ms).broker_name
@@ -148,11 +163,14 @@ class AsyncSend:
     def _succeed(self, result: SendResult) -> None:
         took_ms = self._kernel.now_ms() - self._began_ms
         self._is_over = True
+        self._note_attempt(result)
         self._kernel.note_sent(self._outgoing, result, len(self._brokers), took_ms)
         self._end(result)
 
-    def _give_up(self, last: Outcome | None) -> None:
-        error = failure(
+    def _end_attempt(self, last: AttemptOutcome | None) -> None:
+        """The last attempt failed; None: there was no time left for it."""
+        self._note_attempt(last)
+        error = send_error(
             self._outgoing.topic,
             self._brokers,
             last,
@@ -161,3 +179,8 @@ class AsyncSend:
             maybe_stored=self._maybe_stored,
         )
         self.fail(error)
+
+    def _note_attempt(self, outcome: AttemptOutcome | None) -> None:
+        brokers = self._brokers
+        queue = msgspec.structs.replace(self._queue, broker_name=brokers[-1])
+        self._kernel.note_attempt(self._outgoing, queue, len(brokers), self._tried_ms, outcome)

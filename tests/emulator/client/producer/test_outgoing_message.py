@@ -9,7 +9,7 @@ from golden_data import cases
 
 from emulator.client.config import ProducerConfig
 from emulator.client.errors import MessageIllegal
-from emulator.client.producer.outgoing import prepare, prepare_batch
+from emulator.client.producer.outgoing_message import prepare, prepare_batch
 from emulator.client.producer.selectors import by_hash, hash_code
 from protocol import properties, sysflag
 from protocol.batch import decode_batch

@@ -1,0 +1,179 @@
+"""Where messages of each topic may go, and whose turn it is.
+
+A producer's table is filled at the first send of a topic and kept fresh by route polls; a
+topic that no broker knows borrows the default topic's brokers until its own route exists.
+A route change makes a *new* TopicPublishInfo, so the round robin starts again somewhere
+else.  Every probe of a walk here takes a step of the shared counter: skipping a broker's
+block of queues does not give the queue behind it a larger share.
+
+Upstream: TopicPublishInfo, ThreadLocalIndex, DefaultMQProducerImpl.topicPublishInfoTable,
+tryToFindTopicPublishInfo.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from emulator.client.errors import ClientErrorCode, NoRoute
+from emulator.client.instance.route_queues import is_ordered, publish_queues, write_queues
+from emulator.releases import DEFAULT_TOPIC_IS_FIXED
+from protocol.names import AUTO_CREATE_TOPIC_KEY_TOPIC
+from protocol.queues import MessageQueue
+
+if TYPE_CHECKING:
+    from emulator.client.config import ProducerConfig
+    from emulator.client.instance.instance import ClientInstance
+    from protocol.bodies.routes import TopicRouteData
+
+_MASK = 0x7FFF_FFFF
+
+
+class PublishTable:
+    """``topic -> TopicPublishInfo`` of one producer."""
+
+    def __init__(self, instance: ClientInstance, config: ProducerConfig) -> None:
+        self._routes = instance.routes
+        self._rng = instance.rng
+        self._queues_max = config.default_topic_queues
+        fixed = config.rules >= DEFAULT_TOPIC_IS_FIXED
+        self._default_topic = AUTO_CREATE_TOPIC_KEY_TOPIC if fixed else config.create_topic_key
+        self._infos: dict[str, TopicPublishInfo] = {}
+        if not fixed:
+            self._infos[self._default_topic] = self._empty_info()  # so that it is polled
+
+    # For the instance -----------------------------------------------------------------
+
+    def topics(self) -> list[str]:
+        """Every topic that was ever published, in that order."""
+        return list(self._infos)
+
+    def needs_route(self, topic: str) -> bool:
+        """Whether nothing of *topic* can be written, as far as is known."""
+        info = self._infos.get(topic)
+        return info is None or not info.is_usable
+
+    def take_route(self, topic: str, route: TopicRouteData) -> None:
+        """Replace what is known of *topic* by what *route* says."""
+        self._infos[topic] = TopicPublishInfo(
+            publish_queues(topic, route),
+            index=self._new_index(),
+            write_queues=write_queues(route),
+            is_ordered=is_ordered(route),
+            has_route=True,
+        )
+
+    # For sends ------------------------------------------------------------------------
+
+    def known(self, topic: str) -> TopicPublishInfo | None:
+        """What can be used without asking a NameServer."""
+        info = self._infos.get(topic)
+        return info if info is not None and info.is_usable else None
+
+    async def find(self, topic: str) -> TopicPublishInfo:
+        """What is known, or else what a NameServer says.  Raises ``NoRoute``, ``NoNameServer``."""
+        info = self.known(topic) or await self._ask_for(topic)
+        if info.is_usable:
+            return info
+        raise NoRoute(f"no queue of {topic} can be written", code=ClientErrorCode.NOT_FOUND_TOPIC)
+
+    # Inside ---------------------------------------------------------------------------
+
+    async def _ask_for(self, topic: str) -> TopicPublishInfo:
+        self._infos.setdefault(topic, self._empty_info())
+        await self._routes.refresh(topic)
+        info = self._infos[topic]
+        if not info.has_route and not info.is_usable:
+            await self._routes.borrow_default(topic, self._default_topic, self._queues_max)
+        return self._infos[topic]
+
+    def _empty_info(self) -> TopicPublishInfo:
+        return TopicPublishInfo(index=self._new_index())
+
+    def _new_index(self) -> ThreadLocalIndex:
+        rng = self._rng
+        return ThreadLocalIndex(lambda: rng.randrange(2**31))
+
+
+class TopicPublishInfo:
+    """A topic's publish queues.
+
+    ``has_route`` says that the topic's own route was seen, even if nothing in it can be
+    written.  ``queues`` is a list because one old release writes into it.
+
+    Upstream: TopicPublishInfo.
+    """
+
+    def __init__(
+        self,
+        queues: Sequence[MessageQueue] = (),
+        *,
+        index: ThreadLocalIndex,
+        write_queues: Mapping[str, int] | None = None,
+        is_ordered: bool = False,
+        has_route: bool = False,
+    ) -> None:
+        self.queues = list(queues)
+        self.index = index
+        self.write_queues = dict(write_queues or {})  # by broker name, as the route has them
+        self.is_ordered = is_ordered
+        self.has_route = has_route
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether there is any queue to write to.  Upstream: TopicPublishInfo.ok."""
+        return bool(self.queues)
+
+    def next_position(self, worker: int = 0) -> int:
+        """Take a step; the place in ``queues`` of the queue whose turn it is."""
+        return self.index.step(worker) % len(self.queues)
+
+    def next_queue(self, worker: int = 0) -> MessageQueue:
+        """Take a step; the queue whose turn it is.  Upstream: selectOneMessageQueue."""
+        return self.queues[self.next_position(worker)]
+
+    def next_queue_where(
+        self, wanted: Callable[[MessageQueue], bool], worker: int = 0
+    ) -> MessageQueue | None:
+        """The next one that is wanted; None after one whole round."""
+        for _ in self.queues:
+            queue = self.next_queue(worker)
+            if wanted(queue):
+                return queue
+        return None
+
+    def queues_from(self, index: int) -> list[MessageQueue]:
+        """One round that begins at *index* and leaves the shared counter alone."""
+        size = len(self.queues)
+        return [self.queues[_position(index + step, size)] for step in range(size)]
+
+
+class ThreadLocalIndex:
+    """The round-robin counter of each worker, started by ``start()`` at its first step.
+
+    A worker stands for one of upstream's calling threads: N workers are N independent
+    round robins.  There are as many counters as distinct workers were named.
+
+    Upstream: ThreadLocalIndex.
+    """
+
+    def __init__(self, start: Callable[[], int]) -> None:
+        self._start = start
+        self._at: dict[int, int] = {}
+
+    def step(self, worker: int = 0) -> int:
+        """Count up first, then give the count, masked to 31 bits: never negative."""
+        at = self._at.get(worker)
+        value = ((self._start() if at is None else at) + 1) & _MASK
+        self._at[worker] = value
+        return value
+
+    def restart(self, worker: int = 0) -> None:
+        """Go on from somewhere else.  Upstream: ThreadLocalIndex.reset."""
+        self._at[worker] = self._start()
+
+
+def _position(index: int, size: int) -> int:
+    """A place in the list for a counter that overflows as Java's int does."""
+    wrapped = (index + 2**31) % 2**32 - 2**31
+    return 0 if wrapped == -(2**31) else abs(wrapped) % size
