@@ -55,6 +55,7 @@ class ConsumePipeline:
         self.member = member
         self.group = member.group
         self._on_queues = on_queues
+        self._has_passed = False
         self._flow = FlowControl(member.config)
         self._ownership = LockedOwnership(member) if member.config.orderly else None
         self._rebalance = Rebalance(member, strategy, self._ownership, self._queues_changed)
@@ -103,10 +104,9 @@ class ConsumePipeline:
         member = self.member
         if not member.is_running or member.is_paused:
             return member.release < REBALANCE_PACED
-        # A broker's notice after a heartbeat with new subscriptions answers that heartbeat.
-        if cause == "notice" and member.subscription_changed:
-            cause = "subscription changed"
-        member.subscription_changed = False
+        if cause == "notice":
+            cause = self._cause_of_notice()
+        self._has_passed, member.subscription_changed = True, False
         return await self._rebalance.run_pass(cause)
 
     async def pull(self, request: QueuedPull) -> None:
@@ -174,6 +174,12 @@ class ConsumePipeline:
         await self.rebalance("resumed")
 
     # Inside ---------------------------------------------------------------------------
+
+    def _cause_of_notice(self) -> RebalanceCause:
+        """A notice may answer our own heartbeat: the first, or one with new subscriptions."""
+        if not self._has_passed:
+            return "started"
+        return "subscription changed" if self.member.subscription_changed else "notice"
 
     async def _queues_changed(self, topic: str, mine: Collection[MessageQueue]) -> None:
         """Tell brokers of the new subscription version, before they refuse our pulls.

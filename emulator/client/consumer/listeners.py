@@ -123,7 +123,6 @@ class ConsumptionFacts:
     def __init__(self, group: str, note: Note, wants: Callable[[type[Fact]], bool]) -> None:
         self._group = group
         self._note = note
-        self._wants = wants
         self._wants_consumed = wants(MessageConsumed)
         self.wants_given = wants(MessageGivenToListener)
 

@@ -44,7 +44,8 @@ class Heartbeats:
         self._brokers = brokers
         self._members = members
         self._under_way = False
-        self._bodies = Remembered(lambda data: encode_body(data, config.rules))
+        release = config.rules
+        self._bodies = Remembered(lambda data: encode_body(data, release))
 
     async def send_round(self) -> bool:
         """To all, three seconds each at most.  False: a round is under way, or nobody is known."""

@@ -1,0 +1,92 @@
+"""Which files one rebalance visits, in order: a reader with a bug goes the same way.
+
+Counted are the files of ``emulator/client`` whose functions run in the task of the
+RebalanceService, for a clustering consumer with a concurrent listener.  The pass begins
+when the service wakes; the new queue's pull request ends the count.  Of the broker calls
+(members, stored offset) the files up to ``RemotingClient.invoke`` count.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import trio
+from pulled_broker import a_queue, in_group
+
+import emulator.client
+from protocol.codes import RequestCode
+from protocol.requests.callbacks import NotifyConsumerIdsChangedRequest
+
+CLIENT = Path(emulator.client.__file__).parent
+FILES_MAX = 9
+
+UNTIL_THE_PULL_REQUEST_IS_QUEUED = [
+    "instance/rebalance_service.py",  # wakes, and takes every consumer of the instance in turn
+    "consumer/consume_pipeline.py",  # a running consumer that is not paused
+    "consumer/rebalance.py",  # topic by topic: allocate, release, claim
+    "consumer/group_calls.py",  # who is in the group?
+    "consumer/allocation.py",  # which queues are mine?
+    "consumer/process_queue.py",  # what is held: has a pull request been lost?
+    "consumer/offsets.py",  # where does the new queue start?
+    "instance/addresses.py",  # of the broker that knows
+    "instance/pull_message_service.py",  # the new queue's pull request
+]
+THEN_BROKERS_ARE_TOLD = ["instance/heartbeats.py"]
+
+
+class Visits:
+    """The files of the client that the RebalanceService's task runs through."""
+
+    def __init__(self) -> None:
+        self.files: list[str] = []
+        self.before_queued: list[str] = []
+
+    def __call__(self, frame, event, _arg) -> None:
+        code = frame.f_code
+        if event != "call" or not code.co_filename.startswith(str(CLIENT)):
+            return
+        if not in_rebalance_task():
+            return
+        name = Path(code.co_filename).relative_to(CLIENT).as_posix()
+        if name not in self.files:
+            self.files.append(name)
+        if code.co_name == "pull_now":
+            self.before_queued = list(self.files)
+
+
+def in_rebalance_task() -> bool:
+    try:
+        return "RebalanceService.run" in trio.lowlevel.current_task().name
+    except RuntimeError:  # between tasks: the virtual network hands bytes to connections
+        return False
+
+
+def visits_of_a_pass() -> Visits:
+    visits = Visits()
+
+    async def story(cluster, broker):
+        cluster.namesrv.routes["%RETRY%cg"] = cluster.route(1)
+        async with cluster.process() as app, cluster.a_consumer(app) as consumer:
+            await trio.sleep(25)
+            cluster.namesrv.routes["T"] = cluster.route(2)
+            await trio.sleep(7)  # the poll at 30 s brings the route
+            held = consumer.queues
+            assert a_queue(1) not in held
+            (peer,) = broker.server.connections
+            notice = NotifyConsumerIdsChangedRequest(consumer_group="cg")
+            sys.setprofile(visits)
+            broker.server.push(peer, RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, notice)
+            await trio.sleep(1)
+            sys.setprofile(None)
+            assert consumer.queues == sorted([*held, a_queue(1)])
+
+    in_group(story)
+    return visits
+
+
+def test_a_rebalance_visits_nine_files_until_the_new_queue_is_pulled() -> None:
+    visits = visits_of_a_pass()
+    assert visits.before_queued == UNTIL_THE_PULL_REQUEST_IS_QUEUED
+    assert len(visits.before_queued) <= FILES_MAX
+    assert visits.files == UNTIL_THE_PULL_REQUEST_IS_QUEUED + THEN_BROKERS_ARE_TOLD
