@@ -10,6 +10,7 @@ import msgspec
 
 from emulator.releases import Release
 from protocol.delay_levels import DEFAULT_DELAY_LEVELS, parse_delay_levels
+from protocol.validation import MESSAGE_BYTES_MAX
 
 
 class NetConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -118,7 +119,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     scan_entries_max: int = 800  # MessageStoreConfig.maxFilterMessageCount / 20 bytes
 
     # Messages and their store
-    message_bytes_max: int = 4 * 1024 * 1024  # MessageStoreConfig.maxMessageSize
+    message_bytes_max: int = MESSAGE_BYTES_MAX  # MessageStoreConfig.maxMessageSize
     delay_levels: str = DEFAULT_DELAY_LEVELS  # MessageStoreConfig.messageDelayLevel
     store: str = ""  # MessageStoreConfig.storePathRootDir; empty: in memory
     segment_bytes: int = 8 * 1024 * 1024  # MessageStoreConfig.mappedFileSizeCommitLog (1 GiB)

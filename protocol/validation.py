@@ -1,19 +1,25 @@
-"""Which names a client and a broker accept, and what they say of the others.
+"""The one validator: which names and messages a client, a broker and its log accept.
 
-Every function returns the reason of a refusal, or None.  The two sides look at the
-same things in a different order, so a name that is both too long and misspelt hears
-different complaints.  Upstream: Validators.checkTopic, checkGroup;
-TopicValidator.validateTopic.
+Every function returns the reason of a refusal, or None.  Client and broker look at the
+same things in a different order, so a name that is both too long and misspelt gets
+different complaints.  Upstream: Validators; TopicValidator; DefaultMessageStore.checkMessage.
 """
 
 from __future__ import annotations
 
 import re
 
+from protocol.names import RETRY_GROUP_TOPIC_PREFIX, TOPICS_NOT_SENDABLE
+
 TOPIC_CHARS_MAX = 127
 GROUP_CHARS_MAX = 255
+MESSAGE_BYTES_MAX = 4 * 1024 * 1024  # DefaultMQProducer and MessageStoreConfig.maxMessageSize
+STORED_TOPIC_BYTES_MAX = 127  # one length byte, read as a signed one
+LONG_RETRY_TOPIC_BYTES_MAX = 255  # of 5.x
+
 _PATTERN = "^[%|a-zA-Z0-9_-]+$"
 _LEGAL = re.compile(_PATTERN)
+_RETRY_PREFIX = RETRY_GROUP_TOPIC_PREFIX.encode()
 
 
 def is_legal(name: str) -> bool:
@@ -24,8 +30,11 @@ def is_legal(name: str) -> bool:
     return not name or (_LEGAL.match(name) is not None and name[-1] != "\n")
 
 
+# Clients: Validators ------------------------------------------------------------------
+
+
 def client_refuses_topic(topic: str | None) -> str | None:
-    """A client's answer to a topic it should use."""
+    """A client's answer to a topic it should use.  Upstream: checkTopic."""
     if topic is None or not topic.strip():
         return "The specified topic is blank"
     if len(topic) > TOPIC_CHARS_MAX:
@@ -37,8 +46,26 @@ def client_refuses_topic(topic: str | None) -> str | None:
     return None
 
 
+def client_refuses_send_to(topic: str | None) -> str | None:
+    """A client's answer to a topic it should send to.  Upstream: isNotAllowedSendTopic."""
+    if (complaint := client_refuses_topic(topic)) is not None:
+        return complaint
+    if topic in TOPICS_NOT_SENDABLE:
+        return f"Sending message to topic[{topic}] is forbidden."
+    return None
+
+
+def client_refuses_body(body_bytes: int, bytes_max: int = MESSAGE_BYTES_MAX) -> str | None:
+    """A client's answer to a message body of that length.  Upstream: checkMessage."""
+    if not body_bytes:
+        return "a message has a body"
+    if body_bytes > bytes_max:
+        return f"a body of {body_bytes} bytes is over the limit of {bytes_max}"
+    return None
+
+
 def client_refuses_group(group: str | None) -> str | None:
-    """A client's answer to the group it should be in."""
+    """A client's answer to the group it should be in.  Upstream: checkGroup."""
     if group is None or not group.strip():
         return "the specified group is blank"
     if len(group) > GROUP_CHARS_MAX:
@@ -50,8 +77,11 @@ def client_refuses_group(group: str | None) -> str | None:
     return None
 
 
+# Brokers: TopicValidator --------------------------------------------------------------
+
+
 def broker_refuses_topic(topic: str | None) -> str | None:
-    """A broker's answer to a topic it should create."""
+    """A broker's answer to a topic it should create.  Upstream: validateTopic."""
     if topic is None or not topic.strip():
         return "The specified topic is blank."
     if not is_legal(topic):
@@ -59,3 +89,25 @@ def broker_refuses_topic(topic: str | None) -> str | None:
     if len(topic) > TOPIC_CHARS_MAX:
         return "The specified topic is longer than topic max length."
     return None
+
+
+def broker_refuses_group(group: str) -> str | None:
+    """A broker's answer to a group it should create; it takes the empty name.
+
+    Upstream: SubscriptionGroupManager.findSubscriptionGroupConfig.
+    """
+    if len(group) > GROUP_CHARS_MAX:
+        return f"a group's name of {len(group)} characters"
+    if not is_legal(group):
+        return "a group's name with illegal characters"
+    return None
+
+
+# The log: checkMessage ----------------------------------------------------------------
+
+
+def log_refuses_topic(topic: bytes, *, long_retry_topics: bool) -> str | None:
+    """The log's answer to a topic; *long_retry_topics*: 5.x stores longer ones of groups."""
+    is_long = long_retry_topics and topic.startswith(_RETRY_PREFIX)
+    bytes_max = LONG_RETRY_TOPIC_BYTES_MAX if is_long else STORED_TOPIC_BYTES_MAX
+    return f"a topic of {len(topic)} bytes" if len(topic) > bytes_max else None

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-BODY_BYTES_MAX = 4 * 1024 * 1024  # DefaultMQProducer.maxMessageSize
+from protocol.validation import MESSAGE_BYTES_MAX, client_refuses_body
 
 
 class Counts(msgspec.Struct):
@@ -26,7 +26,7 @@ def bodies(lines: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def is_sendable(body: bytes) -> bool:
-    return 0 < len(body) <= BODY_BYTES_MAX
+    return client_refuses_body(len(body)) is None
 
 
 def counted(lines: Iterable[bytes]) -> Counts:
@@ -34,5 +34,5 @@ def counted(lines: Iterable[bytes]) -> Counts:
     for body in bodies(lines):
         counts.sendable += is_sendable(body)
         counts.empty += not body
-        counts.too_long += len(body) > BODY_BYTES_MAX
+        counts.too_long += len(body) > MESSAGE_BYTES_MAX
     return counts

@@ -9,6 +9,7 @@ import msgspec
 
 from emulator.config import NetConfig
 from emulator.releases import Release
+from protocol.validation import MESSAGE_BYTES_MAX
 
 NO_INSTANCE_NAME = "DEFAULT"
 
@@ -66,7 +67,7 @@ class ProducerConfig(ClientConfig, frozen=True, kw_only=True, forbid_unknown_fie
     retry_another_broker_when_not_store_ok: bool = False  # retryAnotherBrokerWhenNotStoreOK
     compress_bytes_min: int = 4_096  # compressMsgBodyOverHowmuch
     compress_level: int = 5  # property rocketmq.message.compressLevel
-    message_bytes_max: int = 4 * 1024 * 1024  # maxMessageSize
+    message_bytes_max: int = MESSAGE_BYTES_MAX  # maxMessageSize
     send_latency_fault_enable: bool = False  # sendLatencyFaultEnable
     start_detector_enable: bool = False  # startDetectorEnable (5.1.4)
     detect_timeout_ms: int = 200  # detectTimeout (5.1.4)

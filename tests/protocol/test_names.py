@@ -14,10 +14,14 @@ from protocol.delay_levels import (
     queue_of_level,
 )
 from protocol.validation import (
+    broker_refuses_group,
     broker_refuses_topic,
+    client_refuses_body,
     client_refuses_group,
+    client_refuses_send_to,
     client_refuses_topic,
     is_legal,
+    log_refuses_topic,
 )
 
 LINES = ["4.9", "5.3"]
@@ -97,3 +101,29 @@ def test_a_level_beyond_the_last_is_the_last() -> None:
     levels = parse_delay_levels(DEFAULT_DELAY_LEVELS)
     assert levels.clamp(99) == levels.level_max == 18
     assert levels.clamp(3) == 3
+
+
+def test_a_client_sends_bodies_of_a_byte_to_the_limit_and_to_no_topic_of_the_system() -> None:
+    assert [client_refuses_body(size, 10) is None for size in (0, 1, 10, 11)] == [
+        False,
+        True,
+        True,
+        False,
+    ]
+    assert client_refuses_send_to("orders") is None
+    assert client_refuses_send_to("SCHEDULE_TOPIC_XXXX") is not None
+    assert client_refuses_topic("SCHEDULE_TOPIC_XXXX") is None
+
+
+def test_a_broker_makes_groups_whose_names_are_legal_the_empty_one_included() -> None:
+    named = {name: broker_refuses_group(name) is None for name in ("", "g", "g g", "g" * 256)}
+    assert named == {"": True, "g": True, "g g": False, "g" * 256: False}
+
+
+def test_the_log_stores_longer_topics_of_retries_only_and_only_on_5_x() -> None:
+    long, retry = b"t" * 128, b"%RETRY%" + b"t" * 248
+    assert log_refuses_topic(b"t" * 127, long_retry_topics=False) is None
+    assert log_refuses_topic(long, long_retry_topics=True) is not None
+    assert log_refuses_topic(retry, long_retry_topics=True) is None
+    assert log_refuses_topic(retry, long_retry_topics=False) is not None
+    assert log_refuses_topic(retry + b"t", long_retry_topics=True) is not None

@@ -17,7 +17,7 @@ from emulator.releases import FIVE, GROUP_NAMES_CHECKED
 from protocol import names
 from protocol.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper
 from protocol.bodies.topics import DataVersion
-from protocol.validation import GROUP_CHARS_MAX, is_legal
+from protocol.validation import broker_refuses_group
 
 if TYPE_CHECKING:
     from emulator.config import BrokerConfig
@@ -105,7 +105,7 @@ class SubscriptionGroups:
             return False
         if self._config.profile < GROUP_NAMES_CHECKED:
             return True
-        return len(name) <= GROUP_CHARS_MAX and is_legal(name)  # the empty name is legal
+        return broker_refuses_group(name) is None
 
     def _put(self, name: str, config: SubscriptionGroupConfig, now_ms: int) -> None:
         self.subscription_group_table[name] = config

@@ -25,10 +25,10 @@ from protocol import properties, sysflag
 from protocol.batch import BatchMessage, encode_batch
 from protocol.codes import ResponseCode
 from protocol.compression import compress, compressed_flag
-from protocol.names import TOPICS_NOT_SENDABLE, is_retry_topic
+from protocol.names import is_retry_topic
 from protocol.properties import encode_properties, properties_text
 from protocol.requests.sending import SendMessageRequestV2
-from protocol.validation import client_refuses_topic
+from protocol.validation import client_refuses_body, client_refuses_send_to
 
 if TYPE_CHECKING:
     from emulator.client.config import ProducerConfig
@@ -144,21 +144,14 @@ def check(message: Message, config: ProducerConfig) -> None:
 
     Upstream: Validators.checkMessage.
     """
-    if (complaint := client_refuses_topic(message.topic)) is not None:
+    if (complaint := client_refuses_send_to(message.topic)) is not None:
         raise MessageIllegal(complaint)
-    if message.topic in TOPICS_NOT_SENDABLE:
-        raise MessageIllegal(f"Sending message to topic[{message.topic}] is forbidden.")
-    if not message.body:
-        raise MessageIllegal("a message has a body", code=ResponseCode.MESSAGE_ILLEGAL)
     _check_size(len(message.body), config)
 
 
 def _check_size(size: int, config: ProducerConfig) -> None:
-    if size > config.message_bytes_max:
-        raise MessageIllegal(
-            f"a body of {size} bytes is over the limit of {config.message_bytes_max}",
-            code=ResponseCode.MESSAGE_ILLEGAL,
-        )
+    if (complaint := client_refuses_body(size, config.message_bytes_max)) is not None:
+        raise MessageIllegal(complaint, code=ResponseCode.MESSAGE_ILLEGAL)
 
 
 def _check_batch(messages: Sequence[Message]) -> None:

@@ -12,7 +12,7 @@ from emulator.cli.demo.ledger import Ledger
 from emulator.cli.demo.plan import Plan, a_quick_plan
 from emulator.cli.demo.screen import ledger_screen
 from emulator.cli.demo.story import queues_text
-from emulator.cli.lines import BODY_BYTES_MAX, Counts, bodies, counted
+from emulator.cli.lines import Counts, bodies, counted
 from emulator.facts import (
     MessageConsumed,
     MessageSent,
@@ -21,6 +21,7 @@ from emulator.facts import (
     QueuesReleased,
     SendFailed,
 )
+from protocol.validation import MESSAGE_BYTES_MAX
 
 A0, B0 = Queue("demo", "broker-a", 0), Queue("demo", "broker-b", 0)
 
@@ -149,5 +150,5 @@ def test_lines_are_their_bytes_without_their_ends_whatever_system_wrote_them() -
 
 
 def test_a_line_may_be_as_long_as_a_message_and_no_longer() -> None:
-    longest = bytes(BODY_BYTES_MAX)
+    longest = bytes(MESSAGE_BYTES_MAX)
     assert counted([longest + b"\n", longest + b"x\n"]) == Counts(sendable=1, too_long=1)
