@@ -20,8 +20,8 @@ from emulator.net.services import every_waiting
 from emulator.releases import FIVE
 from protocol import catalog
 from protocol.bodies.body import decode_body
+from protocol.bodies.encoded_cache import EncodedCache
 from protocol.bodies.registration import RegisterBrokerBody, crc32, encode_register_broker
-from protocol.bodies.remembered import Remembered
 from protocol.bodies.routes import KVTable
 from protocol.bodies.topics import TopicConfig, TopicConfigAndMappingSerializeWrapper
 from protocol.codes import ResponseCode
@@ -45,7 +45,7 @@ class Registration:
         self._client = client
         self._nursery = nursery
         self._namesrv = broker.config.namesrv
-        self._bodies = Remembered(
+        self._bodies: EncodedCache[RegisterBrokerBody] = EncodedCache(
             lambda table: encode_register_broker(table, broker.release, compressed=False)
         )
 

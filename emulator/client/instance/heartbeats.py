@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from emulator.net.errors import RemoteError
 from protocol.bodies.body import encode_body
+from protocol.bodies.encoded_cache import EncodedCache
 from protocol.bodies.groups import HeartbeatData, ProducerData
-from protocol.bodies.remembered import Remembered
 from protocol.catalog import HEART_BEAT, UNREGISTER_CLIENT
 from protocol.codes import ResponseCode
 from protocol.names import MASTER_ID
@@ -45,7 +45,9 @@ class Heartbeats:
         self._members = members
         self._under_way = False
         release = config.rules
-        self._bodies = Remembered(lambda data: encode_body(data, release))
+        self._bodies: EncodedCache[HeartbeatData] = EncodedCache(
+            lambda data: encode_body(data, release)
+        )
 
     async def send_round(self) -> bool:
         """To all, three seconds each at most.  False: a round is under way, or nobody is known."""

@@ -20,7 +20,7 @@ from emulator.releases import (
     TOPIC_SYS_FLAG_SPELLED,
 )
 from protocol.bodies.body import encode_body
-from protocol.bodies.remembered import Remembered
+from protocol.bodies.encoded_cache import EncodedCache
 from protocol.codes import ResponseCode
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class ClientRequestProcessor:
 
     def __init__(self, server: NameServer) -> None:
         self._server = server
-        self._route_texts = Remembered(_encode_route)
+        self._route_texts = EncodedCache(_encode_route)
 
     # Routes ---------------------------------------------------------------------------
 
