@@ -43,7 +43,7 @@ LOCK_IN_TURN_MS = 10
 LOCK_REFUSED_MS = 3_000
 
 
-class Turn(msgspec.Struct, eq=False):
+class QueueTurn(msgspec.Struct, eq=False):
     """A worker goes through one queue until it is empty, or must let go."""
 
     process_queue: OrderlyProcessQueue
@@ -68,7 +68,7 @@ class ConsumeOrderly:
         self._locks = locks
         self._one_a_queue: dict[MessageQueue, trio.Lock] = {}
         self._needs_locks = not member.is_broadcasting
-        self.pool: WorkerPool[Turn] = WorkerPool(
+        self.pool: WorkerPool[QueueTurn] = WorkerPool(
             member.config.consume_threads_max, self._take_turn
         )
 
@@ -87,7 +87,8 @@ class ConsumeOrderly:
     ) -> None:
         """Messages are taken from the process queue; only a queue at rest must be woken."""
         if wake:
-            self.pool.submit(Turn(process_queue, queue))  # type: ignore[arg-type]  # ours are orderly
+            assert isinstance(process_queue, OrderlyProcessQueue), "Rebalance makes orderly ones"
+            self.pool.submit(QueueTurn(process_queue, queue))
 
     async def _renew_locks(self) -> NoReturn:
         """After one second, then every 20."""
@@ -98,7 +99,7 @@ class ConsumeOrderly:
 
     # A turn ---------------------------------------------------------------------------
 
-    async def _take_turn(self, turn: Turn) -> None:
+    async def _take_turn(self, turn: QueueTurn) -> None:
         lock = self._one_a_queue.setdefault(turn.queue, trio.Lock())
         if turn.process_queue.dropped:
             return
@@ -108,7 +109,7 @@ class ConsumeOrderly:
             elif not turn.process_queue.dropped:
                 self._lock_and_go_on(turn, LOCK_AT_GATE_MS)
 
-    async def _consume(self, turn: Turn) -> None:
+    async def _consume(self, turn: QueueTurn) -> None:
         began_ms = self._member.now_ms()
         while not turn.process_queue.dropped:
             if not self._may_consume(turn):
@@ -120,7 +121,7 @@ class ConsumeOrderly:
             if not await self._one_batch(turn):
                 return
 
-    async def _one_batch(self, turn: Turn) -> bool:
+    async def _one_batch(self, turn: QueueTurn) -> bool:
         """Whether the turn goes on."""
         member = self._member
         process_queue = turn.process_queue
@@ -138,13 +139,13 @@ class ConsumeOrderly:
         self._facts.note_consumed(turn.queue, messages, acked)
         return await self._finish(turn, messages, outcome)
 
-    def _may_consume(self, turn: Turn) -> bool:
+    def _may_consume(self, turn: QueueTurn) -> bool:
         return not self._needs_locks or turn.process_queue.holds_lock(self._member.now_ms())
 
     # Its outcome ----------------------------------------------------------------------
 
     async def _finish(
-        self, turn: Turn, messages: list[MessageExt], outcome: ListenerOutcome
+        self, turn: QueueTurn, messages: list[MessageExt], outcome: ListenerOutcome
     ) -> bool:
         """Whether the turn goes on.  Upstream: processConsumeResult."""
         if _is_retried(outcome):
@@ -161,7 +162,7 @@ class ConsumeOrderly:
         self._commit(turn, committed)
         return True
 
-    def _commit(self, turn: Turn, now: bool) -> None:
+    def _commit(self, turn: QueueTurn, now: bool) -> None:
         """Everything taken so far; with auto_commit off only when the listener commits."""
         if not now:
             return
@@ -189,14 +190,14 @@ class ConsumeOrderly:
 
     # Going on later -------------------------------------------------------------------
 
-    def _rest(self, turn: Turn, suspend_ms: int) -> None:
+    def _rest(self, turn: QueueTurn, suspend_ms: int) -> None:
         wanted_ms = self._member.config.suspend_queue_ms if suspend_ms == -1 else suspend_ms
         self._go_on_later(turn, min(max(wanted_ms, SUSPEND_MS_MIN), SUSPEND_MS_MAX))
 
-    def _go_on_later(self, turn: Turn, delay_ms: int) -> None:
+    def _go_on_later(self, turn: QueueTurn, delay_ms: int) -> None:
         self._member.later(delay_ms, lambda: self.pool.submit(turn))
 
-    def _lock_and_go_on(self, turn: Turn, delay_ms: int) -> None:
+    def _lock_and_go_on(self, turn: QueueTurn, delay_ms: int) -> None:
         async def try_it() -> None:
             locked = await self._locks.lock(turn.queue)
             self._go_on_later(turn, GO_ON_MS if locked else LOCK_REFUSED_MS)

@@ -12,10 +12,9 @@ import random
 from typing import TYPE_CHECKING, NamedTuple
 
 from emulator.client.instance.addresses import BrokerAddresses, NameServerRing
+from emulator.client.instance.consumer_services import PullMessageService, RebalanceService
 from emulator.client.instance.heartbeats import Heartbeats
 from emulator.client.instance.interfaces import RegisteredMembers
-from emulator.client.instance.pull_message_service import PullMessageService
-from emulator.client.instance.rebalance_service import RebalanceService
 from emulator.client.instance.remoting_processor import ClientRemotingProcessor, handler_table
 from emulator.client.instance.schedule import Periodic, run_schedule
 from emulator.client.instance.topic_routes import TopicRoutes

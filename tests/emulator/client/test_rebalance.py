@@ -8,7 +8,7 @@ from client_cluster import SILENT
 from pulled_broker import LIST, LOCK, PULL, a_queue, in_group
 
 from emulator.client.consumer.allocation import CannotAllocate, Strategy
-from emulator.client.instance.rebalance_service import RebalanceService
+from emulator.client.instance.consumer_services import RebalanceService
 from emulator.facts import QueuesClaimed, QueuesReleased, RebalancePassed
 from emulator.net.results import Reply
 from emulator.releases import Release

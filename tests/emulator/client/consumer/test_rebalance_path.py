@@ -2,8 +2,9 @@
 
 Counted are the files of ``emulator/client`` whose functions run in the task of the
 RebalanceService, for a clustering consumer with a concurrent listener.  The pass begins
-when the service wakes; the new queue's pull request ends the count.  Of the broker calls
-(members, stored offset) the files up to ``RemotingClient.invoke`` count.
+when the service wakes and ends when it waits again: the new queue's pull request is queued,
+and brokers were told.  Of the broker calls (members, stored offset, heartbeat) the files up
+to ``RemotingClient.invoke`` count.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from protocol.requests.callbacks import NotifyConsumerIdsChangedRequest
 CLIENT = Path(emulator.client.__file__).parent
 FILES_MAX = 9
 
-UNTIL_THE_PULL_REQUEST_IS_QUEUED = [
-    "instance/rebalance_service.py",  # wakes, and takes every consumer of the instance in turn
+PATH = [
+    "instance/consumer_services.py",  # wakes, and takes every consumer of the instance in turn
     "consumer/consume_pipeline.py",  # a running consumer that is not paused
     "consumer/rebalance.py",  # topic by topic: allocate, release, claim
     "consumer/group_calls.py",  # who is in the group?
@@ -30,9 +31,9 @@ UNTIL_THE_PULL_REQUEST_IS_QUEUED = [
     "consumer/process_queue.py",  # what is held: has a pull request been lost?
     "consumer/offsets.py",  # where does the new queue start?
     "instance/addresses.py",  # of the broker that knows
-    "instance/pull_message_service.py",  # the new queue's pull request
+    # (again instance/consumer_services.py: the new queue's pull request is queued)
+    "instance/heartbeats.py",  # brokers are told that the subscription is newer
 ]
-THEN_BROKERS_ARE_TOLD = ["instance/heartbeats.py"]
 
 
 class Visits:
@@ -40,7 +41,7 @@ class Visits:
 
     def __init__(self) -> None:
         self.files: list[str] = []
-        self.before_queued: list[str] = []
+        self.queued_after: list[str] = []
 
     def __call__(self, frame, event, _arg) -> None:
         code = frame.f_code
@@ -52,7 +53,7 @@ class Visits:
         if name not in self.files:
             self.files.append(name)
         if code.co_name == "pull_now":
-            self.before_queued = list(self.files)
+            self.queued_after = list(self.files)
 
 
 def in_rebalance_task() -> bool:
@@ -85,8 +86,8 @@ def visits_of_a_pass() -> Visits:
     return visits
 
 
-def test_a_rebalance_visits_nine_files_until_the_new_queue_is_pulled() -> None:
+def test_a_rebalance_visits_nine_files() -> None:
     visits = visits_of_a_pass()
-    assert visits.before_queued == UNTIL_THE_PULL_REQUEST_IS_QUEUED
-    assert len(visits.before_queued) <= FILES_MAX
-    assert visits.files == UNTIL_THE_PULL_REQUEST_IS_QUEUED + THEN_BROKERS_ARE_TOLD
+    assert visits.files == PATH
+    assert visits.queued_after == PATH[:-1]
+    assert len(PATH) <= FILES_MAX

@@ -1,0 +1,120 @@
+"""The two loops that serve an instance's consumers: RebalanceService and PullMessageService.
+
+Each is one task for all consumers of the instance, which it calls one after the other;
+that is why a slow one makes the others late, as upstream's single threads do.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, NoReturn
+
+import trio
+
+from emulator.releases import REBALANCE_PACED, Release
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from emulator.client.instance.interfaces import QueuedPull, RegisteredConsumer
+    from emulator.facts.clients import RebalanceCause
+    from emulator.net.timers import Timers
+
+
+class RebalanceService:
+    """Rebalances all *consumers*, in turn: now and then, and when woken.
+
+    Up to 5.1.4 every wake-up costs a full pass.  Since 5.2.0 two passes are at least a
+    second apart, and while something is not as it should be they are not further apart.
+    Upstream: RebalanceService, ServiceThread.wakeup.
+    """
+
+    def __init__(
+        self,
+        consumers: Mapping[str, RegisteredConsumer],
+        release: Release,
+        *,
+        interval_ms: int,
+        interval_ms_min: int,
+    ) -> None:
+        self._consumers = consumers
+        self._is_paced = release >= REBALANCE_PACED
+        self._interval_s = interval_ms / 1000
+        self._interval_s_min = interval_ms_min / 1000
+        self._woken = trio.Event()
+        self._cause: RebalanceCause | None = None
+
+    def wake(self, cause: RebalanceCause) -> None:
+        """Ask for a pass.  Asked twice before it runs, it runs once, for the first *cause*.
+
+        Asked while a pass runs, another one follows.
+        """
+        if self._cause is None:
+            self._cause = cause
+        self._woken.set()
+
+    async def run(self) -> NoReturn:
+        """Wait, pass, and so on, until cancelled."""
+        wait_s = self._interval_s
+        last_s = trio.current_time()
+        while True:
+            await self._wait_woken(wait_s)
+            since_s = trio.current_time() - last_s
+            if self._is_paced and since_s < self._interval_s_min:
+                wait_s = self._interval_s_min - since_s
+                continue
+            balanced = await self._run_pass()
+            last_s = trio.current_time()
+            wait_s = self._interval_s
+            if self._is_paced and not balanced:
+                wait_s = self._interval_s_min
+
+    async def _wait_woken(self, timeout_s: float) -> None:
+        with trio.move_on_after(timeout_s):
+            await self._woken.wait()
+        if self._woken.is_set():
+            self._woken = trio.Event()
+
+    async def _run_pass(self) -> bool:
+        cause, self._cause = self._cause or "timer", None
+        balanced = True
+        for consumer in list(self._consumers.values()):
+            balanced = await consumer.rebalance(cause) and balanced
+        return balanced
+
+
+class PullMessageService:
+    """Hands out pull requests, one after the other; one that waits holds up those behind it.
+
+    Exactly one request for each held queue goes round: it is pulled, and comes back when
+    its answer does, at once or after a delay.  It ends only when its queue is dropped.
+    What a request holds is its consumer's business; the line needs the group alone.
+    Upstream: PullMessageService.
+    """
+
+    def __init__(self, consumers: Mapping[str, RegisteredConsumer], timers: Timers) -> None:
+        self._consumers = consumers
+        self._timers = timers
+        self._line: deque[QueuedPull] = deque()
+        self._added = trio.Event()
+
+    def pull_now(self, request: QueuedPull) -> None:
+        """Put *request* at the end of the line.  Upstream: executePullRequestImmediately."""
+        self._line.append(request)
+        self._added.set()
+
+    def pull_later(self, request: QueuedPull, delay_ms: int) -> None:
+        """Put *request* there after *delay_ms*.  Upstream: executePullRequestLater."""
+        at_s = trio.current_time() + delay_ms / 1000
+        self._timers.at(at_s, lambda: self.pull_now(request))
+
+    async def run(self) -> NoReturn:
+        """Hand each request to its consumer, until cancelled."""
+        while True:
+            await self._added.wait()
+            self._added = trio.Event()
+            while self._line:
+                request = self._line.popleft()
+                consumer = self._consumers.get(request.group)
+                if consumer is not None:  # a request whose group is gone ends here
+                    await consumer.pull(request)
