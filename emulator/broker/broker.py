@@ -16,8 +16,8 @@ from typing import Any
 import msgspec
 
 from emulator.broker.checks import check_room, check_size
-from emulator.broker.store.delays import Delays
-from emulator.broker.store.messages import Messages
+from emulator.broker.store.delays import ScheduleMessageService
+from emulator.broker.store.put_chain import PutChain, dead_letters
 from emulator.broker.store.store import Store
 from emulator.broker.tables.client_channels import ClientChannels
 from emulator.broker.tables.locks import RebalanceLocks
@@ -31,6 +31,7 @@ from emulator.journal import Journal
 from emulator.net.results import Peer, Push, Refusal, Ring
 from emulator.releases import (
     BROKER_PERM_MASKS_TOPIC,
+    DEAD_LETTERS_NEVER_WAIT,
     INVALID_PARAMETER_CODE,
     OFFSETS_DELETED_WITH_TOPIC,
     REGISTER_TOPIC_SYNCHRONOUSLY,
@@ -84,8 +85,14 @@ class Broker:
             wants=self.wants,
             ring=self.ring,
         )
-        self.delays = Delays(self.store, disk, config, note=self.note, began_ms=now_ms)
-        self.messages = Messages(self.store, self.delays, config)
+        self.delays = ScheduleMessageService(
+            self.store, disk, config, note=self.note, began_ms=now_ms
+        )
+        may_wait = self.release < DEAD_LETTERS_NEVER_WAIT
+        self.puts = PutChain(
+            self.store,
+            (dead_letters(self._make_dlq_topic, may_wait=may_wait), self.delays.put_aside),
+        )
 
     # For the shell --------------------------------------------------------------------
 
@@ -156,6 +163,9 @@ class Broker:
             return known
         self._check_room_for(name)
         return self._announced(self.topics.create_internal(name, queues, now_ms, by=by))
+
+    def _make_dlq_topic(self, name: str, now_ms: int) -> None:
+        self.ensure_topic(name, 1, now_ms, by="send")
 
     def update_topic(self, topic: TopicConfig, now_ms: int) -> Hashable | None:
         """Make or change it; the bell that rings when every NameServer knows, None if none will.

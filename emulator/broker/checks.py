@@ -1,4 +1,4 @@
-"""Checks that several tables and handlers make; each raises ``Refusal``.
+"""Checks that several tables and handlers make; those that find fault raise ``Refusal``.
 
 How much one broker keeps has a limit; upstream keeps whatever it is sent.  A limit is
 reached by one client that is broken or by very many that are not: who comes too late is
@@ -17,6 +17,7 @@ from protocol.subscription import is_tag_type
 if TYPE_CHECKING:
     from emulator.config import BrokerConfig
 
+CLIENT_RETRIES_SINCE_VERSION = 121  # MQVersion.V3_4_9
 NAME_CHARS_MAX = 1_000  # of a group, a client id, a committed topic: 4.x checks none of them
 
 
@@ -68,3 +69,11 @@ def check_expression_type(kind: str | None, config: BrokerConfig) -> None:
         ResponseCode.SUBSCRIPTION_PARSE_FAILED,
         f"parse the consumer's subscription failed: expressions of type {kind} are not read here",
     )
+
+
+def client_retries_max(version: int, asked: int | None) -> int | None:
+    """After how many failures a client takes a message for dead, if it can say so.
+
+    Upstream: SendMessageProcessor.asyncConsumerSendMsgBack, handleRetryAndDLQ.
+    """
+    return asked if version >= CLIENT_RETRIES_SINCE_VERSION else None

@@ -118,7 +118,7 @@ class ScheduledTasks:
         )
         for action, interval_ms, first_ms in services:
             nursery.start_soon(_service, action, interval_ms, first_ms)
-        self._broker.messages.on_delayed = self._plan_delivery
+        self._broker.puts.on_delayed = self._plan_delivery
         self._plan_delivery()
 
     def _scan_clients(self) -> None:

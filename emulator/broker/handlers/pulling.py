@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from emulator.broker.broker import Broker
 from emulator.broker.checks import check_expression_type
-from emulator.broker.store.get_message import GetResult, GetStatus
+from emulator.broker.store.reading import GetResult, GetStatus
 from emulator.broker.tables.client_channels import BROADCASTING
 from emulator.facts import OffsetCommitted, PullAnswered, PullHeld
 from emulator.net.results import Call, Refusal, Reply, Result, Wait

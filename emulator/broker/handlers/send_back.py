@@ -1,21 +1,23 @@
 """A consumer gives a message back: it comes again after a delay, or goes to the dead letters.
 
+Answers CONSUMER_SEND_MSG_BACK in every release.  Does not ask a slave's master, and does
+not read the original's topic and id from the request: the original is read from the log.
+
 Upstream: SendMessageProcessor.asyncConsumerSendMsgBack.
 """
 
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
 
-from emulator.broker.checks import check_writable
-from emulator.broker.handlers.retries import group_that_retries, times_max
-from emulator.broker.store.draft import Draft
-from emulator.broker.store.put_status import PutRefused
+from emulator.broker.broker import Broker
+from emulator.broker.checks import check_writable, client_retries_max
+from emulator.broker.store.appender import MessageToStore, PutRefused
 from emulator.facts import MessageSentBack
 from emulator.net.results import Call, Refusal, Reply, Result
-from emulator.releases import FIVE
+from emulator.releases import LAST_PAIR_ENDED, SENT_BACK_IS_STORED_HERE
 from protocol import perm
+from protocol.bodies.groups import SubscriptionGroupConfig
 from protocol.codes import ResponseCode
 from protocol.delay_levels import FIRST_RETRY_LEVEL
 from protocol.message_ids import offset_msg_id
@@ -29,12 +31,8 @@ from protocol.properties import (
     properties_text,
 )
 from protocol.records import StoredMessage
+from protocol.requests.sending import ConsumerSendMsgBackRequest
 from protocol.tags import to_int32
-
-if TYPE_CHECKING:
-    from emulator.broker.broker import Broker
-    from protocol.bodies.groups import SubscriptionGroupConfig
-    from protocol.requests.sending import ConsumerSendMsgBackRequest
 
 
 class SendMessageBackProcessor:
@@ -45,8 +43,9 @@ class SendMessageBackProcessor:
         self._rng = rng
 
     def send_back(self, call: Call[ConsumerSendMsgBackRequest]) -> Result:
+        """Store the message a second time, for the group alone."""
         broker, request = self._broker, call.request
-        config = group_that_retries(broker, request.group, call.now_ms, by="send back")
+        config = broker.groups.require(request.group, call.now_ms, by="send back")
         check_writable(broker.config, broker.address)
         if config.retry_queue_nums <= 0:
             return Reply()  # upstream: success, and the message is gone
@@ -57,14 +56,16 @@ class SendMessageBackProcessor:
                 ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {request.offset}"
             )
         level = request.delay_level
-        if original.reconsume_times >= times_max(config, call) or level < 0:
+        retries_max = client_retries_max(call.command.version, request.max_reconsume_times)
+        if retries_max is None:
+            retries_max = config.retry_max_times
+        if original.reconsume_times >= retries_max or level < 0:
             topic, queue_id, level = dlq_topic(request.group), 0, 0
             broker.ensure_topic(topic, 1, call.now_ms, by="send back")
         elif level == 0:
             level = FIRST_RETRY_LEVEL + original.reconsume_times
-        draft = self._draft(original, level)
         try:
-            broker.messages.put_delayable(topic, queue_id, draft, call.now_ms)
+            broker.puts.put(self._copy(original, topic, queue_id, level), call.now_ms)
         except PutRefused as refused:
             # Upstream answers SYSTEM_ERROR with the status' name, whatever it was.
             raise Refusal(ResponseCode.SYSTEM_ERROR, refused.status.name) from refused
@@ -87,21 +88,26 @@ class SendMessageBackProcessor:
             )
         return name, self._rng.randrange(queues)
 
-    def _draft(self, original: StoredMessage, level: int) -> Draft:
-        broker = self._broker
+    def _copy(
+        self, original: StoredMessage, topic: str, queue_id: int, level: int
+    ) -> MessageToStore:
+        release = self._broker.release
         properties = decode_properties(original.properties)
         properties.setdefault(RETRY_TOPIC, original.topic)
         origin = offset_msg_id(original.store_host, original.position)
         properties.setdefault(ORIGIN_MESSAGE_ID, origin)
         properties[WAIT] = "false"
         properties[DELAY] = str(level)
-        return Draft(
+        is_stored_here = release >= SENT_BACK_IS_STORED_HERE
+        return MessageToStore(
+            topic=topic,
+            queue_id=queue_id,
             body=original.body,
-            properties=properties_text(properties, trailing=broker.messages.trailing),
+            properties=properties_text(properties, trailing=release >= LAST_PAIR_ENDED),
             flag=original.flag,
             sys_flag=original.sys_flag,
             born_ms=original.born_ms,
             born_host=original.born_host,
             reconsume_times=to_int32(original.reconsume_times + 1),  # as Java counts
-            store_host=None if broker.release >= FIVE else original.store_host,
+            store_host=None if is_stored_here else original.store_host,
         )

@@ -1,8 +1,11 @@
 """Sending: a message is checked, stored, and its place is answered.
 
-Which checks there are, their order and their codes are upstream's, oddities included: a
-topic's own write permission is not asked here, and a queue id between the write and the
-read count is taken.
+Answers SEND_MESSAGE, SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE in every release.  Which checks
+there are, their order and their codes are upstream's, oddities included: a topic's own write
+permission is not checked here, and a queue id between the write and the read count is taken.
+Does not prepare messages of transactions (they are refused unless the configuration says to
+store them as they are), does not answer requests of producers by replies, and knows neither
+timed messages nor static topics.
 
 Upstream: SendMessageProcessor, AbstractSendMessageProcessor.msgCheck.
 """
@@ -10,41 +13,69 @@ Upstream: SendMessageProcessor, AbstractSendMessageProcessor.msgCheck.
 from __future__ import annotations
 
 import random
-import re
-from typing import TYPE_CHECKING
 
-from emulator.broker.checks import check_writable
-from emulator.broker.handlers.retries import group_that_retries, times_max
-from emulator.broker.store.draft import Draft
-from emulator.broker.store.messages import refusal_of
-from emulator.broker.store.put_status import PutRefused, PutStatus
+from emulator.broker.broker import Broker
+from emulator.broker.checks import check_writable, client_retries_max
+from emulator.broker.store.appender import MessageToStore, PutRefused, PutStatus
+from emulator.broker.store.delays import delay_level
+from emulator.broker.store.store import PutResult
 from emulator.facts import SendRefused
 from emulator.net.results import Call, Refusal, Reply, Result, Wait
-from emulator.releases import FIVE, ORDERLY_RETRY_GOES_TO_DLQ
+from emulator.releases import (
+    DEAD_AFTER_ONE_MORE_RETRY,
+    EMPTY_BODY_REFUSED,
+    LAST_PAIR_ENDED,
+    MSG_REGION_STORED,
+    ORDERLY_RETRY_GOES_TO_DLQ,
+    RETRY_BATCH_REFUSED,
+    UNIQ_KEY_ADDED,
+    WAIT_KEPT,
+)
 from protocol import perm
 from protocol.batch import BadBatch, decode_batch, with_shared
+from protocol.bodies.topics import TopicConfig
 from protocol.codes import ResponseCode
 from protocol.fields import BadFields
 from protocol.hosts import host_bytes
 from protocol.message_ids import UniqKeys, offset_msg_id
-from protocol.names import (
-    RETRY_GROUP_TOPIC_PREFIX,
-    TOPICS_NOT_SENDABLE,
-    dlq_topic,
+from protocol.names import RETRY_GROUP_TOPIC_PREFIX, TOPICS_NOT_SENDABLE
+from protocol.properties import (
+    CLUSTER,
+    MSG_REGION,
+    NAME_END,
+    PAIR_END,
+    TRACE_ON,
+    TRAN_MSG,
+    UNIQ_KEY,
+    WAIT,
+    properties_text,
 )
-from protocol.properties import DELAY, MSG_REGION, NAME_END, TRACE_ON, TRAN_MSG, UNIQ_KEY
 from protocol.property_text import property_of, with_property, without_property
 from protocol.requests.sending import SendMessageReply, SendRequest
 from protocol.sysflag import transaction_type
 from protocol.validation import broker_refuses_topic
 
-if TYPE_CHECKING:
-    from emulator.broker.broker import Broker
-    from protocol.bodies.topics import TopicConfig
-
 BATCH_MESSAGES_MAX = 100_000  # ours: upstream's only limit is the body's size
-_DELAYED, _TRANSACTIONAL = DELAY + NAME_END, TRAN_MSG + NAME_END
-_LEVEL = re.compile(r"[+-]?\d{1,9}")
+_TRANSACTIONAL, _WAITS = TRAN_MSG + NAME_END, WAIT + NAME_END
+
+# Upstream: SendMessageProcessor.handlePutMessageResult.
+_ILLEGAL = "the message is illegal, maybe msg body or properties length not matched."
+_UNAVAILABLE = (
+    "service not available now. It may be caused by one of the following reasons: "
+    "the broker's disk is full"
+)
+PUT_REFUSALS = {
+    PutStatus.SERVICE_NOT_AVAILABLE: (
+        ResponseCode.SERVICE_NOT_AVAILABLE,
+        _UNAVAILABLE,
+    ),
+    PutStatus.MESSAGE_ILLEGAL: (ResponseCode.MESSAGE_ILLEGAL, _ILLEGAL),
+    PutStatus.PROPERTIES_SIZE_EXCEEDED: (ResponseCode.MESSAGE_ILLEGAL, _ILLEGAL),
+    PutStatus.CREATE_MAPPED_FILE_FAILED: (
+        ResponseCode.SYSTEM_ERROR,
+        "create mapped file failed, server is busy or broken.",
+    ),
+}
 
 
 class SendMessageProcessor:
@@ -53,29 +84,34 @@ class SendMessageProcessor:
     def __init__(self, broker: Broker, rng: random.Random) -> None:
         self._broker = broker
         self._rng = rng
-        release = broker.release
-        self._is_five = release >= FIVE
-        self._locks_mean_dlq = release >= ORDERLY_RETRY_GOES_TO_DLQ
+        release = self._release = broker.release
+        self._adds_uniq_key = release >= UNIQ_KEY_ADDED
+        self._keeps_wait = release >= WAIT_KEPT
         self._region = broker.config.region
         self._trace = "true" if broker.config.trace_on else "false"
         self._refused_extra = {MSG_REGION: self._region, TRACE_ON: self._trace}
         ip = broker.store_host[:-4]
         self._uniq_keys = UniqKeys(ip, pid=0, loader_hash=rng.getrandbits(32))
+        added = {CLUSTER: broker.config.cluster}
+        if release >= MSG_REGION_STORED:
+            added = {MSG_REGION: self._region, **added, TRACE_ON: self._trace}
+        self._added_properties = properties_text(added, trailing=release >= LAST_PAIR_ENDED)
 
     def send(self, call: Call[SendRequest]) -> Result:
+        """Store the message, or each member of a batch; in a new topic if need be."""
         try:
             return self._send(call)
         except PutRefused as refused:
-            return self._refused(call, refusal_of(refused))
+            code, remark = PUT_REFUSALS[refused.status]
+            return self._refused(call, code, f"{remark} ({refused.reason})")
         except Refusal as refusal:
-            return self._refused(call, refusal)
+            return self._refused(call, refusal.code, refusal.remark)
 
-    def _refused(self, call: Call[SendRequest], refusal: Refusal) -> Reply:
+    def _refused(self, call: Call[SendRequest], code: int, remark: str) -> Reply:
         """Refusals carry MSG_REGION too: Java clients read it before the code."""
         if self._broker.wants(SendRefused):
-            fact = SendRefused(call.request.topic, refusal.code, refusal.remark)
-            self._broker.note(fact)
-        return Reply(code=refusal.code, remark=refusal.remark, extra=self._refused_extra)
+            self._broker.note(SendRefused(call.request.topic, code, remark))
+        return Reply(code=code, remark=remark, extra=self._refused_extra)
 
     def _send(self, call: Call[SendRequest]) -> Result:
         broker, request = self._broker, call.request
@@ -87,44 +123,45 @@ class SendMessageProcessor:
             if (bell := broker.registering(name)) is not None:
                 # From 5.1.4 on every NameServer knows a topic before its first send is answered.
                 return self._after_registration(bell, call)
-        return self._store(call, request, topic)
-
-    def _store(self, call: Call[SendRequest], request: SendRequest, topic: TopicConfig) -> Reply:
         queue_id = self._queue(request, topic)
-        properties, name = request.properties or "", request.topic
-        if self._is_five and not call.body:
+        if not call.body and self._release >= EMPTY_BODY_REFUSED:
             raise BadFields("a message without a body")
-        is_retry = name.startswith(RETRY_GROUP_TOPIC_PREFIX)
-        if request.batch and not (is_retry and self._is_five):
-            return self._store_batch(call, request, queue_id)
-        if is_retry:
-            name, queue_id, properties = self._retry(call, request, queue_id)
-        uniq_key = None
-        if self._is_five:
+        retries_max = None
+        if name.startswith(RETRY_GROUP_TOPIC_PREFIX):
+            retries_max = self._retries_max(call)
+        if request.batch:
+            return self._store_batch(call, queue_id)
+        return self._store(call, queue_id, retries_max)
+
+    def _store(self, call: Call[SendRequest], queue_id: int, retries_max: int | None) -> Reply:
+        request, broker = call.request, self._broker
+        properties, uniq_key = request.properties or "", None
+        if self._adds_uniq_key:
             uniq_key = property_of(properties, UNIQ_KEY)
             if uniq_key is None:
                 uniq_key = self._uniq_keys.make(call.now_ms)
                 properties = with_property(properties, UNIQ_KEY, uniq_key, trailing=True)
-        messages = self._broker.messages
-        if _DELAYED in properties or _TRANSACTIONAL in properties:
+        if _TRANSACTIONAL in properties:
             self._check_transaction(properties)
-            waits = _level(properties) > 0
-            text = messages.member_properties if waits else messages.stored_properties
-            draft = self._draft(call, request, text(properties), call.body)
-            put = messages.put_delayable(name, queue_id, draft, call.now_ms)
-        else:
-            stored = messages.stored_properties(properties)
-            draft = self._draft(call, request, stored, call.body)
-            put = messages.put(name, queue_id, draft, call.now_ms)
-        header = SendMessageReply(
-            msg_id=offset_msg_id(self._broker.store_host, put.position),
-            queue_id=queue_id,
-            queue_offset=put.queue_offset,
-            transaction_id=uniq_key,
-            region_id=self._region,
-            trace_on=self._trace,
+        if not self._keeps_wait and _WAITS in properties and delay_level(properties) <= 0:
+            properties = without_property(properties, WAIT)
+        message = self._message(call, queue_id, self._with_added(properties), call.body)
+        message.retries_max = retries_max
+        put = broker.puts.put(message, call.now_ms)
+        msg_id = offset_msg_id(broker.store_host, put.position)
+        return self._stored(queue_id, put, msg_id, uniq_key)
+
+    def _stored(self, queue_id: int, put: PutResult, msg_id: str, uniq_key: str | None) -> Reply:
+        return Reply(
+            SendMessageReply(
+                msg_id=msg_id,
+                queue_id=queue_id,
+                queue_offset=put.queue_offset,
+                transaction_id=uniq_key,
+                region_id=self._region,
+                trace_on=self._trace,
+            )
         )
-        return Reply(header)
 
     # Checks ---------------------------------------------------------------------------
 
@@ -171,10 +208,13 @@ class SendMessageProcessor:
 
     # Storing --------------------------------------------------------------------------
 
-    def _draft(
-        self, call: Call[SendRequest], request: SendRequest, properties: str, body: bytes
-    ) -> Draft:
-        return Draft(
+    def _message(
+        self, call: Call[SendRequest], queue_id: int, properties: str, body: bytes
+    ) -> MessageToStore:
+        request = call.request
+        return MessageToStore(
+            topic=request.topic,
+            queue_id=queue_id,
             body=body,
             properties=properties,
             flag=request.flag,
@@ -184,61 +224,57 @@ class SendMessageProcessor:
             reconsume_times=request.reconsume_times or 0,
         )
 
-    def _store_batch(self, call: Call[SendRequest], request: SendRequest, queue_id: int) -> Reply:
+    def _with_added(self, properties: str) -> str:
+        """A sender's properties and those that the broker adds."""
+        if not properties:
+            return self._added_properties
+        between = "" if properties.endswith(PAIR_END) else PAIR_END
+        return f"{properties}{between}{self._added_properties}"
+
+    def _store_batch(self, call: Call[SendRequest], queue_id: int) -> Reply:
         """Members become records of their own, in one row of queue offsets."""
-        broker = self._broker
+        request, broker = call.request, self._broker
         try:
             members = decode_batch(call.body, BATCH_MESSAGES_MAX)
         except BadBatch as error:
             raise BadFields(f"the body is no batch: {error}") from error
         properties = request.properties or ""
-        if _level(properties) > 0 or transaction_type(request.sys_flag):
+        if delay_level(properties) > 0 or transaction_type(request.sys_flag):
             raise PutRefused(PutStatus.MESSAGE_ILLEGAL, "a batch neither waits nor is prepared")
-        shared = broker.messages.member_properties(properties).encode()
-        drafts = []
+        shared = self._with_added(properties).encode()
+        messages = []
         for member in members:
             text = str(with_shared(member.properties, shared), "utf-8", "replace")
-            draft = self._draft(call, request, text, member.body)
-            draft.flag = member.flag
-            drafts.append(draft)
-        puts = broker.messages.put_all(request.topic, queue_id, drafts, call.now_ms)
-        header = SendMessageReply(
-            msg_id=",".join(offset_msg_id(broker.store_host, put.position) for put in puts),
-            queue_id=queue_id,
-            queue_offset=puts[0].queue_offset,
-            transaction_id=property_of(properties, UNIQ_KEY) if self._is_five else None,
-            region_id=self._region,
-            trace_on=self._trace,
-        )
-        return Reply(header)
+            message = self._message(call, queue_id, text, member.body)
+            message.flag = member.flag
+            messages.append(message)
+        puts = broker.store.put_all(messages, call.now_ms)
+        ids = ",".join(offset_msg_id(broker.store_host, put.position) for put in puts)
+        uniq_key = property_of(properties, UNIQ_KEY) if self._adds_uniq_key else None
+        return self._stored(queue_id, puts[0], ids, uniq_key)
 
-    def _retry(
-        self, call: Call[SendRequest], request: SendRequest, queue_id: int
-    ) -> tuple[str, int, str]:
-        """A consumer publishes to its own retry topic; too often, and it is the DLQ's.
+    def _retries_max(self, call: Call[SendRequest]) -> int | None:
+        """After how many retries what a consumer sends to its own retry topic is dead.
 
-        Topic, queue and properties as they are from now on.
-
+        None for a batch, which is no retry; raises ``Refusal`` where it may not be one.
         Upstream: AbstractSendMessageProcessor.handleRetryAndDLQ.
         """
-        broker, group = self._broker, request.topic[len(RETRY_GROUP_TOPIC_PREFIX) :]
-        config = group_that_retries(broker, group, call.now_ms, by="send")
+        broker, request = self._broker, call.request
+        may_be_batch = self._release < RETRY_BATCH_REFUSED
+        if request.batch and may_be_batch:
+            return None
+        group = request.topic[len(RETRY_GROUP_TOPIC_PREFIX) :]
+        config = broker.groups.require(group, call.now_ms, by="send")
         if request.batch:
             remark = f"batch request does not support retry group {request.topic}"
             raise Refusal(ResponseCode.MESSAGE_ILLEGAL, remark)
-        times = request.reconsume_times or 0
-        properties, name = request.properties or "", request.topic
-        if self._is_dead(group, times, times_max(config, call), call.now_ms):
-            name, queue_id = dlq_topic(group), 0
-            broker.ensure_topic(name, 1, call.now_ms, by="send")
-            if self._is_five:
-                properties = without_property(properties, DELAY)
-        return name, queue_id, properties
-
-    def _is_dead(self, group: str, times: int, most: int, now_ms: int) -> bool:
-        if self._locks_mean_dlq and self._broker.locks.holds_any(group, now_ms):
-            return True
-        return times > most if self._is_five else times >= most
+        locks_count = self._release >= ORDERLY_RETRY_GOES_TO_DLQ
+        if locks_count and broker.locks.holds_any(group, call.now_ms):
+            return -1
+        retries_max = client_retries_max(call.command.version, request.max_reconsume_times)
+        if retries_max is None:
+            retries_max = config.retry_max_times
+        return retries_max if self._release >= DEAD_AFTER_ONE_MORE_RETRY else retries_max - 1
 
     def _after_registration(self, bell: object, call: Call[SendRequest]) -> Wait:
         def then(now_ms: int, _expired: bool) -> Result:
@@ -246,14 +282,6 @@ class SendMessageProcessor:
             return self.send(call)  # if the topic was deleted meanwhile, it is made anew
 
         return Wait(bell, call.now_ms + self._broker.register_call_ms_max, then)
-
-
-def _level(properties: str) -> int:
-    """The delay a sender asks for.  Upstream trips over one that is no number."""
-    text = property_of(properties, DELAY) or "0"
-    if not _LEVEL.fullmatch(text):
-        raise BadFields(f"a delay level is a number, not {text!r:.50}")
-    return int(text)
 
 
 def _shown(topic: TopicConfig) -> str:

@@ -1,34 +1,69 @@
-"""From drafts to records in the log: what the log can hold, when it was stored, in one piece.
+"""From messages to records in the log: what the log can hold, when it was stored, in one piece.
 
-Upstream: CommitLog.asyncPutMessage, DefaultMessageStore.checkMessage.
+Upstream: MessageExtBrokerInner, PutMessageStatus, CommitLog.asyncPutMessage,
+DefaultMessageStore.checkMessage.
 """
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from emulator.broker.store.commit_log import CommitLog, RecordTooLarge
-from emulator.broker.store.index_entry import is_indexed
-from emulator.broker.store.put_status import PutRefused, PutStatus
+from emulator.broker.store.consume_queue import is_indexed
 from emulator.disk.port import NOT_WRITTEN
 from emulator.facts import StoreRefused
-from emulator.releases import FIVE
+from emulator.releases import RETRY_TOPICS_MAY_BE_LONG
 from protocol.names import RETRY_GROUP_TOPIC_PREFIX
 from protocol.properties import PROPERTIES_BYTES_MAX
 from protocol.records import encode_record
 
 if TYPE_CHECKING:
     from emulator.broker.store.consume_queue import ConsumeQueue
-    from emulator.broker.store.draft import Draft
     from emulator.config import BrokerConfig
     from emulator.facts import Note
 
 TOPIC_BYTES_MAX = 127  # one length byte, read as a signed one
 RETRY_TOPIC_BYTES_MAX = 255  # from 5.x on
 _RETRY_PREFIX = RETRY_GROUP_TOPIC_PREFIX.encode()
+
+
+class MessageToStore(msgspec.Struct):
+    """A message on its way into the log: everything but its place there."""
+
+    topic: str
+    queue_id: int
+    body: bytes
+    properties: str
+    flag: int
+    sys_flag: int
+    born_ms: int
+    born_host: bytes  # packed ip and port
+    reconsume_times: int = 0
+    prepared_offset: int = 0
+    store_host: bytes | None = None  # packed; None: this broker's
+    retries_max: int | None = None  # sent to a retry topic: with more, it is a dead letter
+
+
+class PutStatus(enum.Enum):
+    """Upstream: PutMessageStatus, those of a message that is not in the log."""
+
+    SERVICE_NOT_AVAILABLE = enum.auto()
+    MESSAGE_ILLEGAL = enum.auto()
+    PROPERTIES_SIZE_EXCEEDED = enum.auto()
+    CREATE_MAPPED_FILE_FAILED = enum.auto()
+
+
+class PutRefused(Exception):
+    """The message was not stored, and nothing else has changed."""
+
+    def __init__(self, status: PutStatus, reason: str) -> None:
+        super().__init__(f"{status.name}: {reason}")
+        self.status = status
+        self.reason = reason
 
 
 class Appended(msgspec.Struct):
@@ -41,23 +76,23 @@ class Appended(msgspec.Struct):
 
 
 class Appender:
-    """Writes to *log* in the name of ``store_host``, never with a time before *last_ms*."""
+    """Writes to *log*; records carry ``store_host``, and never a time before *last_ms*."""
 
     def __init__(
         self, log: CommitLog, config: BrokerConfig, store_host: bytes, note: Note, last_ms: int
     ) -> None:
         self._log = log
         self._body_bytes_max = config.message_bytes_max
-        self._long_retry_topics = config.profile >= FIVE
+        self._long_retry_topics = config.profile >= RETRY_TOPICS_MAY_BE_LONG
         self.store_host = store_host
         self._note = note
         self._last_ms = last_ms
         self._is_refusing = False
 
-    def check(self, topic: bytes, draft: Draft) -> bytes:
+    def check(self, topic: bytes, message: MessageToStore) -> bytes:
         """The property block as bytes, if the log can hold the message; raises PutRefused."""
-        block = draft.properties.encode("utf-8", "replace")
-        body_bytes = len(draft.body)
+        block = message.properties.encode("utf-8", "replace")
+        body_bytes = len(message.body)
         if len(topic) > TOPIC_BYTES_MAX and not self._may_be_long(topic):
             raise PutRefused(PutStatus.MESSAGE_ILLEGAL, f"a topic of {len(topic)} bytes")
         if len(block) > PROPERTIES_BYTES_MAX:
@@ -67,31 +102,31 @@ class Appender:
             raise PutRefused(PutStatus.MESSAGE_ILLEGAL, f"a body of {body_bytes} bytes")
         return block
 
-    def append(self, queue: ConsumeQueue, draft: Draft, now_ms: int) -> Appended:
+    def append(self, queue: ConsumeQueue, message: MessageToStore, now_ms: int) -> Appended:
         """Store one message; raises PutRefused."""
-        block = self.check(queue.topic_bytes, draft)
+        block = self.check(queue.topic_bytes, message)
         store_ms = self._tick(now_ms)
         offset = queue.max_offset
         position, size = self._write(
-            lambda position: self._encode(queue, draft, block, store_ms, position, offset)
+            lambda position: self._encode(queue, message, block, store_ms, position, offset)
         )
         return Appended(position, size, store_ms, block)
 
     def append_all(
-        self, queue: ConsumeQueue, drafts: Sequence[Draft], now_ms: int
+        self, queue: ConsumeQueue, messages: Sequence[MessageToStore], now_ms: int
     ) -> list[Appended]:
         """Store all, side by side, or none; raises PutRefused."""
-        blocks = [self.check(queue.topic_bytes, draft) for draft in drafts]
+        blocks = [self.check(queue.topic_bytes, message) for message in messages]
         store_ms = self._tick(now_ms)
         places: list[Appended] = []
 
         def build(position: int) -> bytes:
             places.clear()
             records = []
-            for offset, (draft, block) in enumerate(
-                zip(drafts, blocks, strict=True), queue.max_offset
+            for offset, (message, block) in enumerate(
+                zip(messages, blocks, strict=True), queue.max_offset
             ):
-                record = self._encode(queue, draft, block, store_ms, position, offset)
+                record = self._encode(queue, message, block, store_ms, position, offset)
                 records.append(record)
                 places.append(Appended(position, len(record), store_ms, block))
                 position += len(record)
@@ -121,7 +156,7 @@ class Appender:
     def _encode(
         self,
         queue: ConsumeQueue,
-        draft: Draft,
+        message: MessageToStore,
         block: bytes,
         store_ms: int,
         position: int,
@@ -129,19 +164,19 @@ class Appender:
     ) -> bytes:
         return encode_record(
             queue.topic_bytes,
-            draft.body,
+            message.body,
             block,
             queue_id=queue.queue_id,
-            queue_offset=offset if is_indexed(draft.sys_flag) else 0,
+            queue_offset=offset if is_indexed(message.sys_flag) else 0,
             position=position,
-            flag=draft.flag,
-            sys_flag=draft.sys_flag,
-            born_ms=draft.born_ms,
-            born_host=draft.born_host,
+            flag=message.flag,
+            sys_flag=message.sys_flag,
+            born_ms=message.born_ms,
+            born_host=message.born_host,
             store_ms=store_ms,
-            store_host=draft.store_host or self.store_host,
-            reconsume_times=draft.reconsume_times,
-            prepared_offset=draft.prepared_offset,
+            store_host=message.store_host or self.store_host,
+            reconsume_times=message.reconsume_times,
+            prepared_offset=message.prepared_offset,
         )
 
     def _may_be_long(self, topic: bytes) -> bool:

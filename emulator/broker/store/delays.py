@@ -2,33 +2,34 @@
 
 A message with a delay is stored in the schedule topic, in its level's queue, with the
 time it is due as its index code; delivering stores it a second time, where it belongs.
-Upstream looks at every level ten times a second.  Here nobody looks: the next delivery
-falls on the tick of that clock at which upstream would see it.
+Upstream looks at every level ten times a second.  Here the next delivery falls on the tick
+of that clock at which upstream would see it.
 
 Upstream: ScheduleMessageService.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from emulator.broker.store.draft import Draft
-from emulator.broker.store.index_entry import delay_level, is_indexed
-from emulator.broker.store.put_status import PutRefused, PutStatus
+from emulator.broker.store.appender import MessageToStore, PutRefused, PutStatus
+from emulator.broker.store.consume_queue import is_indexed
 from emulator.broker.tables.documents import Document
-from emulator.facts import DelayedDelivered, Queue
+from emulator.facts import DelayedDelivered, DelayedMessageDropped, Queue
 from protocol.bodies.offsets import DelayOffsetSerializeWrapper
 from protocol.delay_levels import queue_of_level
+from protocol.fields import BadFields
 from protocol.names import SCHEDULE_TOPIC, TRANS_HALF_TOPIC
-from protocol.properties import DELAY, PAIR_END, REAL_QID, REAL_TOPIC
+from protocol.properties import DELAY, NAME_END, PAIR_END, REAL_QID, REAL_TOPIC, UNIQ_KEY
 from protocol.property_text import property_of, with_property, without_property
 from protocol.records import StoredMessage, decode_record
 
 if TYPE_CHECKING:
-    from emulator.broker.store.store import PutResult, Store
+    from emulator.broker.store.store import Store
     from emulator.config import BrokerConfig
     from emulator.disk.port import Disk
     from emulator.facts import Note
@@ -37,6 +38,19 @@ DOCUMENT = "delayOffset.json"
 FIRST_LOOK_MS = 1_000  # ScheduleMessageService.FIRST_DELAY_TIME
 LOOK_INTERVAL_MS = 100  # ScheduleMessageService.DELAY_FOR_A_WHILE
 DELIVERIES_MAX = 1_000  # ours, in one go: other work wants its turn
+_DELAYED = DELAY + NAME_END
+_LEVEL = re.compile(r"[+-]?\d{1,9}")
+
+
+def delay_level(properties: str) -> int:
+    """The level a sender asks for, 0 without one.  Raises ``BadFields`` for what is no number.
+
+    Upstream fails on such a text as well: Message.getDelayTimeLevel.
+    """
+    text = property_of(properties, DELAY) or "0"
+    if not _LEVEL.fullmatch(text):
+        raise BadFields(f"a delay level is a number, not {text!r:.50}")
+    return int(text)
 
 
 class _Head(NamedTuple):
@@ -49,7 +63,7 @@ class _Head(NamedTuple):
     due_ms: int
 
 
-class Delays:
+class ScheduleMessageService:
     """The waiting messages of *store*; *began_ms* is when upstream's clock would have started."""
 
     def __init__(
@@ -73,28 +87,27 @@ class Delays:
 
     # Putting aside --------------------------------------------------------------------
 
-    def put(self, topic: str, queue_id: int, draft: Draft, now_ms: int) -> PutResult:
-        """Store *draft* where it belongs, or where it waits if it asks for a delay."""
-        if DELAY in draft.properties:
-            # What could not be delivered must not wait: now its sender can still be told.
-            self._store.check(topic, draft)
-        return self._store.put(*self.redirected(topic, queue_id, draft), now_ms)
+    def put_aside(self, message: MessageToStore, _now_ms: int) -> MessageToStore:
+        """A transform of the put chain: what asks for a delay goes to the schedule topic.
 
-    def redirected(self, topic: str, queue_id: int, draft: Draft) -> tuple[str, int, Draft]:
-        """Where *draft* is to be stored first, and how.
-
+        Raises ``PutRefused`` for what could not be delivered later, and ``BadFields`` for a
+        level that is no number.
         Upstream: HookUtils.transformDelayLevelMessage, CommitLog.asyncPutMessage (4.x).
         """
-        level = self._levels.clamp(delay_level(draft.properties))
-        if level <= 0 or not is_indexed(draft.sys_flag):
-            return topic, queue_id, draft
-        text = draft.properties
-        marks = {DELAY: str(level), REAL_TOPIC: topic, REAL_QID: str(queue_id)}
+        if _DELAYED not in message.properties:
+            return message
+        level = self._levels.clamp(delay_level(message.properties))
+        if level <= 0 or not is_indexed(message.sys_flag):
+            return message
+        self._store.check(message)
+        text = message.properties
+        marks = {DELAY: str(level), REAL_TOPIC: message.topic, REAL_QID: str(message.queue_id)}
         for name, value in marks.items():
             trailing = text.endswith(PAIR_END)
             text = with_property(without_property(text, name), name, value, trailing=trailing)
-        aside = msgspec.structs.replace(draft, properties=text)
-        return SCHEDULE_TOPIC, queue_of_level(level), aside
+        return msgspec.structs.replace(
+            message, topic=SCHEDULE_TOPIC, queue_id=queue_of_level(level), properties=text
+        )
 
     # Delivering -----------------------------------------------------------------------
 
@@ -159,27 +172,36 @@ class Delays:
         """Store the message where it belongs; False if there was no room for it."""
         message = decode_record(self._store.log.read(head.position, head.size))
         text = str(message.properties, "utf-8", "replace")
-        topic = property_of(text, REAL_TOPIC)
-        if topic is not None and topic != TRANS_HALF_TOPIC:
-            queue_id = int(property_of(text, REAL_QID) or 0)
+        topic = property_of(text, REAL_TOPIC) or ""
+        queue_id = property_of(text, REAL_QID) or ""
+        queue = Queue(topic, self._broker, int(queue_id) if queue_id.isdecimal() else 0)
+        reason = ""
+        if not topic or topic == TRANS_HALF_TOPIC:
+            reason = "it does not belong to a topic"
+        else:
             try:
-                self._store.put(topic, queue_id, _as_draft(message, text), now_ms)
-            except PutRefused as refusal:
-                if refusal.status is PutStatus.SERVICE_NOT_AVAILABLE:
+                self._store.put(_delivered(message, text, queue), now_ms)
+            except PutRefused as refused:
+                if refused.status is PutStatus.SERVICE_NOT_AVAILABLE:
                     return False
-            else:
-                late_ms = now_ms - self._believed(head, now_ms)
-                queue = Queue(topic, self._broker, queue_id)
-                self._note(DelayedDelivered(queue, head.level, late_ms))
+                reason = str(refused)
+        if reason:
+            key = property_of(text, UNIQ_KEY) or ""
+            self._note(DelayedMessageDropped(queue, head.level, reason, key))
+        else:
+            late_ms = now_ms - self._believed(head, now_ms)
+            self._note(DelayedDelivered(queue, head.level, late_ms))
         self.offset_table[head.level] = head.offset + 1
         self._is_dirty = True
         return True
 
 
-def _as_draft(message: StoredMessage, properties: str) -> Draft:
+def _delivered(message: StoredMessage, properties: str, queue: Queue) -> MessageToStore:
     # The properties stay as they were stored, DELAY included: a consumer of a real broker
     # sees it too, because there the text is made before the property is taken away.
-    return Draft(
+    return MessageToStore(
+        topic=queue.topic,
+        queue_id=queue.queue_id,
         body=message.body,
         properties=properties,
         flag=message.flag,

@@ -1,7 +1,11 @@
 """Every consume queue there is, and how they come back from the log after a crash.
 
-Queues are kept in memory only: a log is scanned faster than their files would be read,
-and one source of truth cannot disagree with itself.
+Queues are kept in memory only: a log is scanned faster than their files would be read, and
+one source of truth cannot disagree with itself.  Only what must outlive the messages of a
+queue is kept beside the log, in one small document of *floors*: the next offset, once
+retention has dropped the last record (else the queue would start again from 0), and from
+which position on records count, once a topic was deleted (else they would come back to a
+topic of the same name).
 
 Upstream: ConsumeQueueStore, CommitLog.recoverAbnormally.
 """
@@ -10,15 +14,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from emulator.broker.store.consume_queue import ConsumeQueue
-from emulator.broker.store.index_entry import index_code, is_indexed
-from emulator.broker.store.queue_floors import Floor, QueueFloors
+import msgspec
+
+from emulator.broker.store.consume_queue import ConsumeQueue, index_code, is_indexed
 from emulator.broker.store.recovery import LogEnd, scan
 
 if TYPE_CHECKING:
     from emulator.broker.store.commit_log import CommitLog
     from emulator.disk.port import Disk
     from protocol.delay_levels import DelayLevels
+
+DOCUMENT = "queueFloors.json"  # ours: upstream keeps the files of its consume queues
 
 Key = tuple[str, int]  # topic, queue id
 
@@ -41,12 +47,15 @@ class QueueIndex:
         self._queues: dict[Key, ConsumeQueue] = {}
 
     def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
+        """The queue if there is one."""
         return self._queues.get((topic, queue_id))
 
     def of_topic(self, topic: str) -> list[ConsumeQueue]:
+        """Every queue of a topic that has been written to."""
         return [queue for (name, _), queue in self._queues.items() if name == topic]
 
     def of(self, topic: str, queue_id: int) -> ConsumeQueue:
+        """The queue, new if need be."""
         key = (topic, queue_id)
         queue = self._queues.get(key)
         if queue is None:
@@ -54,7 +63,7 @@ class QueueIndex:
         return queue
 
     def keep_floors(self, position: int) -> None:
-        """Note the next offset of every queue that ``drop_before`` would empty.
+        """Save the next offset of every queue that ``drop_before`` would empty.
 
         To be called before the records go; raises DiskFull, and then they must stay.
         """
@@ -68,6 +77,7 @@ class QueueIndex:
         )
 
     def drop_before(self, position: int) -> None:
+        """Remove the entries of all messages before *position*."""
         for queue in self._queues.values():
             queue.drop_before(position)
 
@@ -118,3 +128,53 @@ class QueueIndex:
             queue.restart(floor.next_offset)
             since[queue] = floor.since_position
         return since
+
+
+class Floor(NamedTuple):
+    """Offsets below ``next_offset`` were used; records before ``since_position`` do not count."""
+
+    next_offset: int = 0
+    since_position: int = 0
+
+
+class QueueFloors:
+    """The document on *disk*, and changes to it."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        text = disk.read(DOCUMENT)
+        rows = _decode(text) if text else []
+        self._floors = {(topic, queue_id): Floor(*rest) for topic, queue_id, *rest in rows}
+
+    def items(self) -> list[tuple[tuple[str, int], Floor]]:
+        """Every queue that has a floor, by topic and number."""
+        return list(self._floors.items())
+
+    def set(self, floors: dict[tuple[str, int], Floor], min_position: int = 0) -> None:
+        """Change these, on disk before in memory; raises DiskFull and then changes nothing.
+
+        Records before *min_position* are gone, and with them the need to ignore them.
+        """
+        changed = {
+            queue: floor
+            for queue, floor in {**self._floors, **floors}.items()
+            if floor.next_offset or floor.since_position > min_position
+        }
+        if changed == self._floors:
+            return
+        rows = [(*queue, *floor) for queue, floor in changed.items()]
+        self._disk.replace(DOCUMENT, msgspec.json.encode(rows))
+        self._floors = changed
+
+    def lower_to(self, end_position: int) -> None:
+        """The log lost its tail: no floor may hide what will be written there again."""
+        self.set(
+            {
+                queue: Floor(floor.next_offset, end_position)
+                for queue, floor in self._floors.items()
+                if floor.since_position > end_position
+            }
+        )
+
+
+_decode = msgspec.json.Decoder(list[tuple[str, int, int, int]]).decode

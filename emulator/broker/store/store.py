@@ -1,8 +1,8 @@
 """The broker's messages: one log of records, and an index of it for every queue.
 
-Storing is synchronous: when ``put`` returns, the message is in the log and in its queue,
-and whoever waits for it has been rung.  The store knows nothing of permissions, groups
-or replies; it refuses only what the log cannot hold.
+Storing is synchronous: when ``put`` returns, the message is in the log and in its queue, and
+the bell of its queue has been rung.  The store knows nothing of permissions, groups or
+replies; it refuses only what the log cannot hold.
 
 Upstream: DefaultMessageStore.
 """
@@ -14,31 +14,27 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from emulator.broker.store.appender import Appended, Appender
+from emulator.broker.store.appender import Appended, Appender, MessageToStore
 from emulator.broker.store.commit_log import CommitLog
-from emulator.broker.store.get_message import (
+from emulator.broker.store.consume_queue import index_code, is_indexed
+from emulator.broker.store.queue_index import QueueIndex
+from emulator.broker.store.reading import (
     GetLimits,
     GetResult,
-    GetStatus,
     Matches,
     MatchesRecord,
+    find_by_key,
     get_message,
+    offset_by_time,
     out_of_range,
+    store_ms_at,
 )
-from emulator.broker.store.index_entry import index_code, is_indexed
-from emulator.broker.store.key_search import find_by_key
-from emulator.broker.store.put_status import PutRefused, PutStatus
-from emulator.broker.store.queue_index import QueueIndex
-from emulator.broker.store.retention import expired_count, surplus_count
-from emulator.broker.store.search import offset_by_time, store_ms_at
-from emulator.disk.port import NOT_WRITTEN
+from emulator.broker.store.retention import Retention
 from emulator.facts import (
     LogRecovered,
     LogTailCut,
     MessageStored,
-    OldestDropped,
     Queue,
-    StoreRefused,
 )
 from protocol.delay_levels import parse_delay_levels
 from protocol.properties import UNIQ_KEY
@@ -47,15 +43,10 @@ from protocol.records import StoredMessage, check_record, decode_record
 
 if TYPE_CHECKING:
     from emulator.broker.store.consume_queue import ConsumeQueue
-    from emulator.broker.store.draft import Draft
     from emulator.config import BrokerConfig
-    from emulator.disk.port import Disk, Segment
+    from emulator.disk.port import Disk
     from emulator.facts import Fact, Note
     from emulator.net.results import Ring
-
-__all__ = ["GetResult", "GetStatus", "PutRefused", "PutResult", "PutStatus", "Store"]
-
-_HOUR_MS = 3_600_000
 
 
 class PutResult(msgspec.Struct):
@@ -69,7 +60,7 @@ class PutResult(msgspec.Struct):
 class Store:
     """The messages on *disk*, as they were left there, and those to come.
 
-    *ring* hears of every message: ``ring((topic, queue id), (new max offset, code))``.
+    *ring* is called for every message: ``ring((topic, queue id), (new max offset, code))``.
     """
 
     def __init__(
@@ -91,9 +82,9 @@ class Store:
         self._limits = GetLimits(
             config.transfer_messages_max, config.transfer_bytes_max, config.scan_entries_max
         )
-        self._newest: dict[int, int] = {}
         self._index = QueueIndex(disk, self.levels)
         self.log = CommitLog(disk, config.segment_bytes, self._make_room)
+        self._retention = Retention(self.log, self._index, config, note)
         self._appender = Appender(self.log, config, store_host, note, self._recover())
 
     @property
@@ -107,24 +98,23 @@ class Store:
 
     # Writing --------------------------------------------------------------------------
 
-    def put(self, topic: str, queue_id: int, draft: Draft, now_ms: int) -> PutResult:
+    def put(self, message: MessageToStore, now_ms: int) -> PutResult:
         """Store one message; raises PutRefused, and then nothing was stored."""
-        queue = self._index.of(topic, queue_id)
-        return self._stored(queue, draft, self._appender.append(queue, draft, now_ms))
+        queue = self._index.of(message.topic, message.queue_id)
+        return self._stored(queue, message, self._appender.append(queue, message, now_ms))
 
-    def put_all(
-        self, topic: str, queue_id: int, drafts: Sequence[Draft], now_ms: int
-    ) -> list[PutResult]:
-        """Store all, side by side in the log, or none; raises PutRefused."""
-        queue = self._index.of(topic, queue_id)
-        places = self._appender.append_all(queue, drafts, now_ms)
+    def put_all(self, messages: Sequence[MessageToStore], now_ms: int) -> list[PutResult]:
+        """Store all, of one queue, side by side in the log, or none; raises PutRefused."""
+        queue = self._index.of(messages[0].topic, messages[0].queue_id)
+        places = self._appender.append_all(queue, messages, now_ms)
         return [
-            self._stored(queue, draft, place) for draft, place in zip(drafts, places, strict=True)
+            self._stored(queue, message, place)
+            for message, place in zip(messages, places, strict=True)
         ]
 
-    def check(self, topic: str, draft: Draft) -> None:
-        """Could *draft* be stored under *topic*?  Raises PutRefused."""
-        self._appender.check(topic.encode(), draft)
+    def check(self, message: MessageToStore) -> None:
+        """Could the log hold it?  Raises PutRefused."""
+        self._appender.check(message.topic.encode(), message)
 
     def drop_topic(self, topic: str) -> None:
         """The topic is deleted: a successor of that name starts from offset 0.
@@ -135,13 +125,10 @@ class Store:
 
     def drop_expired(self, now_ms: int) -> None:
         """Drop what has grown too old.  Upstream looks every 10 s."""
-        older_than_ms = now_ms - self._config.retained_hours_max * _HOUR_MS
-        try:
-            self._drop_oldest(expired_count(self.log.segments, self._newest_ms, older_than_ms))
-        except NOT_WRITTEN as error:  # what must outlive them has no room: they stay
-            self._note(StoreRefused(str(error)))
+        self._retention.drop_expired(now_ms)
 
     def close(self) -> None:
+        """Close the segments; what was stored stays."""
         self.log.close()
 
     # Reading --------------------------------------------------------------------------
@@ -168,10 +155,12 @@ class Store:
         )
 
     def min_offset(self, topic: str, queue_id: int) -> int:
+        """The offset of the oldest message there is; 0 for a queue that was never written to."""
         queue = self._index.find(topic, queue_id)
         return queue.min_offset if queue is not None else 0
 
     def max_offset(self, topic: str, queue_id: int) -> int:
+        """The offset the next message gets."""
         queue = self._index.find(topic, queue_id)
         return queue.max_offset if queue is not None else 0
 
@@ -180,7 +169,7 @@ class Store:
         queue = self._index.find(topic, queue_id)
         if queue is None or not queue.min_offset <= offset < queue.max_offset:
             return -1
-        return self._store_ms_at(queue.positions[offset - queue.min_offset])
+        return store_ms_at(self.log, queue.positions[offset - queue.min_offset])
 
     def earliest_ms(self, topic: str, queue_id: int) -> int:
         """When the oldest message of the queue was stored; -1 if there is none."""
@@ -189,12 +178,14 @@ class Store:
     def offset_by_time(
         self, topic: str, queue_id: int, time_ms: int, *, upper: bool = False
     ) -> int:
+        """The offset for *time_ms*, by the rule of the broker's release."""
         queue = self._index.find(topic, queue_id)
         if queue is None:
             return 0
         return offset_by_time(queue, self.log, time_ms, self.release, upper=upper)
 
     def queue(self, topic: str, queue_id: int) -> ConsumeQueue | None:
+        """The index of one queue, if it was ever written to."""
         return self._index.find(topic, queue_id)
 
     def record_at(self, position: int) -> memoryview | None:
@@ -219,38 +210,25 @@ class Store:
         queues = self._index.of_topic(topic)
         return find_by_key(queues, self.log, key, count_max, begin_ms=begin_ms, end_ms=end_ms)
 
-    # How a put ends, retention, recovery ------------------------------------------------
+    # How a put ends, recovery ---------------------------------------------------------
 
-    def _stored(self, queue: ConsumeQueue, draft: Draft, place: Appended) -> PutResult:
-        """The record is in the log: index it, and say so."""
+    def _stored(self, queue: ConsumeQueue, message: MessageToStore, place: Appended) -> PutResult:
+        """The record is in the log: index it, note it, ring its queue."""
         position, size = place.position, place.size
-        if not is_indexed(draft.sys_flag):
+        if not is_indexed(message.sys_flag):
             return PutResult(position, 0, size)
         offset = queue.max_offset
         code = index_code(queue.topic, place.properties, place.store_ms, self.levels)
         queue.append(position, size, code)
         if self._wants(MessageStored):
             name = Queue(queue.topic, self._config.name, queue.queue_id)
-            key = property_of(draft.properties, UNIQ_KEY) or ""
+            key = property_of(message.properties, UNIQ_KEY) or ""
             self._note(MessageStored(name, offset, position, key, size))
         self._ring((queue.topic, queue.queue_id), (offset + 1, code))
         return PutResult(position, offset, size)
 
     def _make_room(self, coming_bytes: int) -> None:
-        bytes_max = 0 if self._config.store else self._config.retained_bytes_max
-        if bytes_max:
-            self._drop_oldest(surplus_count(self.log.segments, bytes_max, coming_bytes))
-
-    def _drop_oldest(self, count: int) -> None:
-        if count == 0:
-            return
-        kept_from = self.log.segments[count].base
-        self._index.keep_floors(kept_from)
-        self._index.drop_before(kept_from)
-        for segment in self.log.segments[:count]:
-            self._newest.pop(segment.base, None)
-        freed = sum(self.log.drop_oldest() for _ in range(count))
-        self._note(OldestDropped(kept_from, freed))
+        self._retention.make_room(coming_bytes)
 
     def _recover(self) -> int:
         """Read the log that was left here; the time of its last message."""
@@ -262,14 +240,3 @@ class Store:
             self._note(LogTailCut(found.end_position, found.reason))
         self._note(LogRecovered(found.messages, self.log.min_position, found.end_position))
         return found.store_ms
-
-    def _newest_ms(self, segment: Segment) -> int:
-        """When the last message of a full segment was stored; worth remembering."""
-        newest = self._newest.get(segment.base)
-        if newest is None:
-            newest = self._store_ms_at(self.log.last_record(segment))
-            self._newest[segment.base] = newest
-        return newest
-
-    def _store_ms_at(self, position: int) -> int:
-        return store_ms_at(self.log, position)

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING
 from emulator.broker.checks import check_name, check_room
 from emulator.broker.tables.documents import Document
 from emulator.facts import GroupCreated
+from emulator.net.results import Refusal
 from emulator.releases import FIVE, GROUP_NAMES_CHECKED
 from protocol import names
 from protocol.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper
 from protocol.bodies.topics import DataVersion
+from protocol.codes import ResponseCode
 from protocol.validation import broker_refuses_group
 
 if TYPE_CHECKING:
@@ -71,6 +73,15 @@ class SubscriptionGroups:
         self._put(name, made, now_ms)
         self._note(GroupCreated(name, by))
         return made
+
+    def require(self, name: str, now_ms: int, *, by: str) -> SubscriptionGroupConfig:
+        """The group, new if need be.  Raises ``Refusal`` if it may not be made."""
+        found = self.find(name, now_ms, by=by)
+        if found is None:
+            raise Refusal(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group not exist, {name}"
+            )
+        return found
 
     def all(self) -> list[SubscriptionGroupConfig]:
         return list(self.subscription_group_table.values())

@@ -1,4 +1,4 @@
-"""What tests of the store are made of: drafts, small disks, and outlets that are lists."""
+"""What tests of the store are made of: messages, small disks, and outlets that are lists."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from typing import Any
 
 import msgspec
 
-from emulator.broker.store.delays import Delays
-from emulator.broker.store.draft import Draft
+from emulator.broker.store.appender import MessageToStore
+from emulator.broker.store.delays import ScheduleMessageService
+from emulator.broker.store.put_chain import PutChain
 from emulator.broker.store.store import Store
 from emulator.config import BrokerConfig
 from emulator.disk.memory import MemoryDisk, MemorySegment
@@ -48,14 +49,18 @@ class Rig:
             ring=lambda bell, news: self.rung.append((bell, news)),
         )
 
-        self.delays = Delays(
-            self.store, self.disk, self.config, note=self.facts.append, began_ms=NOW
+        self.start_delays(NOW)
+
+    def start_delays(self, began_ms: int) -> None:
+        self.delays = ScheduleMessageService(
+            self.store, self.disk, self.config, note=self.facts.append, began_ms=began_ms
         )
+        self.puts = PutChain(self.store, (self.delays.put_aside,))
 
     def put(
         self, body: bytes = b"hello", queue_id: int = 0, at_ms: int = NOW, **changes: Any
     ) -> Any:
-        return self.store.put("orders", queue_id, a_draft(body, **changes), at_ms)
+        return self.store.put(a_message(body, queue_id=queue_id, **changes), at_ms)
 
     def bodies(self, queue_id: int = 0, topic: str = "orders") -> list[bytes]:
         return [message.body for message in self.messages(queue_id, topic)]
@@ -79,6 +84,15 @@ class Rig:
         return Rig(self.disk, **msgspec.structs.asdict(self.config))
 
 
-def a_draft(body: bytes = b"hello", properties: str = "", **changes: Any) -> Draft:
-    draft = Draft(body, properties, flag=0, sys_flag=0, born_ms=NOW, born_host=HOST)
-    return msgspec.structs.replace(draft, **changes)
+def a_message(body: bytes = b"hello", properties: str = "", **changes: Any) -> MessageToStore:
+    message = MessageToStore(
+        topic="orders",
+        queue_id=0,
+        body=body,
+        properties=properties,
+        flag=0,
+        sys_flag=0,
+        born_ms=NOW,
+        born_host=HOST,
+    )
+    return msgspec.structs.replace(message, **changes)

@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 from golden_data import cases
-from store_makers import HOST, NOW, Rig, TinyDisk, a_draft
+from store_makers import HOST, NOW, Rig, TinyDisk, a_message
 
+from emulator.broker.store.appender import MessageToStore, PutRefused, PutStatus
 from emulator.broker.store.commit_log import CommitLog, LogHasHole, RecordTooLarge
-from emulator.broker.store.put_status import PutRefused, PutStatus
 from emulator.disk.memory import MemoryDisk
 from emulator.disk.port import DiskFull
 from protocol.batch import decode_batch, with_shared
@@ -103,14 +103,14 @@ def test_every_recorded_message_is_laid_out_as_the_real_store_did(line: str) -> 
 def check_put(
     rig: Rig, given: dict[str, Any], expected: dict[str, Any], *, delays_in_store: bool
 ) -> None:
-    place, draft, store_ms = golden_draft(given)
-    put_by = rig.delays.put if delays_in_store else rig.store.put
+    message, store_ms = golden_message(given)
+    put_by = rig.puts.put if delays_in_store else rig.store.put
     if expected["status"] != "PUT_OK":
         with pytest.raises(PutRefused) as refusal:
-            put_by(*place, draft, store_ms)
+            put_by(message, store_ms)
         assert refusal.value.status is PutStatus[expected["status"]]
         return
-    put = put_by(*place, draft, store_ms)
+    put = put_by(message, store_ms)
     assert put.position == expected["wrote_offset"]
     assert put.size == expected["wrote_bytes"]
     assert put.queue_offset == expected["logics_offset"]
@@ -157,12 +157,12 @@ def test_every_recorded_batch_is_laid_out_as_the_real_store_did(line: str) -> No
     rig = Rig(MemoryDisk(), release=LINES[line])
     for case in cases("store.jsonl", "append_batch", line):
         given, expected = case["in"], case["out"]
-        (topic, queue_id), model, store_ms = golden_draft({**given, "body": "", "flag": 0})
+        model, store_ms = golden_message({**given, "body": "", "flag": 0})
         shared = encode_properties(
             sorted(decode_properties(given["properties_string"]).items()), trailing=line == "5.3"
         )
         members = decode_batch(bytes.fromhex(given["batch_body"]))
-        drafts = [
+        messages = [
             msgspec.structs.replace(
                 model,
                 flag=member.flag,
@@ -171,7 +171,7 @@ def test_every_recorded_batch_is_laid_out_as_the_real_store_did(line: str) -> No
             )
             for member in members
         ]
-        puts = rig.store.put_all(topic, queue_id, drafts, store_ms)
+        puts = rig.store.put_all(messages, store_ms)
         assert puts[0].position == expected["wrote_offset"]
         assert puts[0].queue_offset == expected["logics_offset"]
         assert sum(put.size for put in puts) == expected["wrote_bytes"]
@@ -179,10 +179,12 @@ def test_every_recorded_batch_is_laid_out_as_the_real_store_did(line: str) -> No
         assert records.hex() == expected["records"]
 
 
-def golden_draft(given: dict[str, Any]) -> tuple[tuple[str, int], Any, int]:
-    draft = a_draft(
+def golden_message(given: dict[str, Any]) -> tuple[MessageToStore, int]:
+    message = a_message(
         bytes.fromhex(given["body"]),
         given["properties_string"],
+        topic=given["topic"],
+        queue_id=given["queue_id"],
         flag=given["flag"],
         sys_flag=given["sys_flag"],
         born_ms=given["born_timestamp"],
@@ -191,7 +193,7 @@ def golden_draft(given: dict[str, Any]) -> tuple[tuple[str, int], Any, int]:
         reconsume_times=given["reconsume_times"],
         prepared_offset=given.get("prepared_transaction_offset", 0),
     )
-    return (given["topic"], given["queue_id"]), draft, given["store_timestamp"]
+    return message, given["store_timestamp"]
 
 
 def golden_host(given: dict[str, Any]) -> bytes:
@@ -202,7 +204,7 @@ def test_a_batch_lies_in_one_segment_or_is_not_stored_at_all() -> None:
     rig = Rig(TinyDisk(4096, bytes_max=4096))
     rig.put(bytes(3000))
     with pytest.raises(PutRefused):
-        rig.store.put_all("orders", 0, [a_draft(bytes(500)), a_draft(bytes(500))], NOW)
+        rig.store.put_all([a_message(bytes(500)), a_message(bytes(500))], NOW)
     assert len(rig.bodies()) == 1
     assert rig.store.max_offset("orders", 0) == 1
 

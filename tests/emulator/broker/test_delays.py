@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from store_makers import NOW, Rig, TinyDisk, a_draft
+from store_makers import NOW, Rig, TinyDisk, a_message
 
-from emulator.broker.store.delays import DELIVERIES_MAX, DOCUMENT, Delays
-from emulator.broker.store.put_status import PutRefused, PutStatus
+from emulator.broker.store.appender import PutRefused, PutStatus
+from emulator.broker.store.delays import DELIVERIES_MAX, DOCUMENT
 from emulator.disk.memory import MemoryDisk
-from emulator.facts import DelayedDelivered, Queue
+from emulator.facts import DelayedDelivered, DelayedMessageDropped, Queue
 from protocol.delay_levels import DEFAULT_DELAY_LEVELS
+from protocol.fields import BadFields
 from protocol.names import SCHEDULE_TOPIC, TRANS_HALF_TOPIC
 from protocol.tags import tag_code
 
@@ -24,8 +25,8 @@ HOUR_MS = 3_600_000
 def a_delayed(
     rig: Rig, level: int = 1, at_ms: int = NOW, body: bytes = b"late", **how: Any
 ) -> Any:
-    draft = a_draft(body, f"TAGS\x01A\x02DELAY\x01{level}", **how)
-    return rig.delays.put("orders", 2, draft, at_ms)
+    message = a_message(body, f"TAGS\x01A\x02DELAY\x01{level}", queue_id=2, **how)
+    return rig.puts.put(message, at_ms)
 
 
 def run_until(rig: Rig, until_ms: int, now_ms: int = NOW) -> list[int]:
@@ -88,12 +89,19 @@ def test_while_it_waits_its_index_code_is_the_time_it_is_due_also_after_a_restar
         assert each.delays.next_due_ms(NOW) == NOW + 60_000
 
 
-@pytest.mark.parametrize("text", ["", "DELAY\x010", "DELAY\x01-1", "DELAY\x01soon", "XDELAY\x013"])
+@pytest.mark.parametrize("text", ["", "DELAY\x010", "DELAY\x01-1", "XDELAY\x013"])
 def test_what_asks_for_no_delay_is_stored_where_it_belongs(text: str) -> None:
     rig = Rig()
-    rig.delays.put("orders", 2, a_draft(b"now", text), NOW)
+    rig.puts.put(a_message(b"now", text, queue_id=2), NOW)
     assert rig.bodies(2) == [b"now"]
     assert rig.delays.next_due_ms(NOW) is None
+
+
+def test_a_level_that_is_no_number_is_refused() -> None:
+    rig = Rig()
+    with pytest.raises(BadFields):
+        rig.puts.put(a_message(b"now", "DELAY\x01soon"), NOW)
+    assert rig.bodies() == []
 
 
 def test_a_prepared_message_does_not_wait() -> None:
@@ -105,7 +113,7 @@ def test_a_prepared_message_does_not_wait() -> None:
 def test_what_could_not_be_delivered_is_refused_before_it_waits() -> None:
     rig = Rig()
     with pytest.raises(PutRefused) as refusal:
-        rig.delays.put("t" * 128, 0, a_draft(b"", LEVEL_1), NOW)
+        rig.puts.put(a_message(b"", LEVEL_1, topic="t" * 128), NOW)
     assert refusal.value.status is PutStatus.MESSAGE_ILLEGAL
 
 
@@ -128,7 +136,7 @@ def test_every_message_comes_once_never_early_and_within_a_tick(
 ) -> None:
     rig = Rig(MemoryDisk())
     began_ms = NOW + phase_ms
-    rig.delays = Delays(rig.store, rig.disk, rig.config, note=rig.facts.append, began_ms=began_ms)
+    rig.start_delays(began_ms)
     now_ms, due_ms = began_ms, {}
     for number, (level, later_ms) in enumerate(sends):
         now_ms += later_ms
@@ -186,6 +194,20 @@ def test_a_full_disk_makes_a_delivery_late_but_not_lost() -> None:
     assert [body[0] for body in rig.bodies(2)] == [0, 1]
 
 
+def test_a_delivery_that_is_refused_for_good_is_dropped_with_a_fact_and_others_go_on() -> None:
+    rig = Rig(MemoryDisk())
+    a_delayed(rig, body=b"too long since a restart", at_ms=NOW)
+    a_delayed(rig, body=b"short", at_ms=NOW + 1)
+    strict = Rig(rig.disk, message_bytes_max=10)
+    run_until(strict, NOW + 5_000)
+    assert strict.bodies(2) == [b"short"]
+    [dropped] = strict.facts_of(DelayedMessageDropped)
+    assert isinstance(dropped, DelayedMessageDropped)
+    assert dropped.queue == Queue("orders", "broker-a", 2)
+    assert dropped.delay_level == 1
+    assert "a body of 24 bytes" in dropped.reason
+
+
 def test_no_look_delivers_without_end() -> None:
     rig = Rig(MemoryDisk())
     for _ in range(DELIVERIES_MAX + 5):
@@ -197,7 +219,7 @@ def test_no_look_delivers_without_end() -> None:
 
 def test_what_belongs_to_the_half_topic_is_not_delivered() -> None:
     rig = Rig()
-    rig.delays.put(TRANS_HALF_TOPIC, 0, a_draft(b"half", LEVEL_1), NOW)
+    rig.puts.put(a_message(b"half", LEVEL_1, topic=TRANS_HALF_TOPIC), NOW)
     assert rig.delays.deliver_due(NOW + 1_000) == 1
     assert rig.store.max_offset(TRANS_HALF_TOPIC, 0) == 0
     assert rig.delays.next_due_ms(NOW + 1_000) is None

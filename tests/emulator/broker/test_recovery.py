@@ -13,9 +13,9 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from store_makers import NOW, Rig, TinyDisk, a_draft
+from store_makers import NOW, Rig, TinyDisk, a_message
 
-from emulator.broker.store.put_status import PutRefused
+from emulator.broker.store.appender import PutRefused
 from emulator.disk.files import FileDisk
 from emulator.disk.memory import MemoryDisk
 from emulator.facts import LogRecovered, LogTailCut
@@ -37,7 +37,7 @@ def test_everything_comes_back_as_it_was() -> None:
         rig.put(b"%d" % n * n, n % 3, NOW + n, properties="TAGS\x01A", reconsume_times=n)
     rig.put(b"six", born_host=V6)
     rig.put(b"six and six", born_host=V6, store_host=V6)
-    rig.store.put("%RETRY%" + "g" * 200, 0, a_draft(), NOW)
+    rig.store.put(a_message(topic="%RETRY%" + "g" * 200), NOW)
     again = rig.reopened()
     (recovered,) = again.facts
     assert isinstance(recovered, LogRecovered)
@@ -191,7 +191,7 @@ def test_a_lost_tail_does_not_hide_what_a_successor_topic_stores_there() -> None
 WRITER = """
 import sys
 sys.path.insert(0, sys.argv[2])
-from store_makers import Rig, a_draft
+from store_makers import Rig, a_message
 from emulator.disk.files import FileDisk
 rig = Rig(FileDisk(sys.argv[1]), store=sys.argv[1])
 while True:

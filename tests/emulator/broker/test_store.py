@@ -6,11 +6,11 @@ import errno
 
 import pytest
 from golden_data import cases
-from store_makers import HOST, LAST_4, LAST_5, NOW, Rig, TinyDisk, a_draft
+from store_makers import HOST, LAST_4, LAST_5, NOW, Rig, TinyDisk, a_message
 
+from emulator.broker.store.appender import PutRefused, PutStatus
 from emulator.broker.store.consume_queue import ConsumeQueue
-from emulator.broker.store.get_message import GetStatus
-from emulator.broker.store.put_status import PutRefused, PutStatus
+from emulator.broker.store.reading import GetStatus
 from emulator.disk.memory import MemoryDisk, MemorySegment
 from emulator.facts import MessageStored, OldestDropped, Queue, StoreRefused
 from protocol.message_ids import offset_msg_id
@@ -57,11 +57,11 @@ def test_a_topic_too_long_for_its_length_field_is_refused(
 ) -> None:
     rig = Rig(release=release)
     if is_stored:
-        assert rig.store.put(topic, 0, a_draft(), NOW).queue_offset == 0
+        assert rig.store.put(a_message(topic=topic), NOW).queue_offset == 0
         assert rig.bodies(topic=topic) == [b"hello"]
         return
     with pytest.raises(PutRefused):
-        rig.store.put(topic, 0, a_draft(), NOW)
+        rig.store.put(a_message(topic=topic), NOW)
 
 
 def test_invariant_28_queue_offsets_count_from_zero_without_gaps_across_restarts() -> None:

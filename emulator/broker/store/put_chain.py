@@ -1,0 +1,74 @@
+"""What a message becomes on its way into the log: one chain of transforms, in one place.
+
+A transform takes a message and gives back the same one or another: for a different topic,
+with different properties.  The chain is applied to what clients send and send back, and not
+to what the broker itself puts (a delayed message that is delivered).  A transform may raise
+``PutRefused``, ``Refusal`` or ``BadFields``, and then nothing is stored.
+
+A prepared message of a transaction will be one more transform, before the delays.
+
+Upstream: PutMessageHook (5.x), AbstractSendMessageProcessor.handleRetryAndDLQ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+import msgspec
+
+from emulator.broker.store.appender import MessageToStore
+from protocol.names import RETRY_GROUP_TOPIC_PREFIX, SCHEDULE_TOPIC, dlq_topic
+from protocol.properties import DELAY
+from protocol.property_text import without_property
+
+if TYPE_CHECKING:
+    from emulator.broker.store.store import PutResult, Store
+
+PutTransform: TypeAlias = Callable[[MessageToStore, int], MessageToStore]  # and the time, in ms
+
+
+def _no_task() -> None:
+    """Without scheduled tasks no delayed message is delivered."""
+
+
+class PutChain:
+    """Puts into *store*, after *transforms*, in their order.
+
+    Set ``on_delayed`` to learn that a message waits for its delay to pass.
+    """
+
+    def __init__(self, store: Store, transforms: Sequence[PutTransform]) -> None:
+        self._store = store
+        self._transforms = transforms
+        self.on_delayed: Callable[[], object] = _no_task
+
+    def put(self, message: MessageToStore, now_ms: int) -> PutResult:
+        """Store what the message becomes; the result says where."""
+        for transform in self._transforms:
+            message = transform(message, now_ms)
+        put = self._store.put(message, now_ms)
+        if message.topic == SCHEDULE_TOPIC:
+            self.on_delayed()
+        return put
+
+
+def dead_letters(make_topic: Callable[[str, int], object], *, may_wait: bool) -> PutTransform:
+    """The transform of what a consumer sends to its retry topic once too often.
+
+    It goes to the group's dead letters, a topic that *make_topic* makes if need be; unless it
+    *may_wait* there, its delay is removed.
+    """
+
+    def transform(message: MessageToStore, now_ms: int) -> MessageToStore:
+        limit = message.retries_max
+        if limit is None or message.reconsume_times <= limit:
+            return message
+        topic = dlq_topic(message.topic[len(RETRY_GROUP_TOPIC_PREFIX) :])
+        make_topic(topic, now_ms)
+        properties = message.properties
+        if not may_wait:
+            properties = without_property(properties, DELAY)
+        return msgspec.structs.replace(message, topic=topic, queue_id=0, properties=properties)
+
+    return transform
