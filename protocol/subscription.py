@@ -21,7 +21,7 @@ _TAG_SEPARATOR = "||"
 _JAVA_BLANKS = "".join(map(chr, range(33)))  # what String.trim takes away
 
 
-class BadSubscription(ValueError):
+class BadExpression(ValueError):
     """An expression that means nothing: who subscribed is at fault, nothing was changed."""
 
 
@@ -60,12 +60,12 @@ def build_subscription(
 ) -> SubscriptionData:
     """The subscription of ``*``, of ``TagA || TagB``, or of an expression of another type.
 
-    Raises ``BadSubscription`` when a list of tags holds none, or another type has no
+    Raises ``BadExpression`` when a list of tags holds none, or another type has no
     expression.  Upstream: FilterAPI.buildSubscriptionData, FilterAPI.build.
     """
     if expression_type is not None and expression_type != TAG:
         if not expression:
-            raise BadSubscription(f"Expression can't be null! {expression_type}")
+            raise BadExpression(f"Expression can't be null! {expression_type}")
         return SubscriptionData(
             topic, expression, sub_version=sub_version, expression_type=expression_type
         )
@@ -79,7 +79,7 @@ def build_subscription(
 def _split_tags(expression: str) -> tuple[str, ...]:
     parts = expression.split(_TAG_SEPARATOR)
     if not any(parts):
-        raise BadSubscription("subString split error")
+        raise BadExpression("subString split error")
     return tuple(tag for part in parts if (tag := part.strip(_JAVA_BLANKS)))
 
 

@@ -17,12 +17,13 @@ from emulator.client.instance import interfaces
 
 if TYPE_CHECKING:
     from emulator.client.config import ClientConfig, ConsumerConfig, ProducerConfig
-    from emulator.client.consumer.allocation import AVG, AVG_BY_CIRCLE
+    from emulator.client.consumer.allocation import AVG, AVG_BY_CIRCLE, CannotAllocate, Strategy
     from emulator.client.consumer.listeners import ConsumeContext, ConsumeResult
     from emulator.client.consumer.push_config import PushConsumerConfig
     from emulator.client.consumer.push_consumer import PushConsumer
     from emulator.client.errors import (
         BadSelector,
+        BadSubscription,
         BrokerRefused,
         ClientError,
         GroupCallRefused,
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from emulator.client.producer.send_result import SendResult, SendStatus
     from protocol.message import Message, MessageExt
     from protocol.queues import MessageQueue
-    from protocol.subscription import BadSubscription
 
 __all__ = [
     "AVG",
@@ -53,6 +53,7 @@ __all__ = [
     "BadSelector",
     "BadSubscription",
     "BrokerRefused",
+    "CannotAllocate",
     "ClientConfig",
     "ClientError",
     "ClientProcess",
@@ -79,6 +80,7 @@ __all__ = [
     "SendResult",
     "SendStatus",
     "Sending",
+    "Strategy",
     "TooManySends",
     "by_chance",
     "by_hash",
@@ -86,7 +88,7 @@ __all__ = [
 
 _NAMES_OF = {  # by the module that has them
     "emulator.client.config": ("ClientConfig", "ConsumerConfig", "ProducerConfig"),
-    "emulator.client.consumer.allocation": ("AVG", "AVG_BY_CIRCLE"),
+    "emulator.client.consumer.allocation": ("AVG", "AVG_BY_CIRCLE", "CannotAllocate", "Strategy"),
     "emulator.client.consumer.listeners": ("ConsumeContext", "ConsumeResult"),
     "emulator.client.consumer.push_config": ("PushConsumerConfig",),
     "emulator.client.consumer.push_consumer": ("PushConsumer",),
@@ -97,7 +99,6 @@ _NAMES_OF = {  # by the module that has them
     "emulator.client.producer.send_result": ("SendResult", "SendStatus"),
     "protocol.message": ("Message", "MessageExt"),
     "protocol.queues": ("MessageQueue",),
-    "protocol.subscription": ("BadSubscription",),
 }
 _MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names}
 

@@ -1,10 +1,13 @@
 """Failures, said so that a caller knows who is to blame and whether anything happened.
 
-Three families, three places to catch them:
+Four families, four places to catch them:
 
-* ``Misuse``       the application is to blame; nothing left this machine;
-* ``NotStored``    the cluster is to blame; surely no copy of the message was stored;
-* ``MaybeStored``  an attempt ended without an answer; sending again may make a second copy.
+* ``Misuse``           the application is to blame; nothing left this machine;
+* ``NotStored``        the cluster is to blame; surely no copy of the message was stored;
+* ``MaybeStored``      an attempt ended without an answer; sending again may make a second copy;
+* ``GroupCallRefused`` a broker did not do what a consumer asked it for.
+
+All are ``ClientError``, and ``emulator.client`` has all of them.
 """
 
 from __future__ import annotations
@@ -51,18 +54,15 @@ class MessageIllegal(Misuse, ValueError):
     """A topic, group or body that no broker would take."""
 
 
+class BadSubscription(Misuse, ValueError):
+    """A subscription's expression makes no sense, whatever broker reads it."""
+
+
 class BadSelector(Misuse):
     """The queue selector failed, or chose a queue the topic does not have."""
 
 
 # The cluster is to blame ------------------------------------------------------------------
-
-
-class GroupCallRefused(ClientError):
-    """A broker refused a call of a consumer group's member, or there is no broker to call.
-
-    Raised to users when a consumer starts with an expression that its broker cannot read.
-    """
 
 
 class SendError(ClientError):
@@ -82,6 +82,7 @@ class SendError(ClientError):
 
     @property
     def attempts(self) -> int:
+        """How many were made; 0 if there was no broker to try."""
         return len(self.brokers)
 
 
@@ -109,3 +110,13 @@ class MaybeStored(SendError):
     """Some attempt was sent and never answered."""
 
     maybe_stored = True
+
+
+# A consumer's calls -----------------------------------------------------------------------
+
+
+class GroupCallRefused(ClientError):
+    """A broker refused a call of a consumer group's member, or there is none that answers.
+
+    Raised to users when a consumer starts with an expression that its broker cannot read.
+    """

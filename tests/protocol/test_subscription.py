@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from protocol.java_convert import convert
 from protocol.subscription import (
     SQL92,
-    BadSubscription,
+    BadExpression,
     SubscriptionData,
     build_subscription,
     code_filter,
@@ -39,7 +39,7 @@ def seen(data: SubscriptionData) -> dict[str, Any]:
 def check(case: dict[str, Any], *arguments: Any) -> None:
     want = case["out"]
     if "exception" in want:
-        with pytest.raises(BadSubscription) as caught:
+        with pytest.raises(BadExpression) as caught:
             build_subscription(*arguments)
         assert str(caught.value) == want["message"], case["id"]
     else:
@@ -128,7 +128,7 @@ def test_every_tag_named_is_sent(tags: list[str]) -> None:
     expression = "||".join(tags)
     try:
         data = build_subscription("T", expression)
-    except BadSubscription:
+    except BadExpression:
         assert not expression.strip("|")
         return
     assert all(code_filter(data)(tag_code(tag)) for tag in data.tags_set)

@@ -29,7 +29,7 @@ from protocol.names import MASTER_ID
 from protocol.pull_flags import COMMIT_OFFSET, SUBSCRIPTION, SUSPEND
 from protocol.requests.pulling import PullMessageReply, PullMessageRequest
 from protocol.subscription import (
-    BadSubscription,
+    BadExpression,
     SubscriptionData,
     build_subscription,
     code_filter,
@@ -250,7 +250,7 @@ class PullMessageProcessor:
         check_expression_type(request.expression_type, self._broker.config)
         try:
             return build_subscription(request.topic, request.subscription or "")
-        except BadSubscription as error:
+        except BadExpression as error:
             raise Refusal(
                 ResponseCode.SUBSCRIPTION_PARSE_FAILED, "parse the consumer's subscription failed"
             ) from error

@@ -10,14 +10,14 @@ ConsumeMessageConcurrentlyService.consumeMessageDirectly, and the orderly one's.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import trio
 
 from emulator.client.consumer.consume_concurrently import restore_topic
 from emulator.client.consumer.listeners import ConsumeContext, ConsumeResult
 from emulator.client.consumer.process_queue import MIB
-from emulator.net.results import NO_REPLY, Call, Handler, Reply, Result, Wait
+from emulator.net.results import NO_REPLY, Call, Reply, Result, Wait
 from protocol.bodies.body import Body, decode_body, encode_body
 from protocol.bodies.offsets import GetConsumerStatusBody, ResetOffsetBody
 from protocol.bodies.running import (
@@ -26,7 +26,6 @@ from protocol.bodies.running import (
     ConsumerRunningInfo,
     ProcessQueueInfo,
 )
-from protocol.codes import RequestCode
 from protocol.fields import BadFields
 from protocol.message import decode_messages
 from protocol.queues import MessageQueue
@@ -66,20 +65,8 @@ class BrokerRequests:
         self._member = member
         self._offset_reset = reset
         self._directly = directly
-        self._by_code: dict[int, Handler] = {
-            RequestCode.RESET_CONSUMER_CLIENT_OFFSET: self._reset,
-            RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT: self._status,
-            RequestCode.GET_CONSUMER_RUNNING_INFO: self._running_info,
-            RequestCode.CONSUME_MESSAGE_DIRECTLY: self._consume_directly,
-        }
 
-    def answer(self, call: Call[Any]) -> Result:
-        """Answer one of the four codes.  Raises ``BadFields`` for a body that is none."""
-        return self._by_code[call.command.code](call)
-
-    # One for each code ----------------------------------------------------------------
-
-    def _reset(self, call: Call[ResetOffsetRequest]) -> Result:
+    def reset_offset(self, call: Call[ResetOffsetRequest]) -> Result:
         """It takes ten seconds, and nobody waits for it."""
         table = decode_body(call.body, ResetOffsetBody).offset_table
         topic = call.request.topic
@@ -87,11 +74,13 @@ class BrokerRequests:
         self._member.beside(lambda: self._offset_reset.run(offsets))
         return NO_REPLY
 
-    def _status(self, call: Call[GetConsumerStatusRequest]) -> Result:
+    def consumer_status(self, call: Call[GetConsumerStatusRequest]) -> Result:
+        """The committed offsets of one topic, as far as they are known here."""
         table = self._member.offsets.table.of_topic(call.request.topic)
         return self._reply(GetConsumerStatusBody(message_queue_table=table))
 
-    def _running_info(self, _call: Call[Header]) -> Result:
+    def running_info(self, _call: Call[Header]) -> Result:
+        """Its settings, subscriptions and process queues."""
         member, config = self._member, self._member.config
         held = {queue: self._about(queue, found) for queue, found in sorted(member.held.items())}
         properties = {
@@ -110,7 +99,7 @@ class BrokerRequests:
             )
         )
 
-    def _consume_directly(self, call: Call[ConsumeMessageDirectlyRequest]) -> Result:
+    def consume_directly(self, call: Call[ConsumeMessageDirectlyRequest]) -> Result:
         """The answer waits for the listener."""
         messages = decode_messages(call.body, call.request.broker_name or "")
         if not messages:

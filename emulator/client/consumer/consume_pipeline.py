@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import trio
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from emulator.client.consumer.member import Member
     from emulator.client.instance.interfaces import QueuedPull
     from emulator.facts.clients import RebalanceCause
-    from emulator.net.results import Call, Result
     from protocol.queues import MessageQueue
 
 QueuesChanged = Callable[[str, Sequence["MessageQueue"], Sequence["MessageQueue"]], object]
@@ -68,7 +67,7 @@ class ConsumePipeline:
             self._service = ConsumeConcurrently(member, invoker, facts, send_back)
         self._pulling = Pulling(member, self._flow, self._rebalance, self._service.submit)
         reset = OffsetReset(member, self._rebalance, self.resume)
-        self._requests = BrokerRequests(member, reset, DirectConsume(member, invoker))
+        self.requests = BrokerRequests(member, reset, DirectConsume(member, invoker))
 
     # As a member of the instance ------------------------------------------------------
 
@@ -118,10 +117,6 @@ class ConsumePipeline:
         """Store the offsets of held queues, the dropped among them included."""
         if self.member.is_running:
             self.member.offsets.persist_all(self.member.held.keys())
-
-    def answer(self, call: Call[Any]) -> Result:
-        """Answer a broker: codes 220, 221, 307 and 309."""
-        return self._requests.answer(call)
 
     # Its life -------------------------------------------------------------------------
 

@@ -138,7 +138,7 @@ class GroupCalls:
     async def check_client(self, subscription: SubscriptionData) -> None:
         """Have a broker of its topic check an expression that is no list of tags.
 
-        Raises ``GroupCallRefused`` if the broker cannot read it.
+        Raises ``GroupCallRefused`` if the broker cannot read it, or does not answer.
         Upstream: MQClientInstance.checkClientInBroker.
         """
         address = self._any_broker_of(subscription.topic)
@@ -151,7 +151,13 @@ class GroupCalls:
         )
         data = encode_body(body, self._instance.release)
         timeout_ms = self._instance.config.api_timeout_ms
-        reply = await self._call(address, CHECK_CLIENT_CONFIG, None, timeout_ms, data)
+        try:
+            reply = await self._call(address, CHECK_CLIENT_CONFIG, None, timeout_ms, data)
+        except RemoteError as error:  # its caller is the application
+            raise GroupCallRefused(
+                f"nobody checked the expression of {subscription.topic}: {error}",
+                code=ClientErrorCode.ACCESS_BROKER_TIMEOUT,
+            ) from error
         if reply.code != ResponseCode.SUCCESS:
             raise _refused(address, reply)
 

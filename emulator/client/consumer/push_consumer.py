@@ -37,12 +37,18 @@ from emulator.client.consumer.offsets import (
     OffsetStore,
 )
 from emulator.client.consumer.push_config import PushConsumerConfig
-from emulator.client.errors import MessageIllegal, NotRunning
+from emulator.client.errors import BadSubscription, MessageIllegal, NotRunning
 from emulator.client.instance.plain_functions import InlineCalls
 from emulator.client.instance.process import ClientProcess
 from emulator.net.plain_nursery import plain_nursery
 from protocol.names import DEFAULT_CONSUMER_GROUP
-from protocol.subscription import SUB_ALL, TAG, build_subscription
+from protocol.subscription import (
+    SUB_ALL,
+    TAG,
+    BadExpression,
+    SubscriptionData,
+    build_subscription,
+)
 from protocol.validation import client_refuses_group
 
 if TYPE_CHECKING:
@@ -155,7 +161,7 @@ class PushConsumer:
         Raises ``BadSubscription``.
         """
         member = self._running.member
-        wanted = build_subscription(topic, expression, kind, member.now_ms())
+        wanted = _subscription(topic, expression, kind, member.now_ms())
         member.subscriptions[topic] = wanted
         member.subscription_changed = True
         await member.instance.heartbeats.send_round()
@@ -205,7 +211,7 @@ class PushConsumer:
         now_ms = member.now_ms()
         for topic, wanted in self._subscriptions.items():
             expression, kind = (wanted, TAG) if isinstance(wanted, str) else wanted
-            member.subscriptions[topic] = build_subscription(topic, expression, kind, now_ms)
+            member.subscriptions[topic] = _subscription(topic, expression, kind, now_ms)
         if not self.config.is_broadcasting:
             retries = member.retry_topic
             member.subscriptions[retries] = build_subscription(retries, SUB_ALL, TAG, now_ms)
@@ -227,3 +233,10 @@ def _check_group(group: str) -> None:
         raise MessageIllegal(complaint)
     if group == DEFAULT_CONSUMER_GROUP:
         raise MessageIllegal(f"consumerGroup can not equal {DEFAULT_CONSUMER_GROUP}")
+
+
+def _subscription(topic: str, expression: str, kind: str, now_ms: int) -> SubscriptionData:
+    try:
+        return build_subscription(topic, expression, kind, now_ms)
+    except BadExpression as error:
+        raise BadSubscription(f"{topic}: {error}") from error

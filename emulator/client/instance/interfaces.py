@@ -21,6 +21,12 @@ if TYPE_CHECKING:
     from protocol.bodies.routes import TopicRouteData
     from protocol.message import Message
     from protocol.queues import MessageQueue
+    from protocol.requests.callbacks import (
+        ConsumeMessageDirectlyRequest,
+        GetConsumerRunningInfoRequest,
+        GetConsumerStatusRequest,
+    )
+    from protocol.requests.offsets import ResetOffsetRequest
 
 
 class RegisteredProducer(Protocol):
@@ -64,6 +70,26 @@ class QueuedPull(Protocol):
         ...
 
 
+class ConsumerRequests(Protocol):
+    """What brokers ask of one consumer group.  All raise ``BadFields`` for an unreadable body."""
+
+    def reset_offset(self, call: Call[ResetOffsetRequest], /) -> Result:
+        """RESET_CONSUMER_CLIENT_OFFSET (220): go on at the offsets of the body."""
+        ...
+
+    def consumer_status(self, call: Call[GetConsumerStatusRequest], /) -> Result:
+        """GET_CONSUMER_STATUS_FROM_CLIENT (221): the offsets of one topic."""
+        ...
+
+    def running_info(self, call: Call[GetConsumerRunningInfoRequest], /) -> Result:
+        """GET_CONSUMER_RUNNING_INFO (307): its settings and its process queues."""
+        ...
+
+    def consume_directly(self, call: Call[ConsumeMessageDirectlyRequest], /) -> Result:
+        """CONSUME_MESSAGE_DIRECTLY (309): call the listener with the message of the body."""
+        ...
+
+
 class RegisteredConsumer(Protocol):
     """One consumer group on an instance."""
 
@@ -103,8 +129,9 @@ class RegisteredConsumer(Protocol):
         """Every five seconds.  Upstream: persistConsumerOffset."""
         ...
 
-    def answer(self, call: Call[Any]) -> Result:
-        """What brokers ask of this group: codes 220, 221, 307 and 309."""
+    @property
+    def requests(self) -> ConsumerRequests:
+        """What answers brokers for this group."""
         ...
 
 

@@ -8,18 +8,24 @@ Upstream: ClientRemotingProcessor.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from emulator.net.handler_table import Row, Table, table_of
-from emulator.net.results import NO_REPLY, Call, Reply, Result
+from emulator.net.results import NO_REPLY, Call, Refusal, Result
 from protocol import catalog
 from protocol.codes import ResponseCode
 
 if TYPE_CHECKING:
-    from emulator.client.instance.interfaces import RegisteredConsumer
+    from emulator.client.instance.interfaces import ConsumerRequests, RegisteredConsumer
     from emulator.facts.clients import RebalanceCause
     from emulator.releases import Release
-    from protocol.requests.callbacks import NotifyConsumerIdsChangedRequest
+    from protocol.requests.callbacks import (
+        ConsumeMessageDirectlyRequest,
+        GetConsumerRunningInfoRequest,
+        GetConsumerStatusRequest,
+        NotifyConsumerIdsChangedRequest,
+    )
+    from protocol.requests.offsets import ResetOffsetRequest
 
 
 class ClientRemotingProcessor:
@@ -36,23 +42,36 @@ class ClientRemotingProcessor:
         self._wake("notice")
         return NO_REPLY
 
-    def ask_consumer(self, call: Call[Any]) -> Result:
-        """The consumer of the group in question answers by itself."""
-        request = call.request
-        group: str = getattr(request, "consumer_group", "") or getattr(request, "group", "")
+    def reset_offset(self, call: Call[ResetOffsetRequest]) -> Result:
+        """The group goes on elsewhere."""
+        return self._requests_of(call.request.group).reset_offset(call)
+
+    def consumer_status(self, call: Call[GetConsumerStatusRequest]) -> Result:
+        """How far the group has come in one topic."""
+        return self._requests_of(call.request.group).consumer_status(call)
+
+    def running_info(self, call: Call[GetConsumerRunningInfoRequest]) -> Result:
+        """What the group holds, and how it is set."""
+        return self._requests_of(call.request.consumer_group).running_info(call)
+
+    def consume_directly(self, call: Call[ConsumeMessageDirectlyRequest]) -> Result:
+        """The group's listener is tried with one message; the answer waits for it."""
+        return self._requests_of(call.request.consumer_group).consume_directly(call)
+
+    def _requests_of(self, group: str) -> ConsumerRequests:
         if (consumer := self._consumers.get(group)) is not None:
-            return consumer.answer(call)
+            return consumer.requests
         remark = f"The Consumer Group <{group}> not exist in this consumer"
-        return Reply(code=ResponseCode.SYSTEM_ERROR, remark=remark)
+        raise Refusal(ResponseCode.SYSTEM_ERROR, remark)
 
 
 def handler_table(processor: ClientRemotingProcessor, release: Release) -> Table:
     """The calls a client of *release* answers, by code."""
     rows = (
         Row(catalog.NOTIFY_CONSUMER_IDS_CHANGED, processor.ids_changed),
-        Row(catalog.RESET_CONSUMER_CLIENT_OFFSET, processor.ask_consumer),
-        Row(catalog.GET_CONSUMER_STATUS_FROM_CLIENT, processor.ask_consumer),
-        Row(catalog.GET_CONSUMER_RUNNING_INFO, processor.ask_consumer),
-        Row(catalog.CONSUME_MESSAGE_DIRECTLY, processor.ask_consumer),
+        Row(catalog.RESET_CONSUMER_CLIENT_OFFSET, processor.reset_offset),
+        Row(catalog.GET_CONSUMER_STATUS_FROM_CLIENT, processor.consumer_status),
+        Row(catalog.GET_CONSUMER_RUNNING_INFO, processor.running_info),
+        Row(catalog.CONSUME_MESSAGE_DIRECTLY, processor.consume_directly),
     )
     return table_of(rows, release)

@@ -28,7 +28,6 @@ class FakeConsumer:
         self.queues = None
         self.persisted = []
         self.passes = []
-        self.calls = []
         self._now_s = now_s
 
     def topics(self):
@@ -52,9 +51,6 @@ class FakeConsumer:
 
     async def persist_offsets(self):
         self.persisted.append(round(self._now_s(), 3))
-
-    def answer(self, call):
-        self.calls.append(call.request)
 
 
 def an_unregistering() -> UnregisterClientRequest:

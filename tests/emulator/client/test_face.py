@@ -1,0 +1,80 @@
+"""What an application imports from ``emulator.client``, and what that costs."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import subprocess
+import sys
+
+import pytest
+from client_cluster import in_world
+
+import emulator.client
+from emulator.client import BadSubscription, ClientError, GroupCallRefused, Misuse, PushConsumer
+
+
+def exceptions_of_the_client() -> set[type[Exception]]:
+    found = set()
+    for module in pkgutil.walk_packages(emulator.client.__path__, "emulator.client."):
+        names = vars(importlib.import_module(module.name)).values()
+        found |= {
+            value
+            for value in names
+            if isinstance(value, type)
+            and issubclass(value, Exception)
+            and value.__module__ == module.name
+        }
+    return found
+
+
+@pytest.mark.parametrize("name", emulator.client.__all__)
+def test_every_name_of_the_face_can_be_had(name) -> None:
+    assert getattr(emulator.client, name) is not None
+
+
+def test_every_error_that_the_client_defines_is_on_its_face() -> None:
+    raised = {kind.__name__ for kind in exceptions_of_the_client()}
+    assert "BrokerRefused" in raised
+    assert raised <= set(emulator.client.__all__)
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no Consumer"):
+        _ = emulator.client.Consumer
+
+
+def test_importing_the_face_does_not_load_what_waits() -> None:
+    program = "import sys, emulator.client, emulator.client.config; print('trio' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert done.stdout.strip() == b"False"
+
+
+def test_a_subscription_that_makes_no_sense_is_a_misuse() -> None:
+    async def story(cluster):
+        await cluster.start()
+        settings = {"namesrv": cluster.namesrv.address, "group": "g"}
+        async with cluster.process() as process:
+            consumer = PushConsumer(print, {"t": "||"}, process=process, **settings)
+            with pytest.raises(BadSubscription, match="t: ") as caught:
+                async with consumer:
+                    pass
+            assert isinstance(caught.value, Misuse)
+
+    in_world(story)
+
+
+def test_an_expression_that_no_broker_checks_ends_a_start_with_an_error_of_the_client() -> None:
+    async def story(cluster):
+        await cluster.start("a", topics={"t": 4})  # its table has no CHECK_CLIENT_CONFIG
+        cluster.brokers["a"].stop()
+        settings = {"namesrv": cluster.namesrv.address, "group": "g"}
+        async with cluster.process() as process:
+            wanted = {"t": ("price > 5", "SQL92")}
+            consumer = PushConsumer(print, wanted, process=process, **settings)
+            with pytest.raises(GroupCallRefused, match="expression of t") as caught:
+                async with consumer:
+                    pass
+            assert isinstance(caught.value, ClientError)
+
+    in_world(story)
