@@ -26,28 +26,28 @@ if TYPE_CHECKING:
 _LONGER_THAN_ANY_CUSHION_S = 3600.0
 
 
-class TimeStandsStill(Exception):
-    """Very much happened in one instant: something goes round in circles without waiting."""
+class VirtualLivelock(Exception):
+    """Too much happened in one instant: something loops without waiting, so time stands still."""
 
 
-class NothingWillHappen(Exception):
-    """Every task waits, and no timer and no delivery is left that could wake one."""
+class VirtualDeadlock(Exception):
+    """Every task waits, and no timer and no delivery is left that could wake one of them."""
 
 
 class VirtualClock(trio.abc.Clock):
-    """*happenings_max*: how much may happen in one instant before that is an error.
+    """*events_max*: how much may happen in one instant before that is an error.
 
     ``on_crash`` is told what a delivery raised, and the two errors above; it should end
     the run.  Raising inside the clock would end trio instead, with everything half done.
     """
 
-    def __init__(self, happenings_max: int = 1_000_000) -> None:
+    def __init__(self, events_max: int = 1_000_000) -> None:
         self.now_us = 0
         self.deliveries = 0
         self.on_crash: Callable[[Exception], object] = _raise
         self._now_s = 0.0
-        self.happenings_max = happenings_max
-        self._happenings = 0
+        self.events_max = events_max
+        self._events = 0
         self._due: list[tuple[int, int, Callable[[Any], object], Any]] = []
         self._scheduled = 0
         self._runner: Runner | None = None
@@ -59,20 +59,23 @@ class VirtualClock(trio.abc.Clock):
         heappush(self._due, (at_us, number, action, argument))
 
     def start_clock(self) -> None:
+        """Called by trio when the run begins."""
         self._runner = current_runner()
 
     def stop(self) -> None:
-        """The world is over.  trio still says a word to itself, through a real pipe."""
+        """The world has ended: let trio sleep, it still wakes itself through a real pipe."""
         self._has_stopped = True
 
     def current_time(self) -> float:
+        """Virtual seconds since the world began."""
         # trio asks once in every turn of its loop, so turns without waiting are counted here.
-        self._happenings += 1
-        if self._happenings > self.happenings_max:
-            self._stands_still()
+        self._events += 1
+        if self._events > self.events_max:
+            self._livelock()
         return self._now_s
 
     def deadline_to_sleep_time(self, deadline: float) -> float:
+        """Move time to the next delivery or to *deadline*; trio need not sleep."""
         runner = self._runner
         assert runner is not None, "the clock was not started"
         if self._has_stopped:
@@ -88,7 +91,7 @@ class VirtualClock(trio.abc.Clock):
             deadline = runner.deadlines.next_deadline()
             deadline_us = self._as_us(deadline)
         if deadline == inf:
-            self.on_crash(NothingWillHappen(f"at {self._now_s} s every task waits for ever"))
+            self.on_crash(VirtualDeadlock(f"at {self._now_s} s every task waits for ever"))
         elif deadline > self._now_s:
             self._move(int(deadline_us), deadline)
         return 0
@@ -107,9 +110,9 @@ class VirtualClock(trio.abc.Clock):
         if at_us > self.now_us:
             self._move(at_us)
         else:
-            self._happenings += 1
-            if self._happenings > self.happenings_max:
-                self._stands_still()
+            self._events += 1
+            if self._events > self.events_max:
+                self._livelock()
         try:
             action(argument)
         except Exception as error:  # noqa: BLE001 - a broken endpoint ends the run, not trio
@@ -119,17 +122,17 @@ class VirtualClock(trio.abc.Clock):
         # A deadline between two microseconds is rounded, yet trio must see it as reached.
         self.now_us = now_us
         self._now_s = max(now_us / 1_000_000, not_before, self._now_s)
-        self._happenings = 0
+        self._events = 0
 
     def _as_us(self, deadline: float) -> float:
         if deadline == inf:
             return inf
         return round(deadline * 1_000_000) if deadline > self._now_s else self.now_us
 
-    def _stands_still(self) -> None:
-        text = f"{self._happenings} things happened at {self._now_s} s and time did not move"
-        self._happenings = 0
-        self.on_crash(TimeStandsStill(text))
+    def _livelock(self) -> None:
+        text = f"{self._events} things happened at {self._now_s} s and time did not move"
+        self._events = 0
+        self.on_crash(VirtualLivelock(text))
 
 
 def _raise(error: Exception) -> NoReturn:

@@ -1,4 +1,7 @@
-"""One seed, one order of tasks: trio's two private switches.
+"""One seed decides all random numbers of a world, and the order in which its tasks run.
+
+Each consumer of random numbers has a generator of its own, seeded with the world's seed and
+the consumer's name: one more consumer does not shift what the others draw.
 
 trio shuffles every batch of runnable tasks with a generator of its own, and sorts the
 batch first only when told to.  Both names are private and belong to the module, not to
@@ -7,6 +10,7 @@ a run: hence the checks, and hence no other run beside a virtual one in its proc
 
 from __future__ import annotations
 
+import hashlib
 import random
 import sys
 import threading
@@ -20,8 +24,32 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
 
+TRIO_FROM, TRIO_BELOW = (0, 30), (0, 36)  # pyproject.toml allows the same
+assert TRIO_FROM <= tuple(map(int, trio.__version__.split(".")[:2])) < TRIO_BELOW, (
+    f"trio {trio.__version__} is not among the releases whose private scheduler was read: "
+    "run tests/emulator/sim with it, then raise the bounds here and in pyproject.toml"
+)
 assert isinstance(getattr(_run, "_r", None), random.Random), "trio shuffles with something else"
 assert hasattr(_run, "_ALLOW_DETERMINISTIC_SCHEDULING"), "trio no longer sorts its batches"
+
+
+class SeededRngs:
+    """Generators by name; the same name is the same generator, going on where it was."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self._generators: dict[str, random.Random] = {}
+
+    def seed_of(self, purpose: str) -> int:
+        """64 bits that follow from the world's seed and *purpose* alone."""
+        digest = hashlib.sha256(f"{self.seed}/{purpose}".encode()).digest()
+        return int.from_bytes(digest[:8])
+
+    def rng(self, purpose: str) -> random.Random:
+        """The generator for *purpose*."""
+        if purpose not in self._generators:
+            self._generators[purpose] = random.Random(self.seed_of(purpose))
+        return self._generators[purpose]
 
 
 class NotAlone(RuntimeError):

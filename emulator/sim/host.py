@@ -34,12 +34,13 @@ class VirtualListener:
         self.close = close
         self._accept = accept
 
-    def welcome(self, stream: Stream) -> None:
+    def accept(self, stream: Stream) -> None:
+        """Somebody connected: the server makes its end."""
         stream.open(self._accept)
 
 
-class Knock:
-    """One attempt to connect: who comes, and what became of it."""
+class ConnectAttempt:
+    """One attempt to connect: from which stream, to which port, and what became of it."""
 
     def __init__(self, client: Stream, accept: Accept, port: int) -> None:
         self.client = client
@@ -50,10 +51,12 @@ class Knock:
         self._accept = accept
 
     def succeed(self) -> None:
+        """The target accepted."""
         self.client.open(self._accept)
         self.answered.set()
 
     def refuse(self, _: object) -> None:
+        """Nobody listens there, or a rule refuses."""
         self.is_refused = True
         self.answered.set()
 
@@ -77,6 +80,7 @@ class Host:
     # For what runs here (the Network port) --------------------------------------------
 
     async def listen(self, address: str, accept: Accept) -> VirtualListener:
+        """As ``Network.listen``; also raises ``OSError`` for an address of another host."""
         await trio.lowlevel.checkpoint()
         where, _, port_text = address.rpartition(":")
         port = int(port_text) or self._free_port()
@@ -94,6 +98,7 @@ class Host:
         return listener
 
     async def connect(self, address: str, accept: Accept) -> Stream:
+        """As ``Network.connect``."""
         await trio.lowlevel.checkpoint()
         where, _, port = address.rpartition(":")
         target = self if where in ANY_ADDRESS else self._network.find(where)
@@ -102,52 +107,54 @@ class Host:
         remote = f"{target.ip}:{port}"
         local = f"{self.ip}:{self._free_port(remote)}"
         client = Stream(self, self._network.path(self.name, target.name), local, remote)
-        knock = Knock(client, accept, int(port))
-        client.carry(target.hear_knock, knock)
+        attempt = ConnectAttempt(client, accept, int(port))
+        client.carry(target.receive_connect, attempt)
         try:
-            await knock.answered.wait()
+            await attempt.answered.wait()
         except trio.Cancelled:
-            knock.is_given_up = True
+            attempt.is_given_up = True
             raise
-        if knock.is_refused:
+        if attempt.is_refused:
             raise ConnectRefused(errno.ECONNREFUSED, f"nobody listens at {address}")
         return client
 
     # What arrives ---------------------------------------------------------------------
 
-    def hear_knock(self, knock: Knock) -> None:
-        client = knock.client
+    def receive_connect(self, attempt: ConnectAttempt) -> None:
+        """Somebody wants to connect to this host."""
+        client = attempt.client
         if not self.has_power:
-            client.carry(self.hear_knock, knock)
-        elif not knock.is_given_up:
-            self._answer(knock)
+            client.carry(self.receive_connect, attempt)
+        elif not attempt.is_given_up:
+            self._answer(attempt)
 
-    def hear_answer(self, knock: Knock) -> None:
-        if knock.is_given_up and self.has_power:
-            knock.client.abandon("reset")
+    def receive_accept(self, attempt: ConnectAttempt) -> None:
+        """The target accepted an attempt of this host; it may have been given up meanwhile."""
+        if attempt.is_given_up and self.has_power:
+            attempt.client.abandon("reset")
         elif not self.is_awake:
-            self.receive_later(knock.client, self.hear_answer, knock)
+            self.receive_later(attempt.client, self.receive_accept, attempt)
         else:
-            self._take_in(knock.client)
-            knock.succeed()
+            self._register(attempt.client)
+            attempt.succeed()
 
     def receive_later(
         self, stream: Stream, action: Callable[[Any], object], argument: Any, size: int = 0
     ) -> None:
-        """Not awake: our kernel keeps it while we are stopped, the sender's while we are dark."""
+        """Not awake: our kernel keeps it while we are stopped, the sender's without power."""
         if self.has_power:
             self._inbox.append((action, argument))
         elif stream.peer is not None:
             stream.peer.carry(action, argument, size)
 
     def take_interrupt(self, action: Callable[[Any], object], argument: Any) -> None:
-        """A device of this machine has finished something: its process hears when it is awake."""
+        """A device of this machine has finished something: handled when the host is awake."""
         if self.is_awake:
             action(argument)
         elif self.has_power:
             self._inbox.append((action, argument))
 
-    def let_go(self, stream: Stream) -> None:
+    def forget(self, stream: Stream) -> None:
         """*stream* has ended here."""
         if self._streams.get(_key(stream)) is stream:
             del self._streams[_key(stream)]
@@ -155,54 +162,59 @@ class Host:
     # What happens to the machine ------------------------------------------------------
 
     def streams(self) -> list[Stream]:
+        """Open streams that end here."""
         return list(self._streams.values())
 
-    def lose_process(self, last_word: str | None) -> None:
-        """Nobody runs here any more; the peers hear *last_word*, or nothing."""
+    def lose_process(self, ending: str | None) -> None:
+        """No process runs here any more; its peers see *ending* (eof, reset), or nothing."""
         self._inbox.clear()
         self._listeners.clear()
         for stream in self.streams():
-            stream.abandon(last_word)
+            stream.abandon(ending)
         self.resume()
 
     def power_off(self) -> None:
+        """Nobody answers; what is sent here waits in the senders' kernels."""
         self.lose_process(None)
         self.has_power = self.is_awake = False
         self._network.power_changed(self)
 
     def power_on(self) -> None:
+        """The kernel answers again; nothing runs."""
         self.has_power = True
         self._network.power_changed(self)
         self.resume()
 
     def stop(self) -> None:
+        """The process stands still; the kernel keeps what arrives."""
         self._is_stopped = True
         self.is_awake = False
 
     def resume(self) -> None:
+        """What arrived meanwhile is handled, in order, before this instant ends."""
         self._is_stopped = False
         # Not at once: what is due in this very instant came after what waits here.
         self.clock.at(self.clock.now_us, self._wake)
 
     # Inside ---------------------------------------------------------------------------
 
-    def _answer(self, knock: Knock) -> None:
-        client = knock.client
+    def _answer(self, attempt: ConnectAttempt) -> None:
+        client = attempt.client
         source = client.host.name
         server = Stream(self, self._network.path(self.name, source), client.remote, client.local)
-        listener = self._listeners.get(knock.port)
+        listener = self._listeners.get(attempt.port)
         if listener is None or self._network.path(source, self.name).refuses:
-            server.carry(knock.refuse, None)
+            server.carry(attempt.refuse, None)
             return
         server.peer, client.peer = client, server
-        self._take_in(server)
-        server.carry(client.host.hear_answer, knock)
+        self._register(server)
+        server.carry(client.host.receive_accept, attempt)
         if self.is_awake:
-            listener.welcome(server)
+            listener.accept(server)
         else:
-            self.receive_later(server, listener.welcome, server)
+            self.receive_later(server, listener.accept, server)
 
-    def _take_in(self, stream: Stream) -> None:
+    def _register(self, stream: Stream) -> None:
         self._streams[_key(stream)] = stream
 
     def _wake(self, _: object) -> None:

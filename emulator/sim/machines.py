@@ -1,8 +1,8 @@
-"""Machines: what runs on them, and how they can be hurt.
+"""Machines: what runs on them, and what can be done to them.
 
 A machine is a host, a drive, a clock and at most one process.  Killing the process keeps
 the drive and resets its streams; cutting the power also forgets what was not flushed and
-tells nobody.  All of it happens at once: ``kill`` and the others never wait.
+sends nothing to its peers.  All of it happens at once: ``kill`` and the others never wait.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import trio
 from emulator.clock import WallClock
 from emulator.sim.disk import VirtualDisk
 from emulator.sim.drive import PowerLoss, VirtualDrive
-from emulator.sim.scheduler import Parking
+from emulator.sim.scheduler import PausedTasks
 
 if TYPE_CHECKING:
     from random import Random
 
-    from emulator.sim.chance import Chance
+    from emulator.sim.determinism import SeededRngs
     from emulator.sim.host import Host
     from emulator.sim.network import VirtualNetwork
 
@@ -42,22 +42,22 @@ class Machine:
     machine's clock wrong, change ``clock.skew_ms``.
     """
 
-    def __init__(self, host: Host, drive: VirtualDrive, clock: WallClock, chance: Chance) -> None:
+    def __init__(
+        self, host: Host, drive: VirtualDrive, clock: WallClock, rngs: SeededRngs
+    ) -> None:
         self.name = host.name
         self.network = host
         self.drive = drive
-        self.disk = VirtualDisk(
-            drive
-        )  # one for each process: a program takes it once, when it starts
+        self.disk = VirtualDisk(drive)  # a new one for each process, which takes it once
         self.clock = clock
         self.program: Program | None = None
         self.process: Process | None = None
         self.is_paused = False
-        self._chance = chance
+        self._rngs = rngs
 
     def rng(self, purpose: str) -> Random:
         """The generator for *purpose* on this machine alone."""
-        return self._chance.rng(f"{self.name}/{purpose}")
+        return self._rngs.rng(f"{self.name}/{purpose}")
 
     def now_ms(self) -> int:
         """Wall time as this machine reads it."""
@@ -79,7 +79,7 @@ class Machine:
         return self.network.has_power
 
     def ready(self) -> None:
-        """The program says: whoever waits for me may go on."""
+        """Called by the program: whoever waits for it may go on."""
         if self.process is not None:
             self.process.ready.set()
 
@@ -89,6 +89,7 @@ class Machine:
             await self.process.ready.wait()
 
     async def wait_ended(self) -> None:
+        """Until no process runs, however it ended."""
         if self.process is not None:
             await self.process.ended.wait()
 
@@ -100,14 +101,14 @@ class Machines:
     """All machines of a world.  A program that raises ends the world with its error."""
 
     def __init__(
-        self, network: VirtualNetwork, chance: Chance, epoch_ms: int, nursery: trio.Nursery
+        self, network: VirtualNetwork, rngs: SeededRngs, epoch_ms: int, nursery: trio.Nursery
     ) -> None:
         self._network = network
-        self._chance = chance
+        self._rngs = rngs
         self._epoch_ms = epoch_ms
         self._nursery = nursery
         self._machines: dict[str, Machine] = {}
-        self._parking = Parking()
+        self._paused = PausedTasks()
 
     def machine(self, name: str) -> Machine:
         """The machine *name*, made when first asked for."""
@@ -115,10 +116,11 @@ class Machines:
             host = self._network.host(name)
             clock = WallClock(self._epoch_ms, 0.0)
             drive = VirtualDrive(clock=host.clock, deliver=host.take_interrupt)
-            self._machines[name] = Machine(host, drive, clock, self._chance)
+            self._machines[name] = Machine(host, drive, clock, self._rngs)
         return self._machines[name]
 
     def names(self) -> list[str]:
+        """All machines, in the order in which they were first asked for."""
         return list(self._machines)
 
     def start(self, name: str, program: Program) -> Machine:
@@ -134,7 +136,7 @@ class Machines:
         return machine
 
     def kill(self, name: str) -> None:
-        """The process dies at once; its peers hear a reset, its drive keeps what was written."""
+        """The process dies at once; its peers see a reset, its drive keeps what was written."""
         machine = self.machine(name)
         machine.network.lose_process("reset")
         self._end_process(machine)
@@ -165,16 +167,16 @@ class Machines:
         machine.is_paused = True
         machine.network.stop()
         if machine.process.root is not None:
-            self._parking.park(machine.process.root)
+            self._paused.pause(machine.process.root)
 
     def resume(self, name: str) -> None:
         machine = self.machine(name)
         if machine.is_paused:
             machine.network.resume()
-            self._unpark(machine)
+            self._resume_tasks(machine)
 
     def stop_all(self) -> None:
-        """The end of the world: nobody hears anything any more."""
+        """The end of the world: nothing more is delivered to anybody."""
         for machine in self._machines.values():
             machine.network.power_off()
             self._end_process(machine)
@@ -188,12 +190,12 @@ class Machines:
         process.ready.set()
         process.ended.set()
         if machine.is_paused:
-            self._unpark(machine, process)
+            self._resume_tasks(machine, process)
 
     async def _live(self, machine: Machine, process: Process, program: Program) -> None:
         process.root = trio.lowlevel.current_task()
         if machine.is_paused and machine.process is process:
-            self._parking.park(process.root)
+            self._paused.pause(process.root)
         with process.scope:
             # A machine that was paused before its first step stands still here.
             await trio.lowlevel.checkpoint()
@@ -202,8 +204,8 @@ class Machines:
             machine.network.lose_process("eof")
             self._end_process(machine)
 
-    def _unpark(self, machine: Machine, process: Process | None = None) -> None:
+    def _resume_tasks(self, machine: Machine, process: Process | None = None) -> None:
         machine.is_paused = False
         process = process or machine.process
         if process is not None and process.root is not None:
-            self._parking.release(process.root)
+            self._paused.resume(process.root)

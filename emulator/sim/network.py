@@ -16,8 +16,8 @@ from emulator.sim.rules import Cut
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from emulator.sim.chance import Chance
     from emulator.sim.clock import VirtualClock
+    from emulator.sim.determinism import SeededRngs
     from emulator.sim.rules import Rule, Traffic
 
 LOOPBACK = Latency(us_min=15, us_max=30)
@@ -28,10 +28,10 @@ class VirtualNetwork:
     """All hosts of a world, and the rules in force between them."""
 
     def __init__(
-        self, clock: VirtualClock, chance: Chance, latency: Latency | None = None
+        self, clock: VirtualClock, rngs: SeededRngs, latency: Latency | None = None
     ) -> None:
         self._clock = clock
-        self._chance = chance
+        self._rngs = rngs
         self._latency = latency or Latency()
         self._hosts: dict[str, Host] = {}
         self._by_ip: dict[str, Host] = {}
@@ -73,20 +73,22 @@ class VirtualNetwork:
             if stream.is_between(traffic)
         ]
         for stream in ends:
-            self._clock.at(self._clock.now_us, stream.hear_end, "reset")
+            self._clock.at(self._clock.now_us, stream.receive_end, "reset")
         return len(ends)
 
     def path(self, source: str, target: str) -> Path:
+        """The way from one host to another, with the rules now in force."""
         way = (source, target)
         if way not in self._paths:
             latency = LOOPBACK if source == target else self._latency
-            path = Path(self._clock, self._chance.rng(f"path {source}>{target}"), latency)
+            path = Path(self._clock, self._rngs.rng(f"path {source}>{target}"), latency)
             path.target_has_power(self._hosts[target].has_power)
             self._paths[way] = path
             self._apply_rules_to(source, target, path)
         return self._paths[way]
 
     def power_changed(self, host: Host) -> None:
+        """*host* lost its power, or has it again."""
         for (source, target), path in self._paths.items():
             if target == host.name:
                 path.target_has_power(host.has_power)
@@ -100,7 +102,7 @@ class VirtualNetwork:
     def _apply_rules_to(self, source: str, target: str, path: Path) -> None:
         # A machine always reaches itself.
         rules = self._rules if source != target else []
-        path.obey([rule.verdict for rule in rules if rule.traffic(source, target)])
+        path.apply([rule.verdict for rule in rules if rule.traffic(source, target)])
 
     def _next_ip(self) -> str:
         for number in range(len(self._hosts), HOSTS_MAX):

@@ -38,13 +38,13 @@ class Path:
 
     __slots__ = (
         "_clock",
+        "_delay_us",
         "_draw",
         "_held",
-        "_is_dark",
         "_is_stalled",
-        "_late_us",
+        "_jitter_us",
         "_latency",
-        "_spread_us",
+        "_target_is_off",
         "is_shut",
         "refuses",
     )
@@ -55,10 +55,10 @@ class Path:
         self._clock = clock
         self._draw = rng.random
         self._latency = latency
-        self._is_dark = False
+        self._target_is_off = False
         self._is_stalled = False
         self._held: deque[tuple[Stream, Callable[[Any], object], Any, int]] = deque()
-        self.obey(())
+        self.apply(())
 
     def carry(
         self, stream: Stream, action: Callable[[Any], object], argument: Any, size: int = 0
@@ -68,33 +68,34 @@ class Path:
             self._held.append((stream, action, argument, size))
             stream.held_bytes += size
             return
-        at_us = self._clock.now_us + self._late_us + int(self._draw() * self._spread_us)
+        at_us = self._clock.now_us + self._delay_us + int(self._draw() * self._jitter_us)
         if at_us < stream.arrival_us:  # noqa: PLR1730 - max() costs more than all the rest here
             at_us = stream.arrival_us
         stream.arrival_us = at_us
         self._clock.at(at_us, action, argument)
 
-    def obey(self, verdicts: Sequence[Verdict]) -> None:
+    def apply(self, verdicts: Sequence[Verdict]) -> None:
         """These, and no others, hold from now on."""
         delays = [verdict for verdict in verdicts if isinstance(verdict, Delay)]
         jitter_us = round(sum(delay.jitter_ms for delay in delays) * 1000)
-        self._late_us = self._latency.us_min + round(sum(delay.ms for delay in delays) * 1000)
-        self._spread_us = self._latency.us_max - self._latency.us_min + jitter_us + 1
+        self._delay_us = self._latency.us_min + round(sum(delay.ms for delay in delays) * 1000)
+        self._jitter_us = self._latency.us_max - self._latency.us_min + jitter_us + 1
         self.refuses = any(isinstance(verdict, Refuse | Cut) for verdict in verdicts)
         self._is_stalled = any(isinstance(verdict, Stall) for verdict in verdicts)
-        self._swing()
+        self._update_gate()
 
     def target_has_power(self, has_power: bool) -> None:
-        self._is_dark = not has_power
-        self._swing()
+        """Without power there, the gate is shut."""
+        self._target_is_off = not has_power
+        self._update_gate()
 
     def source_lost_power(self) -> None:
         """What had not left that machine is gone with its memory."""
         self._held.clear()
 
-    def _swing(self) -> None:
-        self.is_shut = self._is_stalled or self._is_dark
+    def _update_gate(self) -> None:
+        self.is_shut = self._is_stalled or self._target_is_off
         while self._held and not self.is_shut:
             stream, action, argument, size = self._held.popleft()
             self.carry(stream, action, argument)
-            stream.left(size)
+            stream.passed_gate(size)

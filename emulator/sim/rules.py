@@ -45,6 +45,7 @@ class Rule(msgspec.Struct, frozen=True, eq=False):
 
 
 def everything(_source: str, _target: str) -> bool:
+    """All traffic between different hosts."""
     return True
 
 
@@ -63,19 +64,19 @@ def between(some: str | list[str], others: str | list[str]) -> Traffic:
 
 
 def around(names: str | list[str]) -> Traffic:
-    """Both ways between *names* and everybody else; among themselves they are well."""
+    """Both ways between *names* and everybody else; among themselves nothing changes."""
     inside = _names(names)
     return lambda source, target: (source in inside) != (target in inside)
 
 
 def leaving(names: str | list[str]) -> Traffic:
-    """What *names* say to others."""
+    """What *names* send to others."""
     inside = _names(names)
     return lambda source, target: source in inside and target not in inside
 
 
 def reaching(names: str | list[str]) -> Traffic:
-    """What others say to *names*."""
+    """What others send to *names*."""
     inside = _names(names)
     return lambda source, target: source not in inside and target in inside
 

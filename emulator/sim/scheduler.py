@@ -32,55 +32,57 @@ def current_runner() -> Runner:
         raise RuntimeError("there is no trio run here") from None
 
 
-class ParkingRunQueue(deque["Task"]):
-    """A run queue that turns away the tasks below certain ones, and keeps them in order.
+class PausableRunQueue(deque["Task"]):
+    """A run queue that holds back the tasks below certain ones, in their order.
 
-    *lots* maps a root task to those of its descendants that would run if they could.
+    *held* maps a root task to those of its descendants that would run if they could.
     """
 
-    def __init__(self, lots: Mapping[Task, list[Task]], tasks: deque[Task]) -> None:
+    def __init__(self, held: Mapping[Task, list[Task]], tasks: deque[Task]) -> None:
         super().__init__()
-        self._lots = lots
+        self._held = held
         for task in tasks:
             self.append(task)
 
     def append(self, task: Task) -> None:
-        lot = self._lot_of(task)
-        if lot is None:
+        held = self._held_with(task)
+        if held is None:
             super().append(task)
         else:
-            lot.append(task)
+            held.append(task)
 
-    def _lot_of(self, task: Task) -> list[Task] | None:
+    def _held_with(self, task: Task) -> list[Task] | None:
         above: Task | None = task
         while above is not None:
-            if above in self._lots:
-                return self._lots[above]
+            if above in self._held:
+                return self._held[above]
             nursery = above.parent_nursery
             above = None if nursery is None else nursery.parent_task
         return None
 
 
-class Parking:
+class PausedTasks:
     """Which task trees may not run.  While there are none, trio's own queue is in place.
 
-    A parked task still gets what it waited for, and its deadlines still pass: it learns
+    A paused task still gets what it waited for, and its deadlines still pass: it learns
     of both when it runs again, as a stopped process does.
     """
 
     def __init__(self) -> None:
-        self._lots: dict[Task, list[Task]] = {}
+        self._held: dict[Task, list[Task]] = {}
 
-    def park(self, root: Task) -> None:
-        self._lots.setdefault(root, [])
+    def pause(self, root: Task) -> None:
+        """*root* and all tasks below it do not run until they are resumed."""
+        self._held.setdefault(root, [])
         runner = current_runner()
-        runner.runq = ParkingRunQueue(self._lots, runner.runq)
+        runner.runq = PausableRunQueue(self._held, runner.runq)
 
-    def release(self, root: Task) -> None:
-        waiting = self._lots.pop(root, [])
+    def resume(self, root: Task) -> None:
+        """Those that became runnable meanwhile run, in that order."""
+        waiting = self._held.pop(root, [])
         runner = current_runner()
-        if self._lots:
-            runner.runq = ParkingRunQueue(self._lots, runner.runq)
+        if self._held:
+            runner.runq = PausableRunQueue(self._held, runner.runq)
         else:
             runner.runq = deque(runner.runq)
         runner.runq.extend(waiting)

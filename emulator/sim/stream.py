@@ -2,7 +2,7 @@
 
 Bytes arrive whole and in order, late or never.  An end that has gone (closed, its
 process killed, its machine switched off and on again) answers what still arrives with a
-reset, as a kernel does: so the other side learns of it when it next speaks.
+reset, as a kernel does: so the other side learns of it when it next sends.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Stream:
     def __init__(self, host: Host, path: Path, local: str, remote: str) -> None:
         self.local = local
         self.remote = remote
-        self.arrival_us = 0  # when the last thing said arrives: later ones do not overtake it
+        self.arrival_us = 0  # of the last thing sent: later ones do not overtake it
         self.held_bytes = 0  # taken, but waiting at a closed gate
         self.peer: Stream | None = None
         self.host = host
@@ -49,32 +49,35 @@ class Stream:
     # What our endpoint asks -----------------------------------------------------------
 
     def send(self, data: bytes) -> None:
+        """As ``Transport.send``."""
         if self._is_open and data:
             assert self.peer is not None, "nobody sends before the stream is open"
-            self._path.carry(self, self.peer.arrive, data, len(data))
+            self._path.carry(self, self.peer.receive, data, len(data))
 
     def unsent_bytes(self) -> int:
+        """As ``Transport.unsent_bytes``: what waits at a closed gate."""
         return self.held_bytes
 
     def close(self) -> None:
+        """As ``Transport.close``."""
         if self._is_open:
-            self._say_end("eof")
+            self._send_end("eof")
             self._end("closed here")
 
     # What the host does to us ---------------------------------------------------------
 
     def open(self, accept: Accept) -> None:
-        """Both ends are there: who feeds on what arrives?"""
+        """Both ends are there: *accept* makes the endpoint that is fed."""
         if self._is_open:
             self._endpoint = accept(self)
 
-    def abandon(self, last_word: str | None) -> None:
-        """Whoever held this end is no more; the peer hears *last_word*, if any is said."""
-        if self._is_open and last_word is not None:
-            self._say_end(last_word)
+    def abandon(self, ending: str | None) -> None:
+        """The process that held this end is gone; the peer sees *ending*, if there is one."""
+        if self._is_open and ending is not None:
+            self._send_end(ending)
         self._is_open = False
         self._is_abandoned = True
-        self.host.let_go(self)
+        self.host.forget(self)
 
     def is_between(self, traffic: Traffic) -> bool:
         """Does *traffic* mean this stream, one way or the other?"""
@@ -84,47 +87,49 @@ class Stream:
         return here != there and (traffic(here, there) or traffic(there, here))
 
     def carry(self, action: Callable[[Any], object], argument: Any, size: int = 0) -> None:
-        """Have ``action(argument)`` happen at the far end, after all that was said before."""
+        """Call ``action(argument)`` at the far end, after all that was sent before."""
         self._path.carry(self, action, argument, size)
 
     # What arrives ---------------------------------------------------------------------
 
-    def arrive(self, data: bytes) -> None:
+    def receive(self, data: bytes) -> None:
+        """*data* came from the other end."""
         if not self.host.is_awake:
-            self.host.receive_later(self, self.arrive, data, len(data))
+            self.host.receive_later(self, self.receive, data, len(data))
         elif not self._is_open:
-            self._say_end("reset")
+            self._send_end("reset")
         elif self._endpoint is not None:
             self._endpoint.feed(data)
 
-    def left(self, size: int) -> None:
+    def passed_gate(self, size: int) -> None:
         """*size* held bytes passed the gate."""
         self.held_bytes -= size
         if size and not self.held_bytes:
-            self.host.clock.at(self.host.clock.now_us, self._tell_writable)
+            self.host.clock.at(self.host.clock.now_us, self._notify_writable)
 
-    def hear_end(self, reason: str) -> None:
+    def receive_end(self, reason: str) -> None:
+        """The other end has gone, for *reason*."""
         if not self._is_open:
             return
         if not self.host.is_awake:
-            self.host.receive_later(self, self.hear_end, reason)
+            self.host.receive_later(self, self.receive_end, reason)
         else:
             self._end(reason)
 
-    def _say_end(self, reason: str) -> None:
+    def _send_end(self, reason: str) -> None:
         if self.peer is not None:
-            self._path.carry(self, self.peer.hear_end, reason)
+            self._path.carry(self, self.peer.receive_end, reason)
 
     def _end(self, reason: str) -> None:
         self._is_open = False
-        self.host.let_go(self)
+        self.host.forget(self)
         if self._endpoint is not None and not self._is_abandoned:
             self._endpoint.closed(reason)
 
-    def _tell_writable(self, _: object) -> None:
+    def _notify_writable(self, _: object) -> None:
         if not self._is_open or self._endpoint is None:
             return
         if not self.host.is_awake:
-            self.host.receive_later(self, self._tell_writable, None)
+            self.host.receive_later(self, self._notify_writable, None)
         elif not self.held_bytes:
             self._endpoint.writable()

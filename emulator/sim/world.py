@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, TypeVar
 import trio
 
 from emulator.clock import WallClock
-from emulator.sim.chance import Chance
 from emulator.sim.clock import VirtualClock
-from emulator.sim.determinism import deterministic_scheduling
+from emulator.sim.determinism import SeededRngs, deterministic_scheduling
 from emulator.sim.machines import Machines
 from emulator.sim.network import VirtualNetwork
 
@@ -31,33 +30,34 @@ T = TypeVar("T")
 
 
 class VirtualWorld:
-    """What *main* is given."""
+    """What *main* is given: ``machines``, ``network``, ``clock``, and random generators."""
 
     def __init__(
         self,
         nursery: trio.Nursery,
         clock: VirtualClock,
-        chance: Chance,
+        rngs: SeededRngs,
         *,
         epoch_ms: int = EPOCH_MS,
         latency: Latency | None = None,
     ) -> None:
         self.clock = clock
         self.epoch_ms = epoch_ms
-        self.chance = chance
-        self.network = VirtualNetwork(clock, chance, latency)
-        self.machines = Machines(self.network, chance, epoch_ms, nursery)
+        self.rngs = rngs
+        self.network = VirtualNetwork(clock, rngs, latency)
+        self.machines = Machines(self.network, rngs, epoch_ms, nursery)
         self.nursery = nursery
         self.crashes: list[Exception] = []
         self._wall = WallClock(epoch_ms, 0.0)
 
     @property
     def seed(self) -> int:
-        return self.chance.seed
+        """What everything that happens follows from."""
+        return self.rngs.seed
 
     def rng(self, purpose: str) -> Random:
-        """The generator for *purpose*: another consumer of chance does not shift it."""
-        return self.chance.rng(purpose)
+        """The generator for *purpose*: what others draw does not shift it."""
+        return self.rngs.rng(purpose)
 
     def now_ms(self, machine: str | None = None) -> int:
         """Wall time, true or as *machine* reads it."""
@@ -85,16 +85,16 @@ def run_virtual(
 ) -> T:
     """Run *main* in a new world and return what it returns; then everything is switched off.
 
-    Raises what *main* or a program raised, ``TimeStandsStill``, ``NothingWillHappen``,
+    Raises what *main* or a program raised, ``VirtualLivelock``, ``VirtualDeadlock``,
     and ``NotAlone`` when another trio run is active in this process.
     """
     clock = VirtualClock()
-    chance = Chance(seed)
+    rngs = SeededRngs(seed)
 
     async def life() -> T:
         try:
             async with trio.open_nursery() as nursery:
-                world = VirtualWorld(nursery, clock, chance, epoch_ms=epoch_ms, latency=latency)
+                world = VirtualWorld(nursery, clock, rngs, epoch_ms=epoch_ms, latency=latency)
                 clock.on_crash = world.crash
                 try:
                     return await main(world)
@@ -108,7 +108,7 @@ def run_virtual(
                 raise world.crashes[0]
         raise AssertionError("only a crash cancels main")
 
-    with deterministic_scheduling(chance.seed_of("scheduling")):
+    with deterministic_scheduling(rngs.seed_of("scheduling")):
         return trio.run(life, clock=clock)
 
 

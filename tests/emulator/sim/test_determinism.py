@@ -6,13 +6,19 @@ import os
 import subprocess
 import sys
 import threading
+import tomllib
 from pathlib import Path
 
 import pytest
 import trio
 from trio._core import _run
 
-from emulator.sim.determinism import NotAlone, deterministic_scheduling
+from emulator.sim.determinism import (
+    TRIO_BELOW,
+    TRIO_FROM,
+    NotAlone,
+    deterministic_scheduling,
+)
 from emulator.sim.world import run_virtual
 
 HERE = Path(__file__).parent
@@ -97,3 +103,10 @@ def test_a_virtual_run_refuses_to_start_beside_another_threads_run() -> None:
         thread.join()
     with deterministic_scheduling(1):
         pass
+
+
+def test_trio_is_capped_to_the_releases_whose_scheduler_was_read() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    (trio_needed,) = [name for name in project["dependencies"] if name.startswith("trio")]
+    first, below = (".".join(map(str, release)) for release in (TRIO_FROM, TRIO_BELOW))
+    assert trio_needed == f"trio>={first},<{below}"

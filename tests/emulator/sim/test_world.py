@@ -6,7 +6,7 @@ import pytest
 import trio
 from toy_endpoints import Ends, a_client, a_server
 
-from emulator.sim.chance import Chance
+from emulator.sim.determinism import SeededRngs
 from emulator.sim.world import EPOCH_MS, run_virtual
 
 
@@ -76,10 +76,10 @@ def test_a_program_may_take_its_time_to_end() -> None:
     assert ended_at == [31]
 
 
-def test_one_more_consumer_of_chance_does_not_shift_the_others() -> None:
-    one, two = Chance(1), Chance(1)
+def test_one_more_consumer_of_rngs_does_not_shift_the_others() -> None:
+    one, two = SeededRngs(1), SeededRngs(1)
     two.rng("newcomer").random()
     drawn = [one.rng("old").random() for _ in range(3)]
     assert [two.rng("old").random() for _ in range(3)] == drawn
-    assert Chance(2).rng("old").random() != drawn[0]
+    assert SeededRngs(2).rng("old").random() != drawn[0]
     assert one.rng("old") is one.rng("old")
