@@ -19,6 +19,16 @@ from typing import TYPE_CHECKING, Annotated, Self, TypeAlias
 import typer
 
 from emulator.cli.errors import BadUse, plain_errors
+from emulator.cli.up_options import (
+    BROKERS,
+    EMBEDDED,
+    JOURNAL,
+    LOG,
+    PORT,
+    RELEASE,
+    SETS,
+    STORE,
+)
 from emulator.cluster.processes import ProcessCluster
 from emulator.cluster.settings import Settings
 from emulator.cluster.spec import ClusterSpec
@@ -33,28 +43,37 @@ LOOK_S = 0.2
 
 
 def up(
-    brokers: Annotated[int, typer.Option(help="How many brokers.")] = 2,
-    release: Annotated[str, typer.Option(help="Whose behaviour: 4.9.7, 5.3.3 …")] = "4.9.7",
+    brokers: Annotated[
+        int, typer.Option(*BROKERS.flags, help="How many brokers.")
+    ] = BROKERS.default,
+    release: Annotated[
+        str, typer.Option(*RELEASE.flags, help="Whose behaviour: 4.9.7, 5.3.3 …")
+    ] = RELEASE.default,
     store: Annotated[
         str,
         typer.Option(
+            *STORE.flags,
             metavar="DIR",
             help="Keep messages in this folder; without it they are gone at the end.",
         ),
-    ] = "",
-    port: Annotated[int, typer.Option(help="The NameServer's port; 0: any free ports.")] = 9876,
-    embedded: Annotated[bool, typer.Option("--embedded", help="All in one process.")] = False,
+    ] = STORE.default,
+    port: Annotated[
+        int, typer.Option(*PORT.flags, help="The NameServer's port; 0: any free ports.")
+    ] = PORT.default,
+    embedded: Annotated[
+        bool, typer.Option(*EMBEDDED.flags, help="All in one process.")
+    ] = EMBEDDED.default,
     sets: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="One setting, for every broker."),
-    ] = None,
+        typer.Option(*SETS.flags, metavar="KEY=VALUE", help="One setting, for every broker."),
+    ] = SETS.default,
     journal: Annotated[
-        str, typer.Option(metavar="DIR", help="Write facts there, a file a node.")
-    ] = "",
+        str, typer.Option(*JOURNAL.flags, metavar="DIR", help="Write facts there, a file a node.")
+    ] = JOURNAL.default,
     log: Annotated[
         bool,
-        typer.Option("--log", "-v", help="Say what happens, on stderr, instead of the live view."),
-    ] = False,
+        typer.Option(*LOG.flags, help="Say what happens, on stderr, instead of the live view."),
+    ] = LOG.default,
 ) -> None:
     """Start a NameServer and brokers, and keep them until Ctrl-C."""
     with plain_errors(), ExitStack() as stack:

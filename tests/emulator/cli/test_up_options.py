@@ -1,0 +1,54 @@
+"""What ``up`` reads before it loads its parser is what the parser reads."""
+
+from __future__ import annotations
+
+import pytest
+import typer
+
+from emulator.cli import up_options
+from emulator.cli.app import app
+from emulator.cli.up_options import OPTIONS, brokers_to_start_early
+
+
+def parameters():
+    command = typer.main.get_command(app).commands["up"]
+    return [parameter for parameter in command.params if parameter.name != "help"]
+
+
+def test_the_command_has_the_options_of_the_table_with_their_defaults() -> None:
+    declared = {tuple(p.opts): (p.default, not p.is_flag) for p in parameters()}
+    assert declared == {option.flags: (option.default, option.takes_value) for option in OPTIONS}
+
+
+def test_the_default_number_of_brokers_is_the_command_s(monkeypatch) -> None:
+    (brokers,) = [p for p in parameters() if p.name == "brokers"]
+    assert brokers_to_start_early([]) == brokers.default
+    five = up_options.BROKERS._replace(default=5)
+    monkeypatch.setattr(up_options, "BROKERS", five)
+    assert brokers_to_start_early([]) == 5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "brokers"),
+    [
+        ((), 2),
+        (("--brokers", "3"), 3),
+        (("--brokers=3", "--brokers", "4"), 4),  # the last one counts
+        (("--port", "0", "--release=5.3.3", "--store", "x", "--set", "perm=6"), 2),
+        (("--store", "--embedded"), 2),  # a folder of that name
+        (("--store", "--brokers", "--brokers", "3"), 3),
+        (("--brokers", "0"), 0),
+        (("--brokers", "many"), 0),
+        (("--brokers", "-1"), 0),
+        (("--brokers",), 0),
+        (("--brokers", "17"), 0),
+        (("--embedded",), 0),
+        (("--journal", "x"), 0),
+        (("--journal=x",), 0),
+        (("-v",), 0),
+        (("--help",), 0),
+        (("--no-such-option",), 0),
+    ],
+)
+def test_nodes_start_early_only_when_it_is_sure_that_they_are_wanted(arguments, brokers) -> None:
+    assert brokers_to_start_early(arguments) == brokers
