@@ -98,7 +98,8 @@ class ConsumeConcurrently:
         one_run_s_max = plain_calls.one_run_s_max
         done = await plain_calls.run(lambda: self._invoke_several(first, now_ms, one_run_s_max))
         for batch, outcome in done:
-            self._facts.note_outcome(batch.messages, outcome)
+            if outcome.error is not None:
+                self._facts.note_raised(batch.messages, batch.queue, outcome.error)
             await self._finish(batch, outcome)
 
     def _invoke_several(

@@ -86,7 +86,8 @@ class ListenerInvoker:
         self, messages: list[MessageExt], context: ConsumeContext, on_error: ConsumeResult
     ) -> ListenerOutcome:
         """Call it where it belongs, and wait for it."""
-        self._facts.note_given(context.queue, messages)
+        if self._facts.wants_given:
+            self._facts.note_given(context.queue, messages)
         if self._is_async:
             try:
                 outcome = _outcome(context, await self._call(messages, context))
@@ -96,7 +97,8 @@ class ListenerInvoker:
             outcome = self.invoke(messages, context, on_error)
         else:
             outcome = await self.plain_calls.run(lambda: self.invoke(messages, context, on_error))
-        self._facts.note_outcome(messages, outcome)
+        if outcome.error is not None:
+            self._facts.note_raised(messages, outcome.context.queue, outcome.error)
         return outcome
 
     def invoke(
@@ -124,12 +126,11 @@ class ConsumptionFacts:
         self._group = group
         self._note = note
         self._wants_consumed = wants(MessageConsumed)
+        self._wants_raised = wants(ListenerRaised)
         self.wants_given = wants(MessageGivenToListener)
 
     def note_given(self, queue: MessageQueue, messages: Sequence[MessageExt]) -> None:
-        """The listener is about to be called with *messages*."""
-        if not self.wants_given:
-            return
+        """The listener is about to be called with *messages*; ask ``wants_given`` first."""
         for message in messages:
             self._note(
                 MessageGivenToListener(
@@ -141,15 +142,16 @@ class ConsumptionFacts:
                 )
             )
 
-    def note_outcome(self, messages: Sequence[MessageExt], outcome: ListenerOutcome) -> None:
-        """The listener has returned or raised; only an error is a fact."""
-        error = outcome.error
-        if error is None or not messages:
+    def note_raised(
+        self, messages: Sequence[MessageExt], queue: MessageQueue, error: Exception
+    ) -> None:
+        """The listener raised *error* when called with *messages*, or returned what it may not."""
+        if not self._wants_raised:
             return
         self._note(
             ListenerRaised(
                 group=self._group,
-                queue=as_fact(outcome.context.queue),
+                queue=as_fact(queue),
                 offset=messages[0].queue_offset,
                 uniq_key=messages[0].uniq_key or "",
                 error=_text_of(error),
