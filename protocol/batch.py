@@ -4,7 +4,7 @@
     body int32 + bytes           properties int16 + bytes
 
 They share topic, queue and times; the broker makes a whole record of each.  Unlike
-records these sizes are checked: a broker may not store what it cannot take apart.
+records these sizes are checked: a broker may not store what it cannot decode.
 
 Upstream: MessageDecoder.encodeMessages, decodeMessages; CommitLog's MessageExtBatchEncoder.
 """
@@ -16,7 +16,7 @@ from struct import Struct
 
 import msgspec
 
-from protocol.properties import PAIR_END, PROPERTIES_BYTES_MAX, decode_properties
+from protocol.properties import PAIR_END, PROPERTIES_BYTES_MAX
 
 BATCH_MESSAGES_MAX = 65_536
 _HEAD = Struct(">iiiii")  # size, magic, crc, flag, body length
@@ -26,7 +26,7 @@ _BYTES_MIN = _HEAD.size + _SHORT.size
 
 
 class BadBatch(Exception):
-    """These bytes are no batch: the sender is at fault, nothing of it was stored."""
+    """These bytes are not a batch: the sender is at fault, nothing was stored."""
 
 
 class BatchMessage(msgspec.Struct, frozen=True):
@@ -35,9 +35,6 @@ class BatchMessage(msgspec.Struct, frozen=True):
     body: bytes
     properties: bytes = b""
     flag: int = 0
-
-    def property_map(self) -> dict[str, str]:
-        return decode_properties(self.properties)
 
 
 def encode_batch(messages: Iterable[BatchMessage]) -> bytes:
@@ -78,8 +75,8 @@ def decode_batch(
 def with_shared(own: bytes, shared: bytes) -> bytes:
     """A member's properties with those of the whole batch behind them.
 
-    The later of two pairs counts, so what the batch says wins.  Who wants it otherwise
-    leaves the name out of *shared*.
+    Of two pairs of one name the later counts, so the batch's wins: leave out of *shared*
+    what must not replace a member's own.
     """
     needs_end = own and shared and not own.endswith(_PAIR_END)
     return own + _PAIR_END + shared if needs_end else own + shared

@@ -23,7 +23,7 @@ _INT32 = struct.Struct(">i")
 
 
 class BinaryHeader(msgspec.Struct, frozen=True):
-    """What the bytes said, before anybody asks what it means."""
+    """The decoded header, not yet interpreted."""
 
     code: int = 0
     language: NewLanguage | None = "JAVA"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class RequestCode:
-    """What a peer asks for."""
+    """The code of a request."""
 
     SEND_MESSAGE = 10
     PULL_MESSAGE = 11
@@ -164,7 +164,7 @@ class RequestCode:
 
 
 class ResponseCode:
-    """How a request ended."""
+    """The code of a response: how the request ended."""
 
     SUCCESS = 0
     SYSTEM_ERROR = 1
@@ -252,12 +252,12 @@ _ACL_NAMES = _names(AclResponseCode)
 
 
 def request_name(code: int) -> str:
-    """``SEND_MESSAGE_V2`` for 310; a number nobody named stands for itself."""
+    """``SEND_MESSAGE_V2`` for 310; the number as text if it has no name."""
     return REQUEST_NAMES.get(code) or str(code)
 
 
 def response_name(code: int, release: Release) -> str:
-    """The name as *release* understands it; a number nobody named stands for itself."""
+    """The name as *release* understands it; the number as text if it has no name."""
     if release < ACL_CODES_REUSED and code in _ACL_NAMES:
         return _ACL_NAMES[code]
     return RESPONSE_NAMES.get(code) or str(code)

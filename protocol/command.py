@@ -50,26 +50,28 @@ class RemotingCommand(msgspec.Struct):
 
     code: Int = 0
     flag: Int = 0
-    opaque: Int | None = None  # None: the peer gave none, upstream invents one
+    opaque: Int | None = None  # None: the peer gave none, upstream makes one up
     language: NewLanguage | None = "JAVA"
     version: Int = 0
     remark: str | None = None
     ext: msgspec.Raw = msgspec.field(default=NO_EXT, name="extFields")
-    body: bytes = msgspec.field(default=b"", name="(body)")  # no peer names these two
+    body: bytes = msgspec.field(default=b"", name="(body)")  # never a key of a header
     serialize_type: int = msgspec.field(default=JSON, name="(serialize type)")
 
     @property
     def is_response(self) -> bool:
+        """Flag bit 0."""
         return bool(self.flag & RESPONSE)
 
     @property
     def is_one_way(self) -> bool:
+        """Flag bit 1: the sender expects no response."""
         return bool(self.flag & ONE_WAY)
 
     def fields(self) -> dict[str, str]:
         """The ext fields as strings, however they came; null ones are absent.
 
-        Raises ``BadFields`` when they are no map: nobody has looked at them before.
+        Raises ``BadFields`` when they are not a map: they are parsed here for the first time.
         """
         try:
             given = java_json.read(bytes(self.ext)) if self.ext else None
@@ -106,7 +108,7 @@ _ONE = re.compile(rb':\s*"?1"?\s*[,}]')  # C++ says 1 for true, which Java reads
 
 @functools.cache
 def _reader(kind: type[H]) -> tuple[Callable[[msgspec.Raw], H], attrgetter[Any] | None]:
-    """How to decode such a header, and how to look at its booleans, if it has any."""
+    """The decoder of *kind*, and a getter of its booleans, if it has any."""
     flags = [field.name for field in msgspec.structs.fields(kind) if field.type in _FLAGS]
     # Asked for one attribute alone, attrgetter would not give a tuple.
     truths = attrgetter(*flags, flags[0]) if flags else None
@@ -153,7 +155,7 @@ _decode_json = msgspec.json.Decoder(RemotingCommand).decode
 def decode_command(frame: Frame, release: Release = R_4_9_7) -> RemotingCommand:
     """The command as *release* would read it.
 
-    Raises ``BadFrame``: a header that cannot be read leaves nobody to answer.
+    Raises ``BadFrame``: without a header there is no request to answer.
     """
     if frame.serialize_type == JSON:
         try:
@@ -162,7 +164,7 @@ def decode_command(frame: Frame, release: Release = R_4_9_7) -> RemotingCommand:
             command = _decode_lax(frame.header, release)
         else:
             if command.opaque is None or not command.ext or not frame.header.isascii():
-                command = _second_look(command, frame.header, release)
+                command = _decode_again(command, frame.header, release)
         command.body = frame.body
         return command
     if frame.serialize_type == ROCKETMQ:
@@ -170,8 +172,8 @@ def decode_command(frame: Frame, release: Release = R_4_9_7) -> RemotingCommand:
     raise BadFrame(f"serialization type {frame.serialize_type} is unknown")
 
 
-def _second_look(command: RemotingCommand, header: bytes, release: Release) -> RemotingCommand:
-    """What the quick reading may have missed: names in another case, text that is no UTF-8."""
+def _decode_again(command: RemotingCommand, header: bytes, release: Release) -> RemotingCommand:
+    """Decode again what the first pass may miss: names in another case, bytes not UTF-8."""
     missed = command.opaque is None or (not command.ext and b"ields" in header)
     if missed or (release >= STRICT_UTF8 and not _is_utf8(header)):
         return _decode_lax(header, release)
@@ -249,6 +251,7 @@ def encode_command(command: RemotingCommand) -> bytes:
 
 
 def encode_json_header(command: RemotingCommand) -> bytes:
+    """The header alone, as fastjson writes it: keys sorted, nulls left out."""
     ext, language, remark = command.ext, command.language, command.remark
     return (
         b'{"code":%d,%b"flag":%d,%b"opaque":%d,%b"serializeTypeCurrentRPC":"JSON","version":%d}'

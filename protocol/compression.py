@@ -1,8 +1,8 @@
-"""A message body made smaller by its sender, in one of three ways its system flag names.
+"""Compressed message bodies: zlib, LZ4 or Zstandard, as the message's system flag says.
 
-Brokers never look inside; only clients come here.  A compressed body may claim to be
-huge, so inflating stops at a limit.  The two compressors that are not Python's own are
-imported when first needed: a server never pays for them.
+Brokers never decompress; only clients do.  A small body may inflate to a huge one, so
+inflating stops at a limit.  The two compressors that are not Python's own are
+imported when first needed: servers never load them.
 
 Upstream: CompressionType, ZlibCompressor, Lz4Compressor, ZstdCompressor.
 """
@@ -20,7 +20,7 @@ _ZSTD_STEP = 256  # bytes; may inflate to 8 MiB, as a block of 4 bytes may hold 
 
 
 class BadCompression(Exception):
-    """A body that does not inflate, or not within its limit: its sender is at fault."""
+    """A body that cannot be inflated, or not within its limit: the sender is at fault."""
 
 
 def compress(body: bytes, kind: int = ZLIB, level: int = LEVEL) -> bytes:
@@ -29,7 +29,7 @@ def compress(body: bytes, kind: int = ZLIB, level: int = LEVEL) -> bytes:
 
 
 def compressed_flag(sys_flag: int, kind: int | None = ZLIB) -> int:
-    """The flag of a message so compressed.  ``None`` names no type: readers before 4.9.4."""
+    """*sys_flag* of a compressed message; *kind* None sets no type, as before 4.9.4."""
     return sys_flag | COMPRESSED | (kind or 0)
 
 
@@ -92,7 +92,7 @@ def _inflate_zstd(body: bytes, size: int) -> bytes:
     inflater = zstandard.ZstdDecompressor().decompressobj()
     plain = bytearray()
     try:
-        # It cannot be told to stop at a size, so it is fed little at a time.
+        # The library takes no limit of its output, so it is fed a little at a time.
         for at in range(0, len(body), _ZSTD_STEP):
             plain += inflater.decompress(body[at : at + _ZSTD_STEP])
             if inflater.eof or len(plain) >= size:

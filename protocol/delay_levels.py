@@ -15,14 +15,14 @@ _UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 class DelayLevels(msgspec.Struct, frozen=True):
-    """The levels a text names.  ``is_whole`` is false if upstream would stop reading halfway."""
+    """The levels of a text.  ``is_whole`` is false if upstream stops at a mistake in it."""
 
     delay_ms: dict[int, int]
     level_max: int
     is_whole: bool
 
     def clamp(self, level: int) -> int:
-        """The level a broker makes of one that is too great."""
+        """*level*, or the greatest one if it is above that."""
         return min(level, self.level_max)
 
     def deliver_ms(self, level: int, store_ms: int) -> int:
@@ -34,7 +34,7 @@ class DelayLevels(msgspec.Struct, frozen=True):
 
 
 def parse_delay_levels(text: str = DEFAULT_DELAY_LEVELS) -> DelayLevels:
-    """Read as far as it goes: what stands before a mistake is kept.
+    """Parse up to the first mistake; the levels before it are kept.
 
     Upstream: ScheduleMessageService.parseDelayLevel.
     """
@@ -57,7 +57,7 @@ def queue_of_level(level: int) -> int:
 
 
 def _words(text: str) -> list[str]:
-    # Java's split: one blank parts two words, empty words at the end do not count.
+    # Java's split: at every single blank, without empty words at the end.
     words = text.split(" ")
     while len(words) > 1 and not words[-1]:
         words.pop()

@@ -1,10 +1,10 @@
 """Ext fields: the flat map of strings that carries a request's arguments.
 
-A header is a struct whose encoded names are the keys on the wire.  Out, every value
-becomes its Java text and nulls are left out.  In, strings become the field's type.
-What upstream reads as null and then trips over is refused at once: a required field
-that is absent or no number.  An optional one that is no number reads as absent, except
-in the few hot headers whose hand-written decoders upstream fail on it.
+A header is a struct whose encoded names are the keys on the wire.  Encoding writes every
+value as Java's text and leaves nulls out.  Decoding turns strings into the field's type.
+A required field that is absent or not a number is refused at once (upstream reads null
+and fails on it later).  An optional one that is not a number counts as absent, except
+in the few headers with hand-written decoders upstream, which refuse it.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _NUMBER = re.compile(r"[+-]?\d+")  # Java's digits, like these, are those of any
 
 
 class BadFields(Exception):
-    """Ext fields or a body that do not fit the request: the peer is at fault, nothing was done."""
+    """Ext fields or a body do not fit the request: the peer is at fault, nothing was done."""
 
 
 class Header(msgspec.Struct, rename="camel", kw_only=True):
     """Ext fields of one request or reply; a field's camelCase name is its key on the wire."""
 
-    exact: ClassVar[bool] = False  # an optional number that is none is refused, not ignored
+    exact: ClassVar[bool] = False  # an optional field that is not a number is refused, not ignored
 
 
 H = TypeVar("H", bound=Header)

@@ -3,7 +3,7 @@
     length  int32   4 + header + body (does not count itself)
     word    int32   serialization type in the high byte, header length in the rest
 
-The length is believed only up to a limit, and only if the header fits inside it: a
+The length is accepted only up to a limit, and only if the header fits inside it: a
 stream that breaks these rules cannot be resynchronised, so its connection must close.
 """
 
@@ -27,11 +27,11 @@ _WORDS = struct.Struct(">iI")
 
 
 class BadFrame(Exception):
-    """These bytes are no frame: the peer is at fault, nothing was done, the stream is lost."""
+    """These bytes are not a frame: the peer is at fault, and its connection must close."""
 
 
 class Frame(msgspec.Struct, frozen=True):
-    """One frame, taken apart but not understood."""
+    """One frame: header and body as bytes, not yet decoded."""
 
     serialize_type: int
     header: bytes
@@ -47,7 +47,7 @@ def encode_parts(serialize_type: int, header: bytes, body: bytes) -> bytes:
 
 
 class FrameDecoder:
-    """Feed it bytes as they come, take whole frames.
+    """Cuts a stream of bytes, fed in any pieces, into frames.
 
     Raises ``BadFrame`` as soon as the bytes at hand prove that the stream is broken;
     after that it is of no further use.
@@ -59,6 +59,7 @@ class FrameDecoder:
         self._start = 0
 
     def feed(self, data: bytes) -> None:
+        """Add bytes read from the stream."""
         if self._start == len(self._buffer):
             self._buffer.clear()
             self._start = 0
@@ -72,6 +73,7 @@ class FrameDecoder:
         return len(self._buffer) - self._start
 
     def next_frame(self) -> Frame | None:
+        """The next whole frame; None if more bytes are needed.  Raises ``BadFrame``."""
         buffer, start = self._buffer, self._start
         have = len(buffer) - start
         if have < 8:

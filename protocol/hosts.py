@@ -15,7 +15,7 @@ _HOSTS_KEPT_MAX = 4096
 
 @functools.lru_cache(_HOSTS_KEPT_MAX)
 def host_bytes(text: str) -> bytes:
-    """The bytes of ``ip:port``.  Raises ``ValueError`` for what is no address."""
+    """The bytes of ``ip:port``.  Raises ``ValueError`` for a text that is not an address."""
     ip, colon, port = text.rpartition(":")
     if not colon or not (port.isascii() and port.isdigit()):
         raise ValueError(f"an address looks like 10.0.0.1:10911, not {text!r}")

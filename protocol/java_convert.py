@@ -1,8 +1,8 @@
-"""Read values into typed structs as leniently as fastjson fills its beans.
+"""Decoded JSON values into typed structs, as leniently as fastjson fills its beans.
 
 Numbers may come as text and text as numbers, enums by number or in any case, names in
 any case or with underscores, one object where a list belongs, a map's key as the text
-of an object.  What is null, or a name nobody knows, leaves the field at its default.
+of an object.  A null, or an unknown enum name, leaves the field at its default.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _within(value: Any, hints: tuple[Any, ...], where: str) -> Any:
 
 
 def _as_name(value: Any, names: tuple[str, ...], where: str) -> str | None:
-    """An enum by number or by name; a name nobody knows is null.  Upstream: fastjson's enums."""
+    """An enum by number or by name; an unknown name is null.  Upstream: fastjson's enums."""
     if isinstance(value, int) and not isinstance(value, bool):
         if not 0 <= value < len(names):
             raise DoesNotFit(f"{where} has no value {value}")

@@ -1,4 +1,4 @@
-"""fastjson's dialect of JSON, which is wider than JSON on both sides.
+"""fastjson's dialect of JSON: it reads and writes more than JSON.
 
 Read: what msgspec refuses is read once more by a tolerant reader.  Write: maps may have
 numbers or whole objects as keys, and the text is escaped exactly as fastjson does.
@@ -34,8 +34,8 @@ __all__ = [
     "write_value",
 ]
 
-# What the quick reading says to text that is odd, or made to break it: nested without end,
-# numbers of thousands of digits.  The tolerant one then takes it or refuses it.
+# What msgspec raises for odd or hostile text: nested without end, numbers of thousands of
+# digits.  The tolerant reader then reads or refuses it.
 UNREADABLE = (msgspec.DecodeError, ValueError, RecursionError)
 
 _decode = msgspec.json.Decoder(float_hook=Decimal).decode
@@ -69,7 +69,7 @@ def write(value: Any, shape: Shape = all_members, style: Style = COMPACT) -> byt
 
 
 def write_texts(value: str | dict[str, str]) -> bytes:
-    """The same for a text or a map of texts, quick where msgspec writes what fastjson would."""
+    """As ``write``, for a text or a map of texts: by msgspec where it writes the same bytes."""
     try:
         data = _encode(value)
     except UnicodeEncodeError:  # half a surrogate pair

@@ -35,7 +35,7 @@ _ESCAPES = {
 
 
 class NotJson(ValueError):
-    """Not even fastjson would read this."""
+    """Text that fastjson cannot read either."""
 
 
 def read_tolerantly(text: str) -> Any:
@@ -59,7 +59,7 @@ class _JsonReader:
         self.at = 0
 
     def skip(self, pattern: re.Pattern[str] = _SKIP) -> str:
-        """Go to the next character that matters, and look at it."""
+        """Skip blanks and comments; the next character, not yet taken."""
         found = pattern.match(self.text, self.at)
         assert found is not None, "these patterns match the empty text"
         self.at = found.end()

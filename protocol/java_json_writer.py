@@ -1,8 +1,8 @@
 """The exact writer: byte for byte what fastjson writes.
 
 Members of objects are sorted by name and left out when null; maps keep their order.
-Keys that are numbers stand without quotes, keys that are objects stand as they are: not
-JSON, but what every peer of the time expects.  The standard form sorts and quotes all keys
+Keys that are numbers have no quotes, keys that are objects are written as objects: not
+JSON, but what upstream's peers expect.  The standard form sorts and quotes all keys
 and escapes whatever is not ASCII.  The pretty form, of configuration files, breaks
 lines before members, but not before keys that are no strings.
 """
@@ -149,7 +149,7 @@ def _escape_units(found: re.Match[str]) -> str:
 
 
 def java_double(value: float) -> str:
-    """A double's text.  Upstream: Double.toString; fastjson writes null for no number."""
+    """A double's text; null for NaN, as fastjson.  Upstream: Double.toString."""
     if not math.isfinite(value):
         return "null"
     if value == 0 or 1e-3 <= abs(value) < 1e7:

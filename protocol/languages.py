@@ -1,4 +1,4 @@
-"""Which language a peer says it is written in: a name in JSON, a byte in ROCKETMQ headers.
+"""The language of a peer: a name in JSON headers, a byte in ROCKETMQ headers.
 
 Upstream: LanguageCode.
 """
@@ -33,7 +33,7 @@ LANGUAGE_CODES: dict[str, int] = {name: code for code, name in enumerate((*LANGU
 
 
 def language_name(code: int, release: Release) -> NewLanguage | None:
-    """The name, or None for a byte that *release* has not heard of."""
+    """The name, or None for a byte that *release* does not know."""
     if 0 <= code < len(LANGUAGES):
         return LANGUAGES[code]
     return "NODE_JS" if code == len(LANGUAGES) and release >= NODE_JS_KNOWN else None

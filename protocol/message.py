@@ -1,7 +1,6 @@
 """A message as an application sees it: before it is sent, and when it is consumed.
 
-Nearly all there is to say about a message stands in its properties: tags, keys, delay
-and the rest are names in one map, which only has comfortable readers here.
+Tags, keys, delay and the rest are properties: names in one map, with accessors here.
 
 Upstream: Message, MessageExt, MessageDecoder.decodes.
 """
@@ -19,7 +18,7 @@ from protocol.sysflag import without_compressed
 
 
 class BadProperty(ValueError):
-    """A property no application may set, or one that says nothing; nothing was set."""
+    """A property that applications may not set, or an empty one; nothing was set."""
 
 
 class Message:
@@ -55,6 +54,7 @@ class Message:
 
     @property
     def tags(self) -> str | None:
+        """The message's tag; None without one."""
         return self.properties.get(names.TAGS)
 
     @tags.setter
@@ -63,6 +63,7 @@ class Message:
 
     @property
     def keys(self) -> str | None:
+        """The business keys, separated by blanks; set as one text or several."""
         return self.properties.get(names.KEYS)
 
     @keys.setter
@@ -102,6 +103,7 @@ class Message:
         self.properties[name] = value
 
     def get_user_property(self, name: str) -> str | None:
+        """The value of any property; None without it."""
         return self.properties.get(name)
 
     def __repr__(self) -> str:
@@ -165,7 +167,7 @@ def decode_messages(
     body_bytes_max: int = BODY_BYTES_MAX,
     clears_compressed: bool = False,
 ) -> list[MessageExt]:
-    """The messages of a pull answer; the first that is damaged hides all behind it."""
+    """The messages of a pull answer; those after the first damaged one are dropped."""
     found = []
     for stored in decode_records(data, magic_matters=magic_matters):
         try:

@@ -1,8 +1,8 @@
-"""The two ids of a message, which look alike.
+"""The two ids of a message: where it is stored, and who sent it.
 
 The *offset id* says where a message lies: store host and position in the commit log.
 The *unique key* was made by the sending client: ip, process, loader, time, counter.
-Both are upper-case hex of 16 or 28 bytes, and nothing in the text tells them apart.
+Both are upper-case hex of 16 or 28 bytes; the text does not tell which one it is.
 
 Upstream: MessageDecoder.createMessageId, decodeMessageId; MessageClientIDSetter.
 """
@@ -35,6 +35,7 @@ class UniqKeys:
         self._month_ms = self._next_month_ms = 0
 
     def make(self, now_ms: int) -> str:
+        """The next key, made at *now_ms*."""
         if now_ms >= self._next_month_ms:
             self._month_ms = month_start_ms(now_ms)
             self._next_month_ms = month_start_ms(self._month_ms + 31 * 86_400_000 + 1)

@@ -1,4 +1,4 @@
-"""Names with a meaning: system topics and groups, and the prefixes that make one name of another.
+"""System topics and groups, and the prefixes of retry, dead-letter and reply topics.
 
 Which names are the system's own grew a little with 5.x, so a question about that takes
 the set to look in.  Upstream: MixAll, TopicValidator.
@@ -89,25 +89,27 @@ MASTER_ID = 0
 
 
 def retry_topic(group: str) -> str:
-    """Where messages wait that a consumer of *group* sent back."""
+    """The topic of messages that consumers of *group* sent back."""
     return RETRY_GROUP_TOPIC_PREFIX + group
 
 
 def dlq_topic(group: str) -> str:
-    """Where messages end that *group* gave up on."""
+    """The topic of *group*'s dead letters."""
     return DLQ_GROUP_TOPIC_PREFIX + group
 
 
 def reply_topic(cluster: str) -> str:
-    """Where answers to requests go; never stored for consumers, pushed to the requester."""
+    """The topic of a cluster's replies to request messages, which are pushed to the requester."""
     return cluster + REPLY_TOPIC_POSTFIX
 
 
 def is_retry_topic(topic: str) -> bool:
+    """Whether it is some group's retry topic."""
     return topic.startswith(RETRY_GROUP_TOPIC_PREFIX)
 
 
 def is_dlq_topic(topic: str) -> bool:
+    """Whether it is some group's dead-letter topic."""
     return topic.startswith(DLQ_GROUP_TOPIC_PREFIX)
 
 

@@ -2,7 +2,7 @@ r"""A message's properties: a flat block of text, pairs split by two control cha
 
 ``name \x01 value \x02 name \x01 value`` with or without a last ``\x02`` (releases
 differ, every reader takes both).  Nothing is escaped, so a value may hold ``\x01``
-but no name may, and what lacks a name or a value is dropped without a word.
+but no name may; a pair without a name or a value is dropped without an error.
 
 Upstream: MessageDecoder.messageProperties2String, string2messageProperties; MessageConst.
 """
@@ -150,7 +150,7 @@ def properties_text(properties: Pairs, *, trailing: bool) -> str:
 
 
 def encode_properties(properties: Pairs, *, trailing: bool) -> bytes:
-    """The block as it is stored.  Its length is not judged here: the record's writer does."""
+    """The block as it is stored.  Its length is checked by ``records.encode_record``."""
     return properties_text(properties, trailing=trailing).encode("utf-8", "replace")
 
 

@@ -1,4 +1,4 @@
-"""Single properties read from, and cut out of, a property block without taking it apart.
+"""Single properties read from, and removed from, a property block without decoding it all.
 
 A broker looks at two or three properties of each message it stores; decoding the whole
 block for that would cost more than storing it.

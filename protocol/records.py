@@ -37,11 +37,11 @@ Buffer = bytes | bytearray | memoryview
 
 
 class BadRecord(Exception):
-    """These bytes are no record: cut, damaged, or never one."""
+    """These bytes are not a record: cut short, damaged, or something else."""
 
 
 class StoredMessage(msgspec.Struct, frozen=True):
-    """One record, taken apart.  Body and properties are as stored; hosts are packed bytes."""
+    """One decoded record.  Body and properties are as stored; hosts are packed bytes."""
 
     size: int
     magic: int
@@ -61,9 +61,10 @@ class StoredMessage(msgspec.Struct, frozen=True):
     topic: str
     properties: bytes
     end: int
-    """Where in the buffer the next record would begin, by the walk and not by ``size``."""
+    """Where in the buffer the next record begins, by the fields' lengths and not by ``size``."""
 
     def property_map(self) -> dict[str, str]:
+        """The decoded properties; of a name given twice the last counts."""
         return decode_properties(self.properties)
 
 
@@ -155,7 +156,7 @@ def encode_blank(size: int) -> bytes:
 def decode_record(buffer: Buffer, at: int = 0, *, magic_matters: bool = True) -> StoredMessage:
     """The record that begins at *at*.  Raises ``BadRecord``.
 
-    The record is walked field by field and neither its size nor its CRC is believed.
+    The record is decoded field by field; its size and its CRC are not checked.
     4.9 clients do not look at the magic and read every topic length as one byte:
     that is ``magic_matters=False``.
     """
@@ -166,7 +167,7 @@ def decode_record(buffer: Buffer, at: int = 0, *, magic_matters: bool = True) ->
 
 
 def decode_records(buffer: Buffer, *, magic_matters: bool = True) -> list[StoredMessage]:
-    """The body of a pull answer.  At the first damage the rest is dropped without a word.
+    """The body of a pull answer.  From the first damaged record on the rest is dropped.
 
     Upstream: MessageDecoder.decodes.
     """

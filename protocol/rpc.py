@@ -1,7 +1,6 @@
-"""A call as one value: its number, what it says, what is answered, who answers.
+"""A call as one value: its code, its request, its reply, and which roles answer it.
 
-The same value serves the server that answers, the client that asks, reply rules, the
-journal and the protocol's documentation.
+Servers, clients, reply rules, the journal and the protocol's documentation share it.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ class Rpc(msgspec.Struct, Generic[Request, Reply], frozen=True):
 
     code: int
     name: str
-    asked_of: tuple[Role, ...]
+    answered_by: tuple[Role, ...]
     request: type[Request]
     reply: type[Reply]
     request_body: Any = None

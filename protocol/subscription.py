@@ -1,4 +1,4 @@
-"""What a group wants of a topic: everything, some tags, or what an expression selects.
+"""What a group subscribes to in a topic: all messages, some tags, or an expression.
 
 The broker compares numbers (a tag's hash code, kept in the consume queue), the client
 then compares texts, because two tags may share a number.
@@ -22,7 +22,7 @@ _JAVA_BLANKS = "".join(map(chr, range(33)))  # what String.trim takes away
 
 
 class BadExpression(ValueError):
-    """An expression that means nothing: who subscribed is at fault, nothing was changed."""
+    """An expression that cannot be parsed: the subscriber is at fault, nothing was changed."""
 
 
 class SubscriptionData(msgspec.Struct, frozen=True, rename="camel"):
@@ -48,7 +48,7 @@ class SubscriptionData(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def is_tag_type(expression_type: str | None) -> bool:
-    """Whether tags decide; so they do where nothing is said.
+    """Whether messages are filtered by tags: the default for a subscription without a type.
 
     Upstream: ExpressionType.isTagType.
     """
@@ -84,9 +84,9 @@ def _split_tags(expression: str) -> tuple[str, ...]:
 
 
 def code_filter(subscription: SubscriptionData) -> Callable[[int | None], bool]:
-    """The broker's question about a tags code of the consume queue: may this be sent?
+    """The broker's filter: whether a message with this tags code may be sent.
 
-    An entry without a code passes, and so does all that tags do not decide.
+    An entry without a code passes, and so does everything if tags do not filter.
     Upstream: ExpressionMessageFilter.isMatchedByConsumeQueue.
     """
     takes_all = (
@@ -101,7 +101,7 @@ def code_filter(subscription: SubscriptionData) -> Callable[[int | None], bool]:
 
 
 def wants_tag(subscription: SubscriptionData, tag: str | None) -> bool:
-    """The client's second look at a message it was sent, by the tag's text.
+    """The client's filter of the messages it pulled, by the tag's text.
 
     Upstream: PullAPIWrapper.processPullResult.
     """

@@ -1,4 +1,4 @@
-"""The system flag of a message: what was done to its body, and which shape its hosts have.
+"""The system flag of a message: compression, transaction type, and the length of its hosts.
 
 Upstream: MessageSysFlag, CompressionType.
 """
@@ -28,16 +28,18 @@ def transaction_type(sys_flag: int) -> int:
 
 
 def is_compressed(sys_flag: int) -> bool:
+    """Whether the sender compressed the body."""
     return bool(sys_flag & COMPRESSED)
 
 
 def without_compressed(sys_flag: int) -> int:
+    """*sys_flag* without the compressed bit; the type stays."""
     return sys_flag & ~COMPRESSED
 
 
 def compression_type(sys_flag: int) -> int:
     """How the body was compressed, if it was: zlib where the sender says nothing.
 
-    May be a value nobody has defined; who decompresses must refuse it.
+    May be an undefined value, which ``decompress`` refuses.
     """
     return sys_flag & _COMPRESSION_TYPE or ZLIB

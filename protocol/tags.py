@@ -1,6 +1,6 @@
 """A tag as the number a consume queue keeps: Java's hash code of its text.
 
-The number decides which messages a broker sends at all, so it must be Java's to the bit:
+Brokers filter by it, so it must be Java's hash code exactly:
 ``h = 31 * h + unit`` over UTF-16 code units, wrapping as an int32.
 """
 

@@ -1,4 +1,4 @@
-"""The one validator: which names and messages a client, a broker and its log accept.
+"""The one validator: which names and messages a client, a broker and a commit log accept.
 
 Every function returns the reason of a refusal, or None.  Client and broker look at the
 same things in a different order, so a name that is both too long and misspelt gets

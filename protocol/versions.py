@@ -42,6 +42,7 @@ class Release(msgspec.Struct, frozen=True, order=True):
 
     @classmethod
     def parse(cls, text: str) -> Release:
+        """``Release.parse("4.9.7")``.  Raises ``ValueError``."""
         parts = text.split(".")
         if len(parts) != 3 or not all(part.isascii() and part.isdigit() for part in parts):
             raise ValueError(f"a release looks like 4.9.7 or 5.3.3, not {text!r}")
@@ -60,7 +61,7 @@ R_4_9_7 = Release(4, 9, 7)
 R_5_0_0 = Release(5, 0, 0)
 R_5_3_3 = Release(5, 3, 3)
 
-# Which release changed the bytes; what changed in behaviour is not the protocol's to know.
+# Which release changed the bytes; changes of behaviour are in emulator/releases.py.
 STRICT_UTF8 = Release(5, 0, 0)  # 4.9 puts U+FFFD where a JSON header is no UTF-8
 NODE_JS_KNOWN = Release(5, 0, 0)  # the language of a client
 ACL_CODES_REUSED = Release(5, 0, 0)  # 209 to 211 mean something else since then

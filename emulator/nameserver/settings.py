@@ -73,7 +73,7 @@ class NameServerSettings:
         return fixed | live
 
     def update(self, wanted: Mapping[str, str]) -> None:
-        """Raises ``Refusal`` if a black-listed name is among them; then nothing changes."""
+        """Change settings.  Raises ``Refusal`` for a black-listed name; then nothing changes."""
         if self._has_more and not wanted.keys().isdisjoint(
             (*BLACK_LIST_5, *self.config.config_black_list.split(";"))
         ):

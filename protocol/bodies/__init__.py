@@ -1,5 +1,5 @@
 """The JSON bodies of requests and replies, by theme.
 
-A body is a struct of values with upstream's defaults; what it looks like on the wire
-depends on the release that writes it, and each class says which members are newer.
+A body is a struct of values with upstream's defaults.  How it is written depends on the
+release of the writer: ``since`` says which members are newer.
 """

@@ -1,4 +1,4 @@
-"""Bodies to bytes in the shape of a release, and back from whatever a peer sends."""
+"""Encode bodies as a release does, and decode what peers of any release send."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def encode_config_file(value: Any, release: Release) -> bytes:
 
 
 def decode_body(data: bytes, kind: type[B]) -> B:
-    """The body as *kind*.  Raises ``BadFields`` when not even fastjson could read it so."""
+    """The body as *kind*.  Raises ``BadFields`` when fastjson could not read it either."""
     quick = _decoder(kind)
     if quick is None:
         return _decode_tolerantly(data, kind)

@@ -1,4 +1,4 @@
-"""Groups: who is alive in them, what they subscribe to, how the broker treats them."""
+"""Groups: heartbeats, members, queue locks, subscriptions, settings."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class GetConsumerListByGroupReply(Body, frozen=True):
 
 
 class LockBatchRequestBody(Body, frozen=True):
-    """Both for locks and their return.  Upstream: LockBatchRequestBody, UnlockBatchRequestBody."""
+    """For locking and for unlocking.  Upstream: LockBatchRequestBody, UnlockBatchRequestBody."""
 
     since = {"only_this_broker": R_5_0_0}
 

@@ -1,4 +1,4 @@
-"""Where consumers stand: on the wire and in files."""
+"""Consumer offsets: on the wire and in files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ConsumerOffsetSerializeWrapper(Body, frozen=True):
 
 
 class DelayOffsetSerializeWrapper(Body, frozen=True):
-    """How far each delay level is.  Upstream: DelayOffsetSerializeWrapper."""
+    """The next offset to deliver of each delay level.  Upstream: DelayOffsetSerializeWrapper."""
 
     since = {"data_version": R_5_0_0}
 

@@ -1,7 +1,7 @@
-"""A broker introduces itself: its topics as JSON, or packed and compressed.
+"""The body of a broker's registration: its topics as JSON, or packed and compressed.
 
 The packed form is a row of lengths and texts inside a zlib stream.  5.x says in its
-header that it does not compress even when it does, so a reader looks at the bytes.
+header that it does not compress even when it does, so the first byte decides.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def decode_register_broker(data: bytes, version: int) -> RegisterBrokerBody:
 
 
 def packed(body: RegisterBrokerBody, release: Release) -> bytes:
-    """What the compressed form contains."""
+    """The packed form, before compression."""
     wrapper = body.topic_config_serialize_wrapper
     configs = [topic_config_text(c, release) for c in wrapper.topic_config_table.values()]
     parts = [
@@ -97,7 +97,7 @@ def _inflated(data: bytes) -> bytes:
 def _unpack(data: bytes, version: int) -> RegisterBrokerBody:
     reader = _PackedReader(data)
     data_version = decode_body(reader.text(), DataVersion)
-    # The form itself shows how many parts it has, so the newer rule reads both.
+    # The text shows how many parts it has, so the rule of 5.x reads both forms.
     texts = [reader.text().decode() for _ in range(reader.count())]
     configs = [topic_config_of_text(text, R_5_3_3) or TopicConfig() for text in texts]
     filter_servers = msgspec.convert(java_json.read(reader.text()), list[str])

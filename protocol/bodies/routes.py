@@ -1,4 +1,4 @@
-"""Where topics live: the answers of the NameServer."""
+"""Routes, clusters and lists: the answers of the NameServer."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class BrokerData(Body, frozen=True):
 
 
 class TopicRouteData(Body, frozen=True):
-    """All that a client must know to reach a topic.  Upstream: TopicRouteData."""
+    """The queues of a topic and the addresses of its brokers.  Upstream: TopicRouteData."""
 
     since = {"topic_queue_mapping_by_broker": R_5_0_0}
 
@@ -64,7 +64,7 @@ class GetBrokerMemberGroupReply(Body, frozen=True):
 
 
 class TopicList(Body, frozen=True):
-    """Names of topics, sometimes with an address to ask next.  Upstream: TopicList."""
+    """Names of topics, sometimes with the address of one broker.  Upstream: TopicList."""
 
     topic_list: list[str] = []
     broker_addr: str | None = None

@@ -1,4 +1,4 @@
-"""What a consumer tells about itself when asked."""
+"""A consumer's answers to 307 (running info) and 309 (consume directly), and assignments."""
 
 from __future__ import annotations
 

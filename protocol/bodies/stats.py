@@ -1,4 +1,4 @@
-"""How much there is, how much was consumed, how fast: the answers to tools."""
+"""Offsets, backlog and rates: the answers to tools."""
 
 from __future__ import annotations
 

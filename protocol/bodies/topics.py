@@ -1,4 +1,4 @@
-"""What a topic is on its broker, and how brokers tell it to the NameServer and each other."""
+"""A topic's settings on its broker, as NameServers and other brokers get them."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def topic_config_of_text(text: str, release: Release) -> TopicConfig | None:
 
 
 def _attributes(text: str) -> dict[str, str]:
-    # A value with a space in it was torn apart by the split; upstream then has none.
+    # The split breaks a value with a space in it; upstream then reads no attributes.
     try:
         return msgspec.convert(java_json.read(text.encode()), dict[str, str], strict=False)
     except (java_json.NotJson, msgspec.ValidationError):

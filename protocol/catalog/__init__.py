@@ -1,7 +1,7 @@
 """Every call that clients, tools, brokers and NameServers make of each other, by name.
 
-A table in several pages: who is asked, with what, what is answered.  ``by_code`` finds
-the call that a number means to somebody.
+A table in several files: which role answers, request and reply.  ``by_code`` finds the
+call that a code means to a role.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ CALLS: tuple[AnyRpc, ...] = tuple(
     value for page in _PAGES for value in vars(page).values() if isinstance(value, Rpc)
 )
 _BY_CODE: dict[tuple[int, Role], AnyRpc] = {
-    (rpc.code, role): rpc for rpc in CALLS for role in rpc.asked_of
+    (rpc.code, role): rpc for rpc in CALLS for role in rpc.answered_by
 }
 
 
 def by_code(code: int, role: Role) -> AnyRpc | None:
-    """The call that *code* is to a *role*; None if nobody sends it one."""
+    """The call that *code* is to a *role*; None if there is none."""
     return _BY_CODE.get((code, role))

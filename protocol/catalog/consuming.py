@@ -1,4 +1,4 @@
-"""Pulling, offsets, membership, and what brokers tell and ask consumers."""
+"""Pulling, offsets, membership, and the requests of brokers to consumers."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ QUERY_ASSIGNMENT = broker(
 NOTIFY_CONSUMER_IDS_CHANGED = client(
     "NOTIFY_CONSUMER_IDS_CHANGED", NotifyConsumerIdsChangedRequest, one_way=True
 )
-# The body's form depends on who is told: an array for C++, a map with object keys else.
+# The body's form depends on the client: an array for C++, a map with object keys else.
 RESET_CONSUMER_CLIENT_OFFSET = client(
     "RESET_CONSUMER_CLIENT_OFFSET",
     ResetOffsetRequest,
@@ -105,7 +105,7 @@ RESET_CONSUMER_CLIENT_OFFSET = client(
 GET_CONSUMER_STATUS_FROM_CLIENT = client(
     "GET_CONSUMER_STATUS_FROM_CLIENT", GetConsumerStatusRequest, reply_body=GetConsumerStatusBody
 )
-# Tools ask the broker, which asks the consumer and hands its answer on.
+# Tools invoke the broker, which invokes the consumer and forwards its answer.
 GET_CONSUMER_RUNNING_INFO = broker_or_client(
     "GET_CONSUMER_RUNNING_INFO", GetConsumerRunningInfoRequest, reply_body=ConsumerRunningInfo
 )

@@ -1,4 +1,4 @@
-"""How a line of the catalog is written: the name says the code, the function who is asked."""
+"""How a line of the catalog is written: the name gives the code, the function the role."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class _More(TypedDict, total=False):
     until: Release
 
 
-class _AskedOf:
-    """Makes the calls that are asked of these roles."""
+class _AnsweredBy:
+    """Makes the calls that these roles answer."""
 
     def __init__(self, *roles: Role) -> None:
         self._roles = roles
@@ -52,11 +52,11 @@ class _AskedOf:
         reply: type[Header] = Header,
         **more: Unpack[_More],
     ) -> AnyRpc:
-        """The call of that name in ``RequestCode``; ext fields left out are a plain ``Header``."""
+        """The call of that name in ``RequestCode``; ``Header`` for ext fields not given."""
         return Rpc(getattr(RequestCode, name), name, self._roles, request, reply, **more)
 
 
-broker = _AskedOf("broker")
-client = _AskedOf("client")
-broker_or_client = _AskedOf("broker", "client")
-nameserver = _AskedOf("nameserver")
+broker = _AnsweredBy("broker")
+client = _AnsweredBy("client")
+broker_or_client = _AnsweredBy("broker", "client")
+nameserver = _AnsweredBy("nameserver")

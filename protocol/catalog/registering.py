@@ -1,4 +1,4 @@
-"""What brokers say to the NameServer, the NameServer to brokers, and brokers to each other."""
+"""Requests of brokers to the NameServer, of the NameServer to brokers, and between brokers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tools ask a broker: topics, configuration, statistics, a look inside."""
+"""Requests of tools to a broker: topics, configuration, statistics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a broker asks of its clients."""
+"""Requests of a broker to its clients."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class ConsumeMessageDirectlyRequest(Header):
 
 
 class ReplyMessageRequest(Header):
-    """A reply on its way to who asked.  Upstream: ReplyMessageRequestHeader (326)."""
+    """A reply message, pushed to its requester.  Upstream: ReplyMessageRequestHeader (326)."""
 
     producer_group: str
     topic: str

@@ -1,4 +1,4 @@
-"""Who produces and consumes: heartbeats, membership, connections, subscription groups."""
+"""Heartbeats, membership, connections, subscription groups."""
 
 from __future__ import annotations
 

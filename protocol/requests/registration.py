@@ -1,4 +1,4 @@
-"""What brokers tell the NameServer and each other."""
+"""Requests of brokers to the NameServer and to each other."""
 
 from __future__ import annotations
 

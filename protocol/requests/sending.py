@@ -1,7 +1,7 @@
 """Sending, sending back, ending transactions, recalling.
 
-The send header travels under long names or under single letters; both types share
-their attributes, so that one handler serves both.
+The send header has long names or single letters on the wire; both types have the same
+attributes, so that one handler serves both (``SendRequest``).
 """
 
 from __future__ import annotations

@@ -22,7 +22,9 @@ def test_nobody_answers_what_their_release_never_heard_of(release) -> None:
 @pytest.mark.parametrize("release", PROFILES, ids=str)
 def test_a_name_server_answers_everything_it_is_asked(release) -> None:
     asked = {
-        rpc.code for rpc in catalog.CALLS if "nameserver" in rpc.asked_of and rpc.known_to(release)
+        rpc.code
+        for rpc in catalog.CALLS
+        if "nameserver" in rpc.answered_by and rpc.known_to(release)
     }
     assert _answered(release)["nameserver"] == asked
 
@@ -32,6 +34,6 @@ def test_every_call_has_a_row_and_its_fields() -> None:
     for rpc in catalog.CALLS:
         assert f"| {rpc.code} | {rpc.name} |" in text
         assert f"### {rpc.code} {rpc.name}\n" in text
-    assert "- asked with `topic` string, `acceptStandardJsonOnly` boolean?\n" in text
-    assert "- answered with a body: `TopicRouteData`\n" in text
+    assert "- request: `topic` string, `acceptStandardJsonOnly` boolean?\n" in text
+    assert "- reply body: `TopicRouteData`\n" in text
     assert "| 209 | POLLING_FULL | UPDATE_AND_CREATE_ACL_CONFIG_FAILED |" in text

@@ -41,7 +41,11 @@ def test_a_batch_is_written_and_read_as_upstream_s(line: str) -> None:
         data = bytes.fromhex(case["out"]["encoded"])
         assert a_batch(case["in"]["messages"], line) == data, case["id"]
         assert [
-            {"flag": one.flag, "body": one.body.hex(), "properties": one.property_map()}
+            {
+                "flag": one.flag,
+                "body": one.body.hex(),
+                "properties": decode_properties(one.properties),
+            }
             for one in decode_batch(data)
         ] == case["out"]["decoded"], case["id"]
 

@@ -25,7 +25,7 @@ CALLS = pytest.mark.parametrize("rpc", catalog.CALLS, ids=lambda rpc: rpc.name)
 def test_a_call_is_found_by_its_name_and_by_its_code(rpc: Rpc) -> None:
     assert getattr(catalog, rpc.name) is rpc
     assert rpc.code == getattr(RequestCode, rpc.name)
-    for role in rpc.asked_of:
+    for role in rpc.answered_by:
         assert catalog.by_code(rpc.code, role) is rpc
 
 

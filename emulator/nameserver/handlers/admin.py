@@ -94,7 +94,7 @@ class AdminRequestProcessor:
     # Settings -------------------------------------------------------------------------
 
     def update_config(self, call: Call[Header]) -> Reply:
-        """The body is the text of a Java properties file.  Raises ``Refusal``, as ``Settings``."""
+        """The body is the text of a Java properties file.  Raises ``Refusal``."""
         try:
             wanted = java_properties.parse(call.body.decode("utf-8", "replace"))
         except ValueError as error:

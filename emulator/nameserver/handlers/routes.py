@@ -91,7 +91,7 @@ class ClientRequestProcessor:
     ) -> TopicRouteData:
         if self._server.settings.config.support_acting_master:
             route = lookup.with_acting_masters(call.request.topic, route)
-        if ZONE_MODE.encode() in bytes(call.command.ext):  # rare, and the fields are dear to read
+        if ZONE_MODE.encode() in bytes(call.command.ext):  # rare, and decoding the fields is slow
             fields = call.command.fields()
             zone = fields.get(ZONE_NAME, "")
             if fields.get(ZONE_MODE, "").lower() == "true" and zone.strip():

@@ -64,7 +64,7 @@ BODIES = st.one_of(
     JSONS.map(lambda value: json.dumps(value).encode()),
     st.binary(max_size=40).map(zlib.compress),
 )
-CODES = [rpc.code for rpc in catalog.CALLS if "nameserver" in rpc.asked_of]
+CODES = [rpc.code for rpc in catalog.CALLS if "nameserver" in rpc.answered_by]
 
 
 def ext_text(fields: dict) -> bytes:

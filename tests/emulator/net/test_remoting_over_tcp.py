@@ -29,10 +29,10 @@ class Word(Header):
     word: str
 
 
-ECHO = Rpc(code=5, name="ECHO", asked_of=("broker",), request=Word, reply=Word)
-MUTE = Rpc(code=9, name="MUTE", asked_of=("broker",), request=Header, reply=Header)
+ECHO = Rpc(code=5, name="ECHO", answered_by=("broker",), request=Word, reply=Word)
+MUTE = Rpc(code=9, name="MUTE", answered_by=("broker",), request=Header, reply=Header)
 NOTICE = Rpc(
-    code=40, name="NOTICE", asked_of=("client",), request=Word, one_way=True, reply=Header
+    code=40, name="NOTICE", answered_by=("client",), request=Word, one_way=True, reply=Header
 )
 
 

@@ -12,10 +12,10 @@ from emulator.net.results import NO_REPLY, Call, Reply, Result, Wait
 from protocol.fields import Header
 from protocol.rpc import Rpc
 
-RING = Rpc(code=20, name="RING", asked_of=("broker",), request=Word, reply=Header)
-RELAY = Rpc(code=21, name="RELAY", asked_of=("broker",), request=Word, reply=Header)
-LISTEN = Rpc(code=22, name="LISTEN", asked_of=("broker",), request=Word, reply=Header)
-BAD_FILTER = Rpc(code=23, name="BAD_FILTER", asked_of=("broker",), request=Word, reply=Header)
+RING = Rpc(code=20, name="RING", answered_by=("broker",), request=Word, reply=Header)
+RELAY = Rpc(code=21, name="RELAY", answered_by=("broker",), request=Word, reply=Header)
+LISTEN = Rpc(code=22, name="LISTEN", answered_by=("broker",), request=Word, reply=Header)
+BAD_FILTER = Rpc(code=23, name="BAD_FILTER", answered_by=("broker",), request=Word, reply=Header)
 
 
 class RingingServer(Server):

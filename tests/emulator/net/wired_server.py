@@ -23,15 +23,15 @@ class Word(Header):
     word: str
 
 
-ECHO = Rpc(code=5, name="ECHO", asked_of=("broker",), request=Word, reply=Word)
-HOLD = Rpc(code=6, name="HOLD", asked_of=("broker",), request=Word, reply=Word)
-FAIL = Rpc(code=7, name="FAIL", asked_of=("broker",), request=Header, reply=Header)
-REFUSE = Rpc(code=8, name="REFUSE", asked_of=("broker",), reply=Word, request=Header)
-MUTE = Rpc(code=9, name="MUTE", asked_of=("broker",), request=Header, reply=Header)
-TURNSTILE = Rpc(code=10, name="TURNSTILE", asked_of=("broker",), request=Word, reply=Header)
-FLOOD = Rpc(code=12, name="FLOOD", asked_of=("broker",), reply=Word, request=Header)
-CLOCK = Rpc(code=13, name="CLOCK", asked_of=("broker",), reply=Word, request=Header)
-ASK = Rpc(code=11, name="ASK", asked_of=("broker",), reply=Word, request=Header)
+ECHO = Rpc(code=5, name="ECHO", answered_by=("broker",), request=Word, reply=Word)
+HOLD = Rpc(code=6, name="HOLD", answered_by=("broker",), request=Word, reply=Word)
+FAIL = Rpc(code=7, name="FAIL", answered_by=("broker",), request=Header, reply=Header)
+REFUSE = Rpc(code=8, name="REFUSE", answered_by=("broker",), reply=Word, request=Header)
+MUTE = Rpc(code=9, name="MUTE", answered_by=("broker",), request=Header, reply=Header)
+TURNSTILE = Rpc(code=10, name="TURNSTILE", answered_by=("broker",), request=Word, reply=Header)
+FLOOD = Rpc(code=12, name="FLOOD", answered_by=("broker",), reply=Word, request=Header)
+CLOCK = Rpc(code=13, name="CLOCK", answered_by=("broker",), reply=Word, request=Header)
+ASK = Rpc(code=11, name="ASK", answered_by=("broker",), reply=Word, request=Header)
 
 
 def echo(call: Call) -> Result:
