@@ -3,7 +3,7 @@
     from emulator.client import Message, Producer, PushConsumer
 
 Three rooms: ``instance`` (what the clients of a process share) stands below ``producer``
-and ``consumer``, which do not know each other.  Names are loaded when they are asked for,
+and ``consumer``, which never import each other.  Names are loaded when they are asked for,
 so that parts can be imported one by one; and here, above all rooms, instances are given
 their inner producer.
 """
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         BadSubscription,
         BrokerRefused,
         ClientError,
+        ClientErrorCode,
         GroupCallRefused,
         GroupTaken,
         MaybeStored,
@@ -56,6 +57,7 @@ __all__ = [
     "CannotAllocate",
     "ClientConfig",
     "ClientError",
+    "ClientErrorCode",
     "ClientProcess",
     "ConsumeContext",
     "ConsumeResult",

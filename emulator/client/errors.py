@@ -1,4 +1,4 @@
-"""Failures, said so that a caller knows who is to blame and whether anything happened.
+"""Errors that tell a caller who is to blame and whether anything happened.
 
 Four families, four places to catch them:
 
@@ -99,7 +99,7 @@ class NoRoute(NotStored):
 
 
 class BrokerRefused(NotStored):
-    """A broker answered with an error code that no other broker is asked after."""
+    """A broker answered with an error code after which no other broker is tried."""
 
 
 class TooManySends(NotStored):

@@ -33,10 +33,6 @@ class BrokerAddresses:
         """Replace what is known of *broker*; *addresses* are by broker id."""
         self._table[broker] = dict(addresses)
 
-    def names(self) -> list[str]:
-        """Of all known brokers, in the order they became known."""
-        return list(self._table)
-
     def all(self) -> Iterator[tuple[str, int, str]]:
         """(broker name, broker id, address), in the order they became known."""
         for broker, addresses in self._table.items():
@@ -64,7 +60,7 @@ class BrokerAddresses:
     def to_subscribe(
         self, broker: str, broker_id: int, *, only_this: bool
     ) -> FindBrokerResult | None:
-        """The one asked for; if that is a slave, the next one; else any, unless *only_this*."""
+        """That of *broker_id*; of a slave, or the next one's; else any, unless *only_this*."""
         known = self._table.get(broker)
         if not known:
             return None
@@ -89,14 +85,14 @@ class NameServerRing:
         self.chosen: str | None = None
 
     def candidates(self, is_connected: Callable[[str], bool]) -> list[str]:
-        """Whom one call may ask, in order, each only if none before could be connected."""
+        """The servers one call tries in turn, each only if none before could be connected."""
         if self.chosen is not None and is_connected(self.chosen):
             return [self.chosen]
         turn = range(1, self._tries + 1)
         return [self._ring[(self._index + step) % len(self._ring)] for step in turn]
 
     def choose(self, address: str) -> None:
-        """*address* is asked now; the ring goes on behind it."""
+        """Use *address* from now on; the ring goes on behind it."""
         if address != self.chosen or self._tries == 1:
             self._index = self._ring.index(address)
         self.chosen = address
@@ -105,5 +101,5 @@ class NameServerRing:
 def vip_channel(address: str) -> str:
     """The broker's second port, two below the first.  Upstream: MixAll.brokerVIPChannel."""
     host, _, port = address.rpartition(":")
-    # An address that is none stays as it is: connecting to it says what is wrong.
+    # A text that is no address stays as it is: connecting to it raises the error.
     return f"{host}:{int(port) - 2}" if port.isdigit() and len(port) < 6 else address

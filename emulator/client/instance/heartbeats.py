@@ -50,7 +50,10 @@ class Heartbeats:
         )
 
     async def send_round(self) -> bool:
-        """To all, three seconds each at most.  False: a round is under way, or nobody is known."""
+        """To all brokers, one by one.  False: a round is under way, or no broker is known.
+
+        Each has ``api_timeout_ms`` to answer; one that fails does not end the round.
+        """
         if self._under_way:
             return False
         self._under_way = True

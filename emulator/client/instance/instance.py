@@ -21,7 +21,6 @@ from emulator.client.instance.topic_routes import TopicRoutes
 from emulator.net.remoting_client import RemotingClient
 from emulator.net.tcp import TcpNetwork
 from emulator.releases import HEARTBEAT_ON_CONNECT
-from protocol.names import MASTER_ID
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -129,24 +128,9 @@ class ClientInstance:
         return self.members.has_users
 
     def stop(self) -> None:
-        """Close its connections and cancel its tasks; who waits for a reply gets ``NeverSent``."""
+        """Close its connections and cancel its tasks; calls under way end with a RemoteError."""
         self.remoting.end()
         self.nursery.cancel_scope.cancel()
-
-    # Looking up -----------------------------------------------------------------------
-
-    def broker_of_topic(self, topic: str) -> str | None:
-        """The address of any broker that has *topic*: its master, else any slave.
-
-        Upstream: MQClientInstance.findBrokerAddrByTopic.
-        """
-        route = self.routes.table.get(topic)
-        if route is None or not route.broker_datas:
-            return None
-        addresses = self.rng.choice(route.broker_datas).broker_addrs
-        if MASTER_ID in addresses:
-            return addresses[MASTER_ID]
-        return self.rng.choice(list(addresses.values())) if addresses else None
 
     # What happens by itself -----------------------------------------------------------
 

@@ -71,7 +71,7 @@ class QueuedPull(Protocol):
 
 
 class ConsumerRequests(Protocol):
-    """What brokers ask of one consumer group.  All raise ``BadFields`` for an unreadable body."""
+    """Answers brokers for one consumer group.  Raises ``BadFields`` for an unreadable body."""
 
     def reset_offset(self, call: Call[ResetOffsetRequest], /) -> Result:
         """RESET_CONSUMER_CLIENT_OFFSET (220): go on at the offsets of the body."""
@@ -111,7 +111,7 @@ class RegisteredConsumer(Protocol):
         ...
 
     def heartbeat_data(self) -> ConsumerData:
-        """What heartbeats say of this group: its model, where it starts, its subscriptions."""
+        """Its part of heartbeats: its model, where it starts, its subscriptions."""
         ...
 
     async def rebalance(self, cause: RebalanceCause) -> bool:

@@ -77,6 +77,7 @@ class ClientProcess:
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
+        """Open for instances."""
         self._nursery = await self._stack.enter_async_context(plain_nursery())
         return self
 
@@ -86,6 +87,7 @@ class ClientProcess:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool | None:
+        """Stop what instances there still are; their members are not unregistered."""
         for instance in self.instances.values():
             instance.stop()
         self._nursery = None
@@ -150,7 +152,10 @@ class ClientProcess:
         return f"{self.pid}#{self.clock.now_ms() * 1_000_000 + self._named}"
 
 
-def client_id_of(ip: str, instance_name: str, unit_name: str = "", *, stream: bool = False) -> str:
-    """Upstream: ClientConfig.buildMQClientId."""
+def client_id_of(ip: str, instance_name: str, unit_name: str = "") -> str:
+    """``ip@instance_name``, and ``@unit_name`` if there is one.
+
+    Upstream: ClientConfig.buildMQClientId.
+    """
     unit = f"@{unit_name}" if unit_name.strip() else ""
-    return f"{ip}@{instance_name}{unit}{'@STREAM' if stream else ''}"
+    return f"{ip}@{instance_name}{unit}"

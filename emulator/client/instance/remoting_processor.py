@@ -1,4 +1,4 @@
-"""What brokers ask of a client: rebalance now, and four questions about one consumer group.
+"""The calls a client answers: a notice to rebalance, and four about one consumer group.
 
 Not answered: CHECK_TRANSACTION_STATE (39) and PUSH_REPLY_MESSAGE_TO_CLIENT (326).
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class ClientRemotingProcessor:
-    """Answers for all *consumers* of one instance; *wake* is told why they should rebalance."""
+    """Answers for all *consumers* of one instance; *wake* makes them rebalance."""
 
     def __init__(
         self, consumers: Mapping[str, RegisteredConsumer], wake: Callable[[RebalanceCause], object]

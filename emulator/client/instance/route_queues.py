@@ -64,11 +64,6 @@ def write_queues(route: TopicRouteData) -> dict[str, int]:
     return {data.broker_name: data.write_queue_nums for data in reversed(route.queue_datas)}
 
 
-def is_ordered(route: TopicRouteData) -> bool:
-    """Whether the queues are fixed by an order configuration, kept at the NameServer."""
-    return bool(route.order_topic_conf)
-
-
 def has_changed(old: TopicRouteData | None, new: TopicRouteData) -> bool:
     """Whether anything but the order of its entries is different."""
     return old is None or _normal(old) != _normal(new)

@@ -1,6 +1,6 @@
 """The routes a client knows, and how they are kept fresh.
 
-A route is asked of *one* NameServer, never forgotten, and replaced only by another one:
+A route comes from *one* NameServer, is never forgotten, and replaced only by another one:
 with every NameServer gone a client goes on with what it has.
 
 Upstream: MQClientInstance.updateTopicRouteInfoFromNameServer.
@@ -64,7 +64,7 @@ class TopicRoutes:
     async def refresh(self, topic: str) -> bool:
         """Ask for the route of *topic*; whether it was new, or some member lacked it.
 
-        An unknown topic changes nothing.  Raises ``NoNameServer`` if nobody answers.
+        An unknown topic changes nothing.  Raises ``NoNameServer`` if none answers.
         """
         async with self._locked() as mine:
             route = await self._ask(topic) if mine else None
@@ -95,7 +95,7 @@ class TopicRoutes:
 
     @asynccontextmanager
     async def _locked(self) -> AsyncIterator[bool]:
-        """One at a time; who has waited too long gives up, without an error."""
+        """One task at a time; False, and no lock, after ``route_lock_wait_ms_max``."""
         mine = False
         with trio.move_on_after(self._config.route_lock_wait_ms_max / 1000):
             await self._lock.acquire()
@@ -135,7 +135,7 @@ class TopicRoutes:
                 failure = str(error)
                 break
         raise NoNameServer(
-            f"no NameServer told the route of {request.topic}: {failure}",
+            f"no NameServer answered for the route of {request.topic}: {failure}",
             code=ClientErrorCode.NO_NAME_SERVER,
         )
 

@@ -1,4 +1,4 @@
-"""A send nobody waits for: started at once, retried by its own answers, reported once.
+"""A send in the background: started at once, retried by its own answers, reported once.
 
 A retry takes only the *broker* from a new choice of queue; the request, its queue number
 included, goes out again as it was.  A broker that answers with an error is not retried.
@@ -101,7 +101,7 @@ class AsyncSend:
         self._end(error)
 
     def abandon(self) -> None:
-        """Its producer closes: what was sent may be stored, and nobody will know."""
+        """Its producer closes: what was sent may be stored, and its answer will not be read."""
         if self._is_over:
             return
         kind = MaybeStored if self._brokers else NotStored
@@ -146,8 +146,8 @@ class AsyncSend:
     def _read(self, broker: str, reply: RemotingCommand | RemoteError) -> AttemptOutcome:
         if isinstance(reply, RemoteError):
             return reply
-        asked = msgspec.structs.replace(self._queue, broker_name=broker)
-        return read_reply(reply, asked, self._outgoing.msg_id)
+        queue = msgspec.structs.replace(self._queue, broker_name=broker)
+        return read_reply(reply, queue, self._outgoing.msg_id)
 
     def _try_again(self, error: RemoteError) -> None:
         kernel, now_ms = self._kernel, self._kernel.now_ms()

@@ -107,7 +107,7 @@ assert BEFORE.keys() == SINCE.keys() == set(AttemptEnding)
 
 
 def fault_update(ending: AttemptEnding, release: Release, *, detector: bool) -> FaultUpdate:
-    """*detector*: somebody probes brokers, so one that failed may be called unreachable."""
+    """What *ending* does to its broker; only with a *detector* can it become unreachable."""
     if release < FAULT_UPDATES_REFINED:
         return BEFORE[ending]
     if ending is AttemptEnding.REMOTE_ERROR:

@@ -81,9 +81,9 @@ class Producer:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool | None:
-        """Sends still under way end without a result; then brokers are told to unregister it.
+        """Sends still under way end with an error; then brokers are told to unregister it.
 
-        Being cancelled tells nobody anything, as when a process is killed.
+        When cancelled it sends nothing, as a process that is killed.
         """
         self._pipeline = None
         return await self._stack.__aexit__(kind, error, traceback)

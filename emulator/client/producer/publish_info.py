@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from emulator.client.errors import ClientErrorCode, NoRoute
-from emulator.client.instance.route_queues import is_ordered, publish_queues, write_queues
+from emulator.client.instance.route_queues import publish_queues, write_queues
 from emulator.releases import DEFAULT_TOPIC_IS_FIXED
 from protocol.names import AUTO_CREATE_TOPIC_KEY_TOPIC
 from protocol.queues import MessageQueue
@@ -54,12 +54,11 @@ class PublishTable:
         return info is None or not info.is_usable
 
     def take_route(self, topic: str, route: TopicRouteData) -> None:
-        """Replace what is known of *topic* by what *route* says."""
+        """Replace what is known of *topic* by *route*."""
         self._infos[topic] = TopicPublishInfo(
             publish_queues(topic, route),
             index=self._new_index(),
             write_queues=write_queues(route),
-            is_ordered=is_ordered(route),
             has_route=True,
         )
 
@@ -71,7 +70,7 @@ class PublishTable:
         return info if info is not None and info.is_usable else None
 
     async def find(self, topic: str) -> TopicPublishInfo:
-        """What is known, or else what a NameServer says.  Raises ``NoRoute``, ``NoNameServer``."""
+        """What is known, or else a NameServer's answer.  Raises ``NoRoute``, ``NoNameServer``."""
         info = self.known(topic) or await self._ask_for(topic)
         if info.is_usable:
             return info
@@ -110,13 +109,11 @@ class TopicPublishInfo:
         *,
         index: ThreadLocalIndex,
         write_queues: Mapping[str, int] | None = None,
-        is_ordered: bool = False,
         has_route: bool = False,
     ) -> None:
         self.queues = list(queues)
         self.index = index
         self.write_queues = dict(write_queues or {})  # by broker name, as the route has them
-        self.is_ordered = is_ordered
         self.has_route = has_route
 
     @property

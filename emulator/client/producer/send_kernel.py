@@ -122,7 +122,7 @@ class SendKernel:
         return address
 
     async def find_address(self, queue: MessageQueue) -> str | None:
-        """The same; if none is known, the topic's route may not have been asked for yet."""
+        """As ``address``, but looks for the topic's route if none is known yet."""
         if (address := self.address(queue.broker_name)) is not None:
             return address
         try:

@@ -59,7 +59,7 @@ class SendPipeline:
         return self.table.needs_route(topic)
 
     def take_route(self, topic: str, route: TopicRouteData) -> None:
-        """Sends that begin from now on go where *route* says."""
+        """Use *route* for sends that begin from now on."""
         self.table.take_route(topic, route)
 
     # Awaited --------------------------------------------------------------------------

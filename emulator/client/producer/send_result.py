@@ -76,7 +76,7 @@ class SendResult(msgspec.Struct, frozen=True):
 
     @property
     def is_ok(self) -> bool:
-        """Whether it is stored as safely as the broker was told to."""
+        """Whether it is stored as safely as the broker is configured to."""
         return self.status is SendStatus.SEND_OK
 
 
@@ -97,9 +97,9 @@ AttemptOutcome: TypeAlias = SendResult | ErrorReply | NoMaster | RemoteError
 
 
 def read_reply(
-    reply: RemotingCommand, asked: MessageQueue, msg_id: str
+    reply: RemotingCommand, queue: MessageQueue, msg_id: str
 ) -> SendResult | ErrorReply | NoAnswer:
-    """What a broker's *reply* to a send into the queue *asked* means.
+    """What a broker's *reply* to a send into *queue* means.
 
     Upstream: MQClientAPIImpl.processSendResponse.
     """
@@ -109,13 +109,13 @@ def read_reply(
         header = reply.decode(SendMessageReply)
     except BadFields as error:
         return NoAnswer(
-            asked.broker_name, f"stored perhaps, but the answer is unreadable: {error}"
+            queue.broker_name, f"stored perhaps, but the answer is unreadable: {error}"
         )
     return SendResult(
         status=status,
         msg_id=msg_id,
         offset_msg_id=header.msg_id,
-        queue=MessageQueue(asked.topic, asked.broker_name, header.queue_id),
+        queue=MessageQueue(queue.topic, queue.broker_name, header.queue_id),
         queue_offset=header.queue_offset,
         transaction_id=header.transaction_id,
         region_id=header.region_id or DEFAULT_REGION,

@@ -133,7 +133,11 @@ def test_status_in_a_pipe_is_plain_text_without_colours(rmqemu, cluster) -> None
         (("demo", "--input=/dev/null"), 2, "/dev/null has no line with anything in it to send"),
         (("status", "--namesrv=127.0.0.1:1"), 3, "no NameServer answers at 127.0.0.1:1"),
         (("topic", "list", "-n", "127.0.0.1:1"), 3, "start one with `rmqemu up`"),
-        (("produce", "--topic=x", "-n=127.0.0.1:1"), 3, "no NameServer told the route of x"),
+        (
+            ("produce", "--topic=x", "-n=127.0.0.1:1"),
+            3,
+            "no NameServer answered for the route",
+        ),
     ],
 )
 def test_what_cannot_be_done_is_one_line_and_an_exit_code(
