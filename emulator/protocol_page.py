@@ -24,7 +24,7 @@ from emulator.clock import StoppedClock
 from emulator.config import BrokerConfig, NameServerConfig
 from emulator.disk.memory import MemoryDisk
 from emulator.journal import Journal, silent
-from emulator.nameserver.handlers import handler_table as name_server_table
+from emulator.nameserver.handlers.table import handler_table as name_server_table
 from emulator.nameserver.nameserver import NameServer
 from emulator.releases import R_4_9_7, R_5_3_3, Release
 from protocol import catalog

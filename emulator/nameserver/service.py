@@ -11,7 +11,7 @@ from emulator.clock import WallClock
 from emulator.config import NameServerConfig
 from emulator.disk.port import Disk
 from emulator.facts import NodeStarted, NodeStopped, Note
-from emulator.nameserver.handlers import handler_table
+from emulator.nameserver.handlers.table import handler_table
 from emulator.nameserver.nameserver import NameServer
 from emulator.net.remoting_server import RemotingServer
 from emulator.net.services import every

@@ -17,18 +17,14 @@ from emulator.broker.store.consume_queue import is_indexed
 from emulator.disk.port import NOT_WRITTEN
 from emulator.facts import StoreRefused
 from emulator.releases import RETRY_TOPICS_MAY_BE_LONG
-from protocol.names import RETRY_GROUP_TOPIC_PREFIX
 from protocol.properties import PROPERTIES_BYTES_MAX
 from protocol.records import encode_record
+from protocol.validation import STORED_TOPIC_BYTES_MAX, log_refuses_topic
 
 if TYPE_CHECKING:
     from emulator.broker.store.consume_queue import ConsumeQueue
     from emulator.config import BrokerConfig
     from emulator.facts import Note
-
-TOPIC_BYTES_MAX = 127  # one length byte, read as a signed one
-RETRY_TOPIC_BYTES_MAX = 255  # from 5.x on
-_RETRY_PREFIX = RETRY_GROUP_TOPIC_PREFIX.encode()
 
 
 class MessageToStore(msgspec.Struct):
@@ -93,8 +89,10 @@ class Appender:
         """The property block as bytes, if the log can hold the message; raises PutRefused."""
         block = message.properties.encode("utf-8", "replace")
         body_bytes = len(message.body)
-        if len(topic) > TOPIC_BYTES_MAX and not self._may_be_long(topic):
-            raise PutRefused(PutStatus.MESSAGE_ILLEGAL, f"a topic of {len(topic)} bytes")
+        if len(topic) > STORED_TOPIC_BYTES_MAX:
+            refusal = log_refuses_topic(topic, long_retry_topics=self._long_retry_topics)
+            if refusal is not None:
+                raise PutRefused(PutStatus.MESSAGE_ILLEGAL, refusal)
         if len(block) > PROPERTIES_BYTES_MAX:
             reason = f"properties of {len(block)} bytes"
             raise PutRefused(PutStatus.PROPERTIES_SIZE_EXCEEDED, reason)
@@ -178,7 +176,3 @@ class Appender:
             reconsume_times=message.reconsume_times,
             prepared_offset=message.prepared_offset,
         )
-
-    def _may_be_long(self, topic: bytes) -> bool:
-        is_retry = topic.startswith(_RETRY_PREFIX)
-        return self._long_retry_topics and is_retry and len(topic) <= RETRY_TOPIC_BYTES_MAX

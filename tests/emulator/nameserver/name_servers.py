@@ -9,7 +9,7 @@ import msgspec
 
 from emulator.config import NameServerConfig
 from emulator.disk.memory import MemoryDisk
-from emulator.nameserver.handlers import handler_table
+from emulator.nameserver.handlers.table import handler_table
 from emulator.nameserver.nameserver import NameServer
 from emulator.net.results import Call, Peer, Refusal, Reply
 from protocol.bodies.body import decode_body, encode_body
