@@ -88,6 +88,13 @@ class Journal:
         self._plans.clear()
         self._wanted.clear()
 
+    def close(self) -> None:
+        """Whoever noted facts here is dead: what it still notes while it unwinds goes nowhere."""
+        self._write = None
+        self._listeners.clear()
+        self._plans.clear()
+        self._wanted.clear()
+
     def _plan(self, kind: type[Fact]) -> Plan:
         """What becomes of facts of this kind, worked out once."""
         is_written = self._write is not None and _is_among(kind, self._kinds)

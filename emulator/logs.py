@@ -11,20 +11,17 @@ configures logging, Python shows warnings and errors on standard error, as users
 
 from __future__ import annotations
 
+import enum
 import logging
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, get_args
 
 import msgspec
 
 from emulator.facts import Fact, Queue, Severity, all_facts
 from emulator.journal import Entry, Journal, writable
 
-if TYPE_CHECKING:
-    from emulator.clock import Clock
-
-LogFormat = Literal["console", "json"]
 Render = Callable[[Entry], str]
 
 LOGGER = "rocketmq_emulator"
@@ -32,12 +29,22 @@ SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 EVENT_WIDTH = 34  # a node, the longest kind
 
 
+class LogFormat(enum.StrEnum):
+    """For people, or for programs that collect logs: then each line is an object."""
+
+    CONSOLE = "console"
+    JSON = "json"
+
+
 class LogSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What of a node's facts is shown on standard error, and how."""
 
     least: Severity = "warning"
-    format: LogFormat = "console"
+    format: LogFormat = LogFormat.CONSOLE
     colours: bool = False  # in the console format
+
+
+WARNINGS = LogSettings()  # what every node shows
 
 
 class LogLines:
@@ -64,17 +71,15 @@ def log_to(journal: Journal, write: Callable[[str], object], settings: LogSettin
     journal.listen(LogLines(write, settings).show, kinds_from(settings.least))
 
 
-def application_journal(clock: Clock) -> Journal:
-    """For clients in somebody's program: facts go to the logger, and no further.
+def log_to_application(journal: Journal) -> None:
+    """From now on the program's logger gets the facts of *journal*, with their severity.
 
     Which kinds it takes is decided now, by the logger's level.
     """
     logger = logging.getLogger(LOGGER)
     level = logger.getEffectiveLevel()
     kinds = [kind for kind in kinds_from("debug") if _level(kind) >= level]
-    journal = Journal("client", clock)
     journal.listen(lambda entry: logger.log(_level(type(entry.fact)), "%s", text_of(entry)), kinds)
-    return journal
 
 
 def kinds_from(least: Severity) -> frozenset[type[Fact]]:
@@ -94,7 +99,7 @@ def text_of(entry: Entry) -> str:
 def _renderer(settings: LogSettings) -> Render:
     import structlog  # noqa: PLC0415  # with the first line to be shown: see above
 
-    if settings.format == "json":
+    if settings.format is LogFormat.JSON:
         render = structlog.processors.JSONRenderer(serializer=_json)
         return lambda entry: str(render(None, "", _record(entry)))
     console = structlog.dev.ConsoleRenderer(

@@ -6,8 +6,10 @@ budget here: no terminal library, so that three servers are up in a fraction of 
 and small.  A line of JSON on standard output says when the node is ready; errors of the
 world (a port in use, an unwritable store) are one line on standard error.
 
-Options after it: ``--journal FILE`` appends facts as JSON Lines; ``--with-parent``
-ends the node when its standard input ends, so that no orphan outlives who started it.
+Options after it: ``--journal FILE`` appends facts as JSON Lines; ``--log JSON`` (a
+``LogSettings``) says which facts are shown on standard error, and how: without it warnings
+and errors; ``--with-parent`` ends the node when its standard input ends, so that no orphan
+outlives who started it.
 """
 
 from __future__ import annotations
@@ -24,7 +26,6 @@ import msgspec
 import trio
 
 from emulator.clock import WallClock
-from emulator.cluster.outspoken import OutspokenJournal
 from emulator.cluster.roles import CONFIG_OF_ROLE, RoleConfig, import_role, serve_role
 from emulator.cluster.stopping import stop_on_signal, stop_with_parent
 from emulator.cluster.troubles import plain_text, the_one
@@ -34,6 +35,7 @@ from emulator.disk.line_file import LineFile
 from emulator.disk.memory import MemoryDisk
 from emulator.disk.port import Disk
 from emulator.journal import Journal
+from emulator.logs import WARNINGS, LogSettings, log_to
 from emulator.net.tcp import TcpNetwork, split_address
 
 WORLD_SAYS_NO, BAD_USE = 1, 2
@@ -43,22 +45,29 @@ LINE_BYTES_MAX = 1024 * 1024
 def main() -> int:
     role, text, *options = sys.argv[1:]
     import_role(role)
-    journal = options[options.index("--journal") + 1] if "--journal" in options else ""
     if text == "-" and not (text := _first_line()):
         return 0  # whoever wanted this node has gone
     try:
         config = msgspec.json.decode(text, type=CONFIG_OF_ROLE[role])
         split_address(config.listen_address)
+        log = msgspec.json.decode(_option(options, "--log", "{}"), type=LogSettings)
     except (msgspec.MsgspecError, ValueError) as error:
         _complain(f"{role}: {error}")
         return BAD_USE
-    return run(config, journal, with_parent="--with-parent" in options)
+    journal = _option(options, "--journal", "")
+    return run(config, journal, log, with_parent="--with-parent" in options)
 
 
-def run(config: RoleConfig, journal: str = "", *, with_parent: bool = False) -> int:
+def run(
+    config: RoleConfig,
+    journal: str = "",
+    log: LogSettings = WARNINGS,
+    *,
+    with_parent: bool = False,
+) -> int:
     """Serve in this process until a signal; the exit code."""
     try:
-        trio.run(_serve_until_stopped, config, journal, with_parent)
+        trio.run(_serve_until_stopped, config, journal, log, with_parent)
     except Exception as error:  # noqa: BLE001  # told apart at once, bugs keep their traceback
         return _said(name_of(config), the_one(error))
     return 0
@@ -76,10 +85,19 @@ def _said(name: str, error: BaseException) -> int:
     return WORLD_SAYS_NO
 
 
+def _option(options: list[str], name: str, default: str) -> str:
+    return options[options.index(name) + 1] if name in options else default
+
+
 def _complain(line: str) -> None:
+    _write_error(f"{line}\n")
+
+
+def _write_error(text: str) -> None:
     # Standard error may be a file on the very disk that is full.
     with contextlib.suppress(OSError):
-        print(line, file=sys.stderr, flush=True)  # noqa: T201  # such lines are the interface
+        sys.stderr.write(text)
+        sys.stderr.flush()
 
 
 def _first_line() -> str:
@@ -92,7 +110,9 @@ def _first_line() -> str:
     return ""
 
 
-async def _serve_until_stopped(config: RoleConfig, journal_path: str, with_parent: bool) -> None:
+async def _serve_until_stopped(
+    config: RoleConfig, journal_path: str, log: LogSettings, with_parent: bool
+) -> None:
     """Until a signal, or the end of standard input, says stop."""
     stop = trio.Event()
     async with trio.open_nursery() as watchers:
@@ -100,7 +120,8 @@ async def _serve_until_stopped(config: RoleConfig, journal_path: str, with_paren
         if with_parent:
             watchers.start_soon(stop_with_parent, stop)
         clock = WallClock.of_this_machine()
-        journal = OutspokenJournal(name_of(config), clock, _appender(journal_path), _complain)
+        journal = Journal(name_of(config), clock, _appender(journal_path))
+        log_to(journal, _write_error, log)
         async with trio.open_nursery() as nursery:
             address = await nursery.start(_serve, config, clock, journal, stop)
             role = "broker" if isinstance(config, BrokerConfig) else "nameserver"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 LOOK_EVERY_S = 1.0
-COMPLAINTS_SHOWN = 5
+LOG_LINES_SHOWN = 5
 
 
 class Watched(Protocol):
@@ -30,7 +30,7 @@ class Watched(Protocol):
 
     def check_alive(self) -> None: ...
 
-    def complaints(self) -> list[str]: ...
+    def log_lines(self) -> list[str]: ...
 
 
 async def watch(cluster: Watched, title: str) -> None:
@@ -43,7 +43,7 @@ async def watch(cluster: Watched, title: str) -> None:
 
 
 async def _draw(cluster: Watched, title: str) -> None:
-    complaints: list[str] = []
+    shown: list[str] = []
     began_s = trio.current_time()
     before: tuple[Overview, float] | None = None
     with Live(console=Console(), screen=True, auto_refresh=False) as live:
@@ -51,10 +51,10 @@ async def _draw(cluster: Watched, title: str) -> None:
             looker = Looker(admin, cluster.namesrv)
             while True:
                 cluster.check_alive()
-                complaints = [*complaints, *cluster.complaints()][-COMPLAINTS_SHOWN:]
+                shown = [*shown, *cluster.log_lines()][-LOG_LINES_SHOWN:]
                 now_s = trio.current_time()
                 head = _head(title, now_s - began_s)
-                foot = Text("\n".join(complaints), "red")
+                foot = Text("\n".join(shown), "red")
                 try:
                     overview = await looker.look()
                 except AdminError as error:

@@ -14,10 +14,12 @@ import msgspec
 import typer
 
 from emulator.cli.errors import plain_errors
+from emulator.cli.log_options import Format, log_settings
 from emulator.cluster.roles import RoleConfig
 from emulator.cluster.settings import BadSetting, Settings
 from emulator.cluster.spawning import node_command, node_environment
 from emulator.config import BrokerConfig, NameServerConfig
+from emulator.logs import LogFormat, LogSettings
 
 ORDER = "Settings, each beating those before it: defaults, -c, --config, RMQEMU_…, --set, flags."
 ALL_ADDRESSES = ("0.0.0.0", "[::]", "")
@@ -33,6 +35,7 @@ Sets = Annotated[
 ]
 Listen = Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Where to listen.")]
 Journal = Annotated[str, typer.Option(metavar="FILE", help="Append facts as JSON Lines.")]
+Log = Annotated[bool, typer.Option("--log", "-v", help="Say what happens, on stderr.")]
 Release = Annotated[str | None, typer.Option(help="Whose behaviour: 4.9.7, 5.3.3 …")]
 Store = Annotated[str | None, typer.Option(metavar="DIR", help="Remember in this folder.")]
 
@@ -45,12 +48,14 @@ def nameserver(
     config: Toml = "",
     sets: Sets = None,
     journal: Journal = "",
+    log: Log = False,
+    log_format: Format = LogFormat.CONSOLE,
 ) -> None:
     """Run one NameServer."""
     with plain_errors():
         settings = _gathered(NameServerConfig, conf, config, sets)
         settings.add_flags(listen_address=listen, release=release, store=store)
-        _become(settings, settings.config(), journal)
+        _become(settings, settings.config(), journal, log_settings(log_format, everything=log))
 
 
 def broker(
@@ -69,6 +74,8 @@ def broker(
     config: Toml = "",
     sets: Sets = None,
     journal: Journal = "",
+    log: Log = False,
+    log_format: Format = LogFormat.CONSOLE,
 ) -> None:
     """Run one broker."""
     with plain_errors():
@@ -82,7 +89,7 @@ def broker(
             release=release,
             store=store,
         )
-        _become(settings, _reachable(settings), journal)
+        _become(settings, _reachable(settings), journal, log_settings(log_format, everything=log))
 
 
 def _gathered(kind: type[RoleConfig], conf: str, config: str, sets: list[str] | None) -> Settings:
@@ -118,10 +125,10 @@ def _own_address() -> str:
         return str(probe.getsockname()[0])
 
 
-def _become(settings: Settings, config: RoleConfig, journal: str) -> None:
+def _become(settings: Settings, config: RoleConfig, journal: str, log: LogSettings) -> None:
     if settings.ignored:
         names = ", ".join(sorted(settings.ignored))
         typer.echo(f"rmqemu: of no effect here, ignored: {names}", err=True)
     role = "broker" if isinstance(config, BrokerConfig) else "nameserver"
-    command = node_command(role, msgspec.json.encode(config).decode(), journal)
+    command = node_command(role, msgspec.json.encode(config).decode(), journal, log)
     os.execve(command[0], command, node_environment())  # noqa: S606  # ourselves, only leaner

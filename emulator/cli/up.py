@@ -10,20 +10,19 @@ import json
 import os
 import signal
 import sys
-import tempfile
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated, Self, TypeAlias
 
 import typer
 
 from emulator.cli.errors import BadUse, plain_errors
+from emulator.cli.log_options import Format, log_settings
 from emulator.cli.up_options import (
     BROKERS,
     EMBEDDED,
     JOURNAL,
     LOG,
+    LOG_FORMAT,
     PORT,
     RELEASE,
     SETS,
@@ -33,6 +32,7 @@ from emulator.cluster.processes import ProcessCluster
 from emulator.cluster.settings import Settings
 from emulator.cluster.spec import ClusterSpec
 from emulator.config import BrokerConfig
+from emulator.logs import LogSettings
 
 if TYPE_CHECKING:
     from emulator.cluster.embedded import EmbeddedCluster
@@ -74,15 +74,15 @@ def up(
         bool,
         typer.Option(*LOG.flags, help="Say what happens, on stderr, instead of the live view."),
     ] = LOG.default,
+    log_format: Format = LOG_FORMAT.default,
 ) -> None:
     """Start a NameServer and brokers, and keep them until Ctrl-C."""
-    with plain_errors(), ExitStack() as stack:
-        if log and not journal:
-            journal = stack.enter_context(tempfile.TemporaryDirectory(prefix="rmqemu-"))
+    with plain_errors():
         spec = _spec(brokers, release, store, port, sets or [])
-        with Asked() as asked, _started(spec, journal, embedded) as cluster:
+        shown = log_settings(log_format, everything=log)
+        with Asked() as asked, _started(spec, journal, shown, embedded) as cluster:
             title = f"RocketMQ {release} on {cluster.namesrv}"
-            _stay(cluster, asked, title, journal if log else "")
+            _stay(cluster, asked, title, is_live=sys.stdout.isatty() and not log)
 
 
 def _spec(brokers: int, release: str, store: str, port: int, sets: list[str]) -> ClusterSpec:
@@ -104,17 +104,17 @@ def _spec(brokers: int, release: str, store: str, port: int, sets: list[str]) ->
     return spec
 
 
-def _started(spec: ClusterSpec, journal: str, embedded: bool) -> Cluster:
+def _started(spec: ClusterSpec, journal: str, log: LogSettings, embedded: bool) -> Cluster:
     if not embedded:
-        return ProcessCluster(spec, journal=journal)
+        return ProcessCluster(spec, journal=journal, log=log)
     from emulator.cluster.embedded import EmbeddedCluster  # noqa: PLC0415  # loads every role
 
-    return EmbeddedCluster(spec, journal=journal)
+    return EmbeddedCluster(spec, journal=journal, log=log)
 
 
-def _stay(cluster: Cluster, asked: Asked, title: str, journal: str) -> None:
+def _stay(cluster: Cluster, asked: Asked, title: str, *, is_live: bool) -> None:
     """Until a signal, or until a node dies."""
-    if sys.stdout.isatty() and not journal:
+    if is_live:
         import trio  # noqa: PLC0415  # only where somebody looks
 
         from emulator.cli.live import watch  # noqa: PLC0415  # the same
@@ -124,14 +124,12 @@ def _stay(cluster: Cluster, asked: Asked, title: str, journal: str) -> None:
         asked.is_to_stop = True  # a second Ctrl-C does not disturb the orderly end
         return
     typer.echo(json.dumps(ready_line(cluster)))
-    show_news = _log(journal)
     while True:
         time.sleep(LOOK_S)
         asked.check()
-        show_news()
+        for line in cluster.log_lines():
+            typer.echo(line, err=True)
         cluster.check_alive()
-        for line in cluster.complaints():
-            typer.echo(f"rmqemu: {line}", err=True)
 
 
 def ready_line(cluster: Cluster) -> dict[str, object]:
@@ -142,15 +140,6 @@ def ready_line(cluster: Cluster) -> dict[str, object]:
         "pids": list(pids),
         "ready_s": round(cluster.ready_s, 3),
     }
-
-
-def _log(journal: str) -> Callable[[], None]:
-    if not journal:
-        return lambda: None
-    from emulator.cli.logs import JournalFollower, LogLines  # noqa: PLC0415  # on request only
-
-    follower, lines = JournalFollower(journal), LogLines()
-    return lambda: lines.show(follower.news())
 
 
 class StopAsked(BaseException):

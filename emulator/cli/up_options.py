@@ -29,8 +29,9 @@ SETS = UpOption(("--set",), None)
 EMBEDDED = UpOption(("--embedded",), False, takes_value=False, is_plain=False)
 JOURNAL = UpOption(("--journal",), "", is_plain=False)
 LOG = UpOption(("--log", "-v"), False, takes_value=False, is_plain=False)
+LOG_FORMAT = UpOption(("--log-format",), "console", is_plain=False)
 
-OPTIONS = (BROKERS, RELEASE, STORE, PORT, SETS, EMBEDDED, JOURNAL, LOG)
+OPTIONS = (BROKERS, RELEASE, STORE, PORT, SETS, EMBEDDED, JOURNAL, LOG, LOG_FORMAT)
 _BY_FLAG = {flag: option for option in OPTIONS for flag in option.flags}
 
 

@@ -25,31 +25,38 @@ from emulator.cluster.embedded_node import EmbeddedNode
 from emulator.cluster.troubles import the_one
 from emulator.cluster.world import START_S_MAX, STOP_S_MAX, NotReady, World
 from emulator.disk.line_file import LineFile
+from emulator.logs import LogSettings, log_to, log_to_application
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from emulator.cluster.roles import RoleConfig
     from emulator.cluster.spec import ClusterSpec
+    from emulator.journal import Journal
 
 
 class EmbeddedCluster(World[None]):
     """Ready inside the ``with``, gone after it.  Raises what stood in the way of its start.
 
-    *journal* is a folder: one file of facts a node.  ``ready_s`` is how long the start took,
-    in seconds.  What one node stored in memory outlives its restarts.
+    *journal* is a folder: one file of facts a node.  With *log* its nodes' lines are kept for
+    ``log_lines``; without, they go to the program's logger ``rocketmq_emulator``.
+    ``ready_s`` is how long the start took, in seconds.  What one node stored in memory
+    outlives its restarts.
     """
 
     kind = "embedded"
     blocks = True
     keeps_memory = True
 
-    def __init__(self, spec: ClusterSpec, *, journal: str = "") -> None:
+    def __init__(
+        self, spec: ClusterSpec, *, journal: str = "", log: LogSettings | None = None
+    ) -> None:
         spec.check()
         self.spec = spec
         self.ready_s = 0.0
         self._journal = journal
-        self._said: list[str] = []
+        self._log = log
+        self._log_texts: list[str] = []
         self._files = contextlib.ExitStack()
         self._nodes: dict[str, EmbeddedNode] = {}
         self._token: trio.lowlevel.TrioToken | None = None
@@ -99,10 +106,10 @@ class EmbeddedCluster(World[None]):
         if self._failure is not None:
             raise self._failure
 
-    def complaints(self) -> list[str]:
-        """New lines of nodes that have something to say, a full disk for example."""
-        said, self._said[:] = list(self._said), []
-        return said
+    def log_lines(self) -> list[str]:
+        """New lines of its nodes, where *log* asks for them."""
+        texts, self._log_texts[:] = list(self._log_texts), []
+        return "".join(texts).splitlines()
 
     # What can be done to it -----------------------------------------------------------
 
@@ -162,7 +169,7 @@ class EmbeddedCluster(World[None]):
         assert self._nursery is not None
         if name not in self._nodes:
             config = self._config(name)
-            self._nodes[name] = EmbeddedNode(name, config, self._appender(name), self._said.append)
+            self._nodes[name] = EmbeddedNode(name, config, self._appender(name), self._attach_log)
         await self._nursery.start(self._nodes[name].serve)
 
     async def _stop(self, names: list[str]) -> None:
@@ -205,6 +212,12 @@ class EmbeddedCluster(World[None]):
         if name in self.spec.name_server_names:
             return self.spec.name_server_config(name)
         return self.spec.broker_config(name, tuple(self.namesrv.split(";")))
+
+    def _attach_log(self, journal: Journal) -> None:
+        if self._log is None:
+            log_to_application(journal)
+        else:
+            log_to(journal, self._log_texts.append, self._log)
 
     def _appender(self, name: str) -> Callable[[bytes], object] | None:
         if not self._journal:

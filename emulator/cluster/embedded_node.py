@@ -16,10 +16,10 @@ import msgspec
 import trio
 
 from emulator.clock import WallClock
-from emulator.cluster.outspoken import OutspokenJournal
 from emulator.cluster.roles import RoleConfig, serve_role
 from emulator.disk.files import FileDisk
 from emulator.disk.memory import MemoryDisk
+from emulator.journal import Journal
 from emulator.net.tcp import TcpNetwork
 
 if TYPE_CHECKING:
@@ -78,16 +78,16 @@ class DetachableDisk:
 class Life:
     """From one start of a node to its end."""
 
-    def __init__(self, disk: Disk) -> None:
+    def __init__(self, disk: Disk, journal: Journal) -> None:
         self.disk = DetachableDisk(disk)
+        self.journal = journal
         self.scope = trio.CancelScope()
         self.stop = trio.Event()
         self.ended = trio.Event()
-        self.is_killed = False
 
 
 class EmbeddedNode:
-    """A role with its config.  *write* takes journal lines, *say* what an operator must know.
+    """A role with its config.  *write* takes journal lines; *log* attaches a log to a journal.
 
     In memory its disk outlives its lives; so do its address and its clock's skew.
     """
@@ -97,13 +97,13 @@ class EmbeddedNode:
         name: str,
         config: RoleConfig,
         write: Callable[[bytes], object] | None,
-        say: Callable[[str], object],
+        log: Callable[[Journal], None],
     ) -> None:
         self.name = name
         self.address = ""  # once it was ready
         self._config = config
         self._write = write
-        self._say = say
+        self._log = log
         self._memory = MemoryDisk()
         self._clock: WallClock | None = None
         self._skew_ms = 0
@@ -121,11 +121,15 @@ class EmbeddedNode:
             disk: Disk = self._memory
             if self._config.store:
                 disk = closing.enter_context(contextlib.closing(FileDisk(self._config.store)))
-            life = self._life = Life(disk)
+            clock = self._clock = WallClock.of_this_machine()
+            clock.skew_ms = self._skew_ms
+            journal = Journal(self.name, clock, self._write)
+            self._log(journal)
+            life = self._life = Life(disk, journal)
             closing.callback(self._end, life)
             with life.scope:
                 async with trio.open_nursery() as nursery:
-                    self.address = await nursery.start(self._serve, life)
+                    self.address = await nursery.start(self._serve, life, clock)
                     self._config = msgspec.structs.replace(
                         self._config, listen_address=self.address
                     )
@@ -145,7 +149,7 @@ class EmbeddedNode:
         """Cancel it and close its sockets, with its disk and its journal cut off first."""
         if (life := self._life) is None:
             return
-        life.is_killed = True
+        life.journal.close()
         life.disk.detach()
         life.scope.cancel()
         await life.ended.wait()
@@ -156,9 +160,9 @@ class EmbeddedNode:
         if self._clock is not None:
             self._clock.skew_ms = ms
 
-    async def _serve(self, life: Life, task_status: trio.TaskStatus[str]) -> None:
-        clock = self._clock = WallClock.of_this_machine()
-        clock.skew_ms = self._skew_ms
+    async def _serve(
+        self, life: Life, clock: WallClock, task_status: trio.TaskStatus[str]
+    ) -> None:
         async with trio.open_nursery() as network_nursery:
             await serve_role(
                 self._config,
@@ -166,24 +170,11 @@ class EmbeddedNode:
                 disk=life.disk,
                 clock=clock,
                 rng=random.Random(),
-                journal=self._journal(life, clock),
+                journal=life.journal,
                 stop=life.stop,
                 task_status=task_status,
             )
             network_nursery.cancel_scope.cancel()
-
-    def _journal(self, life: Life, clock: WallClock) -> OutspokenJournal:
-        write, say = self._write, self._say
-
-        def write_alive(line: bytes) -> None:
-            if not life.is_killed and write is not None:
-                write(line)
-
-        def say_alive(line: str) -> None:
-            if not life.is_killed:
-                say(line)
-
-        return OutspokenJournal(self.name, clock, write and write_alive, say_alive)
 
     def _end(self, life: Life) -> None:
         self._life = None

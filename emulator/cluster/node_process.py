@@ -18,6 +18,7 @@ import msgspec
 
 from emulator.cluster.spawning import spawn
 from emulator.cluster.world import NotReady
+from emulator.logs import WARNINGS, LogSettings
 
 if TYPE_CHECKING:
     from emulator.cluster.roles import RoleConfig
@@ -47,14 +48,16 @@ class NodeProcess:
     so its end is no failure.
     """
 
-    def __init__(self, role: str, name: str, journal: str = "") -> None:
+    def __init__(
+        self, role: str, name: str, journal: str = "", log: LogSettings = WARNINGS
+    ) -> None:
         self.name = name
         self.role = role
         self.address = ""
         self.config: RoleConfig | None = None
         self.is_meant_to_end = False
         self._errors_read_to = 0
-        self.popen, self._errors = spawn(role, journal)
+        self.popen, self._errors = spawn(role, journal, log)
 
     @property
     def pid(self) -> int:
@@ -81,8 +84,8 @@ class NodeProcess:
         if self.is_running:
             self.popen.send_signal(number)
 
-    def complaints(self) -> list[str]:
-        """What it said on standard error since this was asked last."""
+    def log_lines(self) -> list[str]:
+        """What it wrote to standard error since this was asked last."""
         # pread, for the position in the file is shared with the node that writes there.
         data = os.pread(self._errors.fileno(), ERROR_BYTES_MAX, self._errors_read_to)
         self._errors_read_to += len(data)

@@ -19,6 +19,7 @@ import msgspec
 from emulator.cluster.node_process import NodeDied, NodeProcess, wait_all_ready
 from emulator.cluster.spawning import end_unclaimed
 from emulator.cluster.world import START_S_MAX, STOP_S_MAX, World
+from emulator.logs import WARNINGS, LogSettings
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -31,18 +32,22 @@ class ProcessCluster(World[None]):
     """``with ProcessCluster(spec) as cluster:`` all of it is ready inside, and gone after.
 
     Raises ``NodeDied`` and ``NotReady``.  *journal* is a folder: one file of facts a node.
-    ``ready_s`` is how long the start took, in seconds.
+    *log* is what the nodes show on standard error.  ``ready_s`` is how long the start took,
+    in seconds.
     """
 
     kind = "processes"
     blocks = True
     keeps_memory = False
 
-    def __init__(self, spec: ClusterSpec, *, journal: str = "") -> None:
+    def __init__(
+        self, spec: ClusterSpec, *, journal: str = "", log: LogSettings = WARNINGS
+    ) -> None:
         spec.check()
         self.spec = spec
         self.ready_s = 0.0
         self._journal = journal
+        self._log = log
         self._nodes: dict[str, NodeProcess] = {}  # the latest process of each node
         self._configs: dict[str, RoleConfig] = {}  # of those that were ready, with bound addresses
 
@@ -86,13 +91,13 @@ class ProcessCluster(World[None]):
             if not node.is_running and not node.is_meant_to_end:
                 raise NodeDied(node.name, node.popen.returncode, node.last_lines())
 
-    def complaints(self) -> list[str]:
-        """New lines of nodes that run and have something to say, a full disk for example."""
+    def log_lines(self) -> list[str]:
+        """New lines of nodes that run: warnings, or whatever *log* asks for."""
         return [
             line
             for node in self._nodes.values()
             if not node.is_meant_to_end
-            for line in node.complaints()
+            for line in node.log_lines()
         ]
 
     # What can be done to it -----------------------------------------------------------
@@ -153,7 +158,7 @@ class ProcessCluster(World[None]):
 
     def _spawn(self, role: str, name: str) -> NodeProcess:
         journal = str(Path(self._journal) / f"{name}.jsonl") if self._journal else ""
-        node = self._nodes[name] = NodeProcess(role, name, journal)
+        node = self._nodes[name] = NodeProcess(role, name, journal, self._log)
         return node
 
     def _wait_ready(self, names: list[str]) -> None:

@@ -14,6 +14,10 @@ import tempfile
 from pathlib import Path
 from typing import IO, NamedTuple
 
+import msgspec
+
+from emulator.logs import WARNINGS, LogSettings
+
 
 class Spawned(NamedTuple):
     """A process that loads its role, and the file its standard error goes to."""
@@ -25,9 +29,13 @@ class Spawned(NamedTuple):
 _waiting: dict[str, list[Spawned]] = {}  # by role: started early, not yet wanted
 
 
-def node_command(role: str, config: str, journal: str = "") -> list[str]:
+def node_command(
+    role: str, config: str, journal: str = "", log: LogSettings = WARNINGS
+) -> list[str]:
     """What to execute for one role; it never looks for code in the current folder."""
     options = ["--journal", journal] if journal else []
+    if log != WARNINGS:
+        options += ["--log", msgspec.json.encode(log).decode()]
     return [sys.executable, "-P", "-m", "emulator.node", role, config, *options]
 
 
@@ -38,17 +46,17 @@ def node_environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{path}" if path else root}
 
 
-def spawn(role: str, journal: str = "") -> Spawned:
+def spawn(role: str, journal: str = "", log: LogSettings = WARNINGS) -> Spawned:
     """A node that waits for its config; one that was started early if it will do."""
-    if not journal and _waiting.get(role):
+    if not journal and log == WARNINGS and _waiting.get(role):
         return _waiting[role].pop()
-    return _started(role, journal)
+    return _started(role, journal, log)
 
 
 def start_early(roles: list[str]) -> None:
     """Let nodes load.  Those nobody comes for end with ``end_unclaimed``, or with this process."""
     for role in roles:
-        _waiting.setdefault(role, []).append(_started(role, ""))
+        _waiting.setdefault(role, []).append(_started(role))
 
 
 def end_unclaimed() -> None:
@@ -60,10 +68,10 @@ def end_unclaimed() -> None:
             errors.close()
 
 
-def _started(role: str, journal: str) -> Spawned:
+def _started(role: str, journal: str = "", log: LogSettings = WARNINGS) -> Spawned:
     errors = tempfile.TemporaryFile()  # noqa: SIM115  # lives as the node does
     popen = subprocess.Popen(  # noqa: S603  # our own interpreter, our own module
-        [*node_command(role, "-", journal), "--with-parent"],
+        [*node_command(role, "-", journal, log), "--with-parent"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=errors,

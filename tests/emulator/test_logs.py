@@ -25,7 +25,7 @@ from emulator.facts import (
     StoreRefused,
 )
 from emulator.journal import Journal
-from emulator.logs import LogSettings, application_journal, log_to
+from emulator.logs import LogFormat, LogSettings, log_to, log_to_application
 
 A0, B3 = Queue("orders", "broker-a", 0), Queue("orders", "broker-b", 3)
 TRACEBACK = 'Traceback (most recent call last):\n  File "x.py", line 1\nValueError: no\n'
@@ -86,7 +86,7 @@ def test_only_what_is_severe_enough_is_shown(least: str, shown: list[str]) -> No
 
 
 def test_as_json_each_line_is_an_object_with_everything_by_name() -> None:
-    (line,) = logged(RAISED, format="json")
+    (line,) = logged(RAISED, format=LogFormat.JSON)
     assert json.loads(line) == {
         "timestamp": "2023-11-14T22:13:20.123+00:00",
         "level": "error",
@@ -103,7 +103,7 @@ def test_as_json_each_line_is_an_object_with_everything_by_name() -> None:
 
 
 def test_a_name_that_no_utf_8_can_say_is_shown_all_the_same() -> None:
-    (line,) = logged(HandlerFailed("a\ud800b", 10, "KeyError"), format="json")
+    (line,) = logged(HandlerFailed("a\ud800b", 10, "KeyError"), format=LogFormat.JSON)
     assert json.loads(line)["peer"] == "a?b"
 
 
@@ -124,6 +124,12 @@ def test_where_structlog_cannot_be_loaded_the_fact_is_shown_without_it(monkeypat
 
 
 # Clients in somebody's program ------------------------------------------------------------
+
+
+def application_journal(clock: StoppedClock) -> Journal:
+    journal = Journal("client", clock)
+    log_to_application(journal)
+    return journal
 
 
 def test_an_application_sees_warnings_and_errors_in_its_own_log(caplog) -> None:
@@ -150,9 +156,12 @@ def test_where_nobody_configures_logging_warnings_reach_standard_error() -> None
     program = (
         "from emulator.clock import StoppedClock\n"
         "from emulator.facts import StoreRefused\n"
-        "from emulator.logs import application_journal\n"
+        "from emulator.journal import Journal\n"
+        "from emulator.logs import log_to_application\n"
         "import sys\n"
-        "application_journal(StoppedClock()).note(StoreRefused('full'))\n"
+        "journal = Journal('client', StoppedClock())\n"
+        "log_to_application(journal)\n"
+        "journal.note(StoreRefused('full'))\n"
         "assert 'structlog' not in sys.modules\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)

@@ -23,7 +23,8 @@ from emulator.client.instance import interfaces
 from emulator.client.instance.instance import ClientInstance, ProcessResources
 from emulator.client.instance.plain_functions import WorkerThreads
 from emulator.clock import WallClock
-from emulator.journal import silent
+from emulator.journal import Journal
+from emulator.logs import log_to_application
 from emulator.net.plain_nursery import plain_nursery
 from protocol.message_ids import UniqKeys
 
@@ -41,7 +42,8 @@ class ClientProcess:
     """``async with ClientProcess() as process:`` clients given it may share instances.
 
     Everything that comes from outside can be given: *network* (default TCP), *clock*
-    (default this machine's), *rng*, *note* and *wants* (a journal's), *ip* and *pid*.
+    (default this machine's), *rng*, *note* and *wants* (a journal's; default: warnings and
+    errors go to the program's logger ``rocketmq_emulator``), *ip* and *pid*.
     *plain_functions* says how listeners that are plain functions run (default: in worker
     threads).  *inner_producer* makes the producer that each instance has for its consumers.
     """
@@ -52,7 +54,7 @@ class ClientProcess:
         network: Network | None = None,
         clock: WallClock | None = None,
         rng: random.Random | None = None,
-        note: Note = silent,
+        note: Note | None = None,
         wants: Callable[[type[Fact]], bool] | None = None,
         ip: str = "127.0.0.1",
         pid: int | None = None,
@@ -62,8 +64,12 @@ class ClientProcess:
         self.network = network
         self.clock = clock or WallClock.of_this_machine()
         self.rng = rng or random.Random()
-        self.note = note
-        self.wants = wants or (lambda kind: note is not silent and not kind.on_demand)
+        if note is None:
+            journal = Journal("client", self.clock)
+            log_to_application(journal)
+            note, wants = journal.note, journal.wants
+        self.note: Note = note
+        self.wants = wants or (lambda kind: not kind.on_demand)
         self.plain_functions: PlainFunctions = plain_functions or WorkerThreads()
         self.ip = ip
         self.pid = os.getpid() if pid is None else pid

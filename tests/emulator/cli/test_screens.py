@@ -7,7 +7,6 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from emulator.cli.logs import JournalFollower, LogLines
 from emulator.cli.screens import cluster_screen, rates_between
 from emulator.cluster.overview import (
     BrokerView,
@@ -100,39 +99,3 @@ def test_a_cluster_without_brokers_topics_and_groups_says_so() -> None:
     assert "no brokers yet" in text
     assert "no topics yet" in text
     assert "no groups yet" in text
-
-
-def a_line(at_ms: int, node: str, kind: str) -> str:
-    return f'{{"seq":1,"at_ms":{at_ms},"node":"{node}","fact":{{"kind":"{kind}","peer":"p:1"}}}}\n'
-
-
-def test_several_journals_are_followed_as_one_and_only_whole_lines_are_read(tmp_path) -> None:
-    half = a_line(3, "a", "NodeStopped")
-    (tmp_path / "a.jsonl").write_text(a_line(2, "a", "NodeStarted") + half[:20])
-    (tmp_path / "b.jsonl").write_text(a_line(1, "b", "NodeStarted"))
-    follower = JournalFollower(str(tmp_path))
-    assert [entry["node"] for entry in follower.news()] == ["b", "a"]
-    with (tmp_path / "a.jsonl").open("a") as file:
-        file.write(half[20:])
-    assert [entry["fact"]["kind"] for entry in follower.news()] == ["NodeStopped"]
-    assert follower.news() == []
-
-
-def test_the_pulls_of_waiting_consumers_are_no_news(capsys) -> None:
-    facts = [{"kind": kind} for kind in ("PullHeld", "NodeStarted", "PullAnswered")]
-    LogLines(colours=False).show([{"at_ms": 1, "node": "broker-a", "fact": f} for f in facts])
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "NodeStarted" in line
-
-
-def test_a_fact_is_a_log_line_with_its_fields() -> None:
-    entry = {
-        "at_ms": 1_700_000_000_123,
-        "node": "broker-a",
-        "fact": {"kind": "SendRefused", "code": 14},
-    }
-    line = LogLines(colours=False).line(entry)
-    assert ".123" in line
-    assert "[warning  ]" in line
-    assert "broker-a   SendRefused" in line
-    assert "code=14" in line

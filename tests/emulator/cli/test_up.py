@@ -147,8 +147,9 @@ def test_a_full_disk_is_one_line_on_each_side_and_the_broker_goes_on(tmp_path) -
         assert "the broker's disk is full" in said_one_line(done, 1)
         complaint = up.stderr.readline().decode()
         assert up.poll() is None
-    assert complaint.startswith("rmqemu: broker-a: no room for ")
-    assert complaint.endswith(": free some room, or choose a folder on another disk\n")
+    assert "[error    ] broker-a   StoreRefused " in complaint
+    assert "reason='no room for " in complaint
+    assert complaint.endswith("advice='free some room, or choose a folder on another disk'\n")
 
 
 @pytest.mark.parametrize(
