@@ -168,3 +168,39 @@ def decode_properties(block: bytes | bytearray | memoryview | str) -> dict[str, 
 def split_keys(keys: str | None) -> list[str]:
     """The business keys of a KEYS property."""
     return keys.split(KEY_SEPARATOR) if keys else []
+
+
+# Single properties: a broker looks at two or three of each message it stores, and decoding
+# the whole block for that would cost more than storing it.
+
+
+def property_of(text: str, name: str) -> str | None:
+    """The value of *name*, the last one if it is there twice; None if absent or empty."""
+    at = _find(text, name)
+    if at < 0:
+        return None
+    start = at + len(name) + 1
+    end = text.find(PAIR_END, start)
+    return (text[start:] if end < 0 else text[start:end]) or None
+
+
+def without_property(text: str, name: str) -> str:
+    """The block without any pair called *name*."""
+    while (at := _find(text, name)) >= 0:
+        end = text.find(PAIR_END, at)
+        text = text[:at].removesuffix(PAIR_END) if end < 0 else text[:at] + text[end + 1 :]
+    return text
+
+
+def with_property(text: str, name: str, value: str, *, trailing: bool) -> str:
+    """The block with one more pair at its end."""
+    between = "" if not text or text.endswith(PAIR_END) else PAIR_END
+    return f"{text}{between}{name}{NAME_END}{value}{PAIR_END if trailing else ''}"
+
+
+def _find(text: str, name: str) -> int:
+    key = name + NAME_END
+    at = text.rfind(key)
+    while at > 0 and text[at - 1] != PAIR_END:
+        at = text.rfind(key, 0, at)
+    return at

@@ -49,8 +49,10 @@ from protocol.properties import (
     UNIQ_KEY,
     WAIT,
     properties_text,
+    property_of,
+    with_property,
+    without_property,
 )
-from protocol.property_text import property_of, with_property, without_property
 from protocol.requests.sending import SendMessageReply, SendRequest
 from protocol.sysflag import transaction_type
 from protocol.validation import broker_refuses_topic

@@ -17,8 +17,7 @@ from array import array
 
 from protocol.delay_levels import DelayLevels
 from protocol.names import SCHEDULE_TOPIC
-from protocol.properties import DELAY
-from protocol.property_text import property_of
+from protocol.properties import DELAY, property_of
 from protocol.sysflag import TRANSACTION_PREPARED
 from protocol.tags import tag_code
 

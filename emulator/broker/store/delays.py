@@ -24,8 +24,17 @@ from protocol.bodies.offsets import DelayOffsetSerializeWrapper
 from protocol.delay_levels import queue_of_level
 from protocol.fields import BadFields
 from protocol.names import SCHEDULE_TOPIC, TRANS_HALF_TOPIC
-from protocol.properties import DELAY, NAME_END, PAIR_END, REAL_QID, REAL_TOPIC, UNIQ_KEY
-from protocol.property_text import property_of, with_property, without_property
+from protocol.properties import (
+    DELAY,
+    NAME_END,
+    PAIR_END,
+    REAL_QID,
+    REAL_TOPIC,
+    UNIQ_KEY,
+    property_of,
+    with_property,
+    without_property,
+)
 from protocol.records import StoredMessage, decode_record
 
 if TYPE_CHECKING:

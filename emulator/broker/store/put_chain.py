@@ -19,8 +19,7 @@ import msgspec
 
 from emulator.broker.store.appender import MessageToStore
 from protocol.names import RETRY_GROUP_TOPIC_PREFIX, SCHEDULE_TOPIC, dlq_topic
-from protocol.properties import DELAY
-from protocol.property_text import without_property
+from protocol.properties import DELAY, without_property
 
 if TYPE_CHECKING:
     from emulator.broker.store.store import PutResult, Store

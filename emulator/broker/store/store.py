@@ -37,8 +37,7 @@ from emulator.facts import (
     Queue,
 )
 from protocol.delay_levels import parse_delay_levels
-from protocol.properties import UNIQ_KEY
-from protocol.property_text import property_of
+from protocol.properties import UNIQ_KEY, property_of
 from protocol.records import StoredMessage, check_record, decode_record
 
 if TYPE_CHECKING:

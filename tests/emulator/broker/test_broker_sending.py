@@ -11,7 +11,7 @@ from protocol import catalog
 from protocol.batch import BatchMessage, encode_batch
 from protocol.codes import ResponseCode
 from protocol.command import ONE_WAY
-from protocol.property_text import property_of
+from protocol.properties import property_of
 from protocol.queues import MessageQueue
 from protocol.requests.admin import DeleteTopicRequest
 from protocol.requests.pulling import ViewMessageRequest
