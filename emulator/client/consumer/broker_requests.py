@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from emulator.client.consumer.consume_concurrently import restore_topic
-from emulator.client.consumer.listeners import ConsumeContext, ConsumeResult
+from emulator.client.consumer.listeners import ConsumeContext, ConsumeResult, restore_topic
 from emulator.client.consumer.process_queue import MIB
 from emulator.net.results import NO_REPLY, Call, Reply, Result, Wait
 from protocol.bodies.body import Body, decode_body, encode_body

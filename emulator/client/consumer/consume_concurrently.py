@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, NoReturn
 import msgspec
 import trio
 
-from emulator.client.consumer.listeners import ConsumeContext, ConsumeResult
+from emulator.client.consumer.listeners import ConsumeContext, ConsumeResult, restore_topic
 from emulator.client.consumer.process_queue import NOTHING_CACHED, ProcessQueue
 from emulator.client.consumer.worker_pool import WorkerPool
 from emulator.releases import SEND_BACK_IS_CHECKED
 from protocol.message import MessageExt
-from protocol.properties import CONSUME_START_TIME, RETRY_TOPIC
+from protocol.properties import CONSUME_START_TIME
 from protocol.queues import MessageQueue
 
 if TYPE_CHECKING:
@@ -172,15 +172,6 @@ class ConsumeConcurrently:
         """Whether the timeout has sent it back already; checked since 5.1.0."""
         checked = self._member.release >= SEND_BACK_IS_CHECKED
         return checked and message.queue_offset not in batch.process_queue
-
-
-def restore_topic(message: MessageExt, retry_topic: str) -> None:
-    """Give a retried message the topic it was first sent to.
-
-    Upstream: DefaultMQPushConsumerImpl.resetRetryAndNamespace.
-    """
-    if message.topic == retry_topic:
-        message.topic = message.properties.get(RETRY_TOPIC, message.topic)
 
 
 class StuckMessages:

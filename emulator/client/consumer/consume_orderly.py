@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, NoReturn
 import msgspec
 import trio
 
-from emulator.client.consumer.consume_concurrently import restore_topic
-from emulator.client.consumer.listeners import ConsumeContext, ConsumeResult
+from emulator.client.consumer.listeners import ConsumeContext, ConsumeResult, restore_topic
 from emulator.client.consumer.process_queue import NOTHING_CACHED
 from emulator.client.consumer.queue_ownership import OrderlyProcessQueue
 from emulator.client.consumer.worker_pool import WorkerPool

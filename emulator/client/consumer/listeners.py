@@ -20,6 +20,7 @@ import msgspec
 
 from emulator.client.consumer.process_queue import as_fact
 from emulator.facts import ListenerRaised, MessageConsumed, MessageGivenToListener
+from protocol.properties import RETRY_TOPIC
 from protocol.queues import MessageQueue
 
 if TYPE_CHECKING:
@@ -179,6 +180,15 @@ class ConsumptionFacts:
                     ok=index < acked,
                 )
             )
+
+
+def restore_topic(message: MessageExt, retry_topic: str) -> None:
+    """Give a retried message the topic it was first sent to.
+
+    Upstream: DefaultMQPushConsumerImpl.resetRetryAndNamespace.
+    """
+    if message.topic == retry_topic:
+        message.topic = message.properties.get(RETRY_TOPIC, message.topic)
 
 
 def is_async(listener: Listener) -> bool:

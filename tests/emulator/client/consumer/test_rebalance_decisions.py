@@ -1,3 +1,5 @@
+"""The decisions of a rebalance: what is released, claimed, forgotten, and whether all is well."""
+
 import pytest
 
 from emulator.client.consumer.process_queue import ProcessQueue
