@@ -105,7 +105,11 @@ def test_a_batch_is_one_body_of_many_keyed_messages() -> None:
     assert outgoing.properties == "WAIT\x01true"
     found = decode_batch(outgoing.body)
     assert [part.body for part in found] == [message.body for message in messages]
-    assert [part.property_map()["UNIQ_KEY"] for part in found] == ["KEY-1", "KEY-2", "KEY-3"]
+    assert [properties.decode_properties(part.properties)["UNIQ_KEY"] for part in found] == [
+        "KEY-1",
+        "KEY-2",
+        "KEY-3",
+    ]
 
 
 def test_from_5_0_a_batch_has_a_key_of_its_own() -> None:
