@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from emulator.facts import RegisteredWith
+from emulator.facts import RegisteredWith, RegistrationFailing, RegistrationRecovered
 from emulator.net.errors import RemoteError
 from emulator.net.services import every_waiting
 from emulator.releases import FIVE
@@ -24,7 +24,7 @@ from protocol.bodies.encoded_cache import EncodedCache
 from protocol.bodies.registration import RegisterBrokerBody, crc32, encode_register_broker
 from protocol.bodies.routes import KVTable
 from protocol.bodies.topics import TopicConfig, TopicConfigAndMappingSerializeWrapper
-from protocol.codes import ResponseCode
+from protocol.codes import ResponseCode, response_name
 from protocol.fields import BadFields
 from protocol.requests.registration import RegisterBrokerRequest, UnregisterBrokerRequest
 
@@ -41,6 +41,7 @@ class Registration:
 
     def __init__(self, broker: Broker, client: RemotingClient, nursery: trio.Nursery) -> None:
         self._broker = broker
+        self._failing_since_ms: dict[str, int] = {}  # by address of a NameServer
         self._now_ms = client.clock.now_ms
         self._client = client
         self._nursery = nursery
@@ -69,13 +70,17 @@ class Registration:
                     body,
                     timeout_ms=self._broker.register_call_ms_max,
                 )
-            except RemoteError:
+            except RemoteError as error:
                 failed.append(address)
+                self._fails(address, f"{type(error).__name__}: {error}")
                 return
             if reply.code == ResponseCode.SUCCESS:
                 accepted[address] = reply.body
+                self._works(address)
             else:
                 failed.append(address)
+                name = response_name(reply.code, self._broker.release)
+                self._fails(address, f"{name}: {reply.remark or ''}")
 
         async with trio.open_nursery() as round_nursery:
             for address in self._namesrv:
@@ -121,6 +126,17 @@ class Registration:
         async with trio.open_nursery() as nursery:
             for address in self._namesrv:
                 nursery.start_soon(tell, address)
+
+    def _fails(self, address: str, error: str) -> None:
+        """Note the first failure in a row: somebody must know, but not twice a minute."""
+        if address not in self._failing_since_ms:
+            since_ms = self._failing_since_ms[address] = self._now_ms()
+            self._broker.note(RegistrationFailing(address, error, since_ms))
+
+    def _works(self, address: str) -> None:
+        since_ms = self._failing_since_ms.pop(address, None)
+        if since_ms is not None:
+            self._broker.note(RegistrationRecovered(address, self._now_ms() - since_ms))
 
     def _mark_ordered(self, body: bytes) -> None:
         """A NameServer says which topics are ordered."""

@@ -13,7 +13,7 @@ from emulator.broker.service import serve_broker
 from emulator.clock import WallClock
 from emulator.config import BrokerConfig, NetConfig
 from emulator.disk.memory import MemoryDisk
-from emulator.facts import RegisteredWith
+from emulator.facts import RegisteredWith, RegistrationFailing, RegistrationRecovered
 from emulator.journal import Journal
 from emulator.net.remoting_client import RemotingClient
 from emulator.net.remoting_server import RemotingServer
@@ -23,7 +23,7 @@ from emulator.sim.path import Latency
 from emulator.sim.world import EPOCH_MS, VirtualWorld, run_virtual
 from protocol import catalog
 from protocol.bodies.registration import RegisterBrokerBody, decode_register_broker
-from protocol.codes import RequestCode
+from protocol.codes import RequestCode, ResponseCode
 from protocol.fields import Header
 from protocol.requests.admin import CreateTopicRequest
 from protocol.requests.registration import RegisterBrokerReply
@@ -62,6 +62,7 @@ class FakeNameServer:
         self.one_ways: list[bool] = []
         self.goodbyes_s: list[float] = []
         self.ordered = b""
+        self.refusal: str | None = None
         self.server = RemotingServer(
             stage.clock,
             NetConfig(),
@@ -79,6 +80,8 @@ class FakeNameServer:
         self.one_ways.append(call.command.is_one_way)
         until_ms = call.now_ms + self._late_ms
         done = Reply(RegisterBrokerReply(), self.ordered)
+        if self.refusal is not None:
+            done = Reply(code=ResponseCode.SYSTEM_ERROR, remark=self.refusal)
         return Wait(object(), until_ms, lambda _now_ms, _expired: done)
 
     def unregister(self, _call: Call) -> Result:
@@ -98,6 +101,7 @@ class Stage:
         self.clock = WallClock(EPOCH_MS, 0.0)
         self.stop = trio.Event()
         self.rounds: list[RegisteredWith] = []
+        self.troubles: list[RegistrationFailing | RegistrationRecovered] = []
         self.namesrv: list[str] = []
         host = world.network.host("client")
         self._client = RemotingClient(
@@ -148,6 +152,8 @@ class Stage:
         fact = getattr(entry, "fact", None)
         if isinstance(fact, RegisteredWith):
             self.rounds.append(fact)
+        if isinstance(fact, RegistrationFailing | RegistrationRecovered):
+            self.troubles.append(fact)
 
 
 def on_stage(story: Callable[[Stage], Awaitable[None]], release: str = LAST_4) -> None:
@@ -206,6 +212,33 @@ def test_a_broker_is_up_when_every_name_server_that_answers_has_been_told() -> N
         assert stage.now_s() == pytest.approx(2, abs=0.01)
         [first] = stage.rounds
         assert (len(first.accepted), len(first.failed)) == (2, 1)
+
+    on_stage(story)
+
+
+def test_a_registration_that_fails_is_told_once_when_it_begins_and_once_when_it_ends() -> None:
+    async def story(stage: Stage) -> None:
+        fake = await stage.name_server("namesrv")
+        await stage.broker()
+        fake.refusal = "no more brokers here"
+        await trio.sleep_until(75)  # at 10, 40 and 70 s
+        address = stage.namesrv[0]
+        text = "SYSTEM_ERROR: no more brokers here"
+        assert stage.troubles == [RegistrationFailing(address, text, EPOCH_MS + 10_000)]
+        fake.refusal = None
+        await trio.sleep_until(135)  # at 100 and 130 s
+        assert stage.troubles[1:] == [RegistrationRecovered(address, failing_for_ms=90_000)]
+
+    on_stage(story)
+
+
+def test_a_name_server_that_does_not_answer_is_named_with_the_error() -> None:
+    async def story(stage: Stage) -> None:
+        stage.namesrv.append(f"{stage.world.network.host('nobody').ip}:9876")
+        await stage.broker()
+        (failing,) = stage.troubles
+        assert failing.address == stage.namesrv[0]
+        assert failing.error.startswith("NeverSent: ")
 
     on_stage(story)
 

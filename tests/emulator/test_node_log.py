@@ -1,0 +1,96 @@
+"""What a node's process shows on standard error, and what it does without."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import msgspec
+import trio
+
+from emulator.client import Message, Producer
+from emulator.config import BrokerConfig, NameServerConfig
+from emulator.logs import LogFormat, LogSettings
+
+ANY_PORT = "127.0.0.1:0"
+PROGRAM = """
+import sys
+from emulator import node
+code = node.main()
+print("structlog" in sys.modules)
+sys.exit(code)
+"""
+
+
+class ServingNode:
+    """A node that serves, and what it said when it has ended."""
+
+    def __init__(self, process: subprocess.Popen[str], address: str) -> None:
+        self.process = process
+        self.address = address
+
+    def ended(self) -> tuple[bool, list[str]]:
+        """Whether it had loaded structlog, and its lines on standard error."""
+        self.process.send_signal(signal.SIGTERM)
+        out, errors = self.process.communicate(timeout=60)
+        assert self.process.returncode == 0, errors
+        return out.strip() == "True", errors.splitlines()
+
+
+@contextmanager
+def node(config: BrokerConfig | NameServerConfig, *options: str) -> Iterator[ServingNode]:
+    role = "broker" if isinstance(config, BrokerConfig) else "nameserver"
+    arguments = [sys.executable, "-c", PROGRAM, role, msgspec.json.encode(config).decode()]
+    process = subprocess.Popen(
+        [*arguments, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    with process:
+        try:
+            assert process.stdout is not None
+            ready = json.loads(process.stdout.readline())
+            yield ServingNode(process, ready["address"])
+        finally:
+            process.kill()
+
+
+def a_free_address() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return f"127.0.0.1:{found.getsockname()[1]}"
+
+
+async def send(namesrv: str) -> None:
+    async with Producer(namesrv=namesrv, group="shop") as producer:
+        await producer.send(Message("orders", b"an order"))
+
+
+def test_nodes_that_serve_and_have_nothing_to_say_never_load_structlog() -> None:
+    with node(NameServerConfig(listen_address=ANY_PORT)) as name_server:
+        config = BrokerConfig(listen_address=ANY_PORT, namesrv=(name_server.address,))
+        with node(config) as broker:
+            trio.run(send, name_server.address)
+            assert broker.ended() == (False, [])
+        assert name_server.ended() == (False, [])
+
+
+def test_a_registration_that_fails_is_shown_at_once() -> None:
+    nowhere = a_free_address()
+    with node(BrokerConfig(listen_address=ANY_PORT, namesrv=(nowhere,))) as broker:
+        is_loaded, lines = broker.ended()
+    assert is_loaded
+    assert "[warning  ] broker-a   RegistrationFailing" in lines[0]
+    assert f"address={nowhere}" in lines[0]
+    assert "advice='check that a NameServer listens there'" in lines[0]
+    assert len(lines) == 1
+
+
+def test_a_node_that_is_asked_to_shows_what_happens_as_objects() -> None:
+    log = LogSettings("info", LogFormat.JSON)
+    config = BrokerConfig(listen_address=ANY_PORT)
+    with node(config, "--log", msgspec.json.encode(log).decode()) as broker:
+        _, lines = broker.ended()
+    assert [json.loads(line)["event"] for line in lines] == ["NodeStarted", "NodeStopped"]
