@@ -17,7 +17,7 @@ import msgspec
 
 from emulator.broker.checks import check_room, check_size
 from emulator.broker.store.delays import ScheduleMessageService
-from emulator.broker.store.put_chain import PutChain, dead_letters
+from emulator.broker.store.put_chain import PutChain, dead_letters, put_aside
 from emulator.broker.store.store import Store
 from emulator.broker.tables.client_channels import ClientChannels
 from emulator.broker.tables.locks import RebalanceLocks
@@ -77,13 +77,14 @@ class Broker:
         self.offsets = ConsumerOffsets(disk, config, note=self.note)
         self.locks = RebalanceLocks(config.lock_ms_max)
         self.clients = ClientChannels(config, note=self.note, push=self.push)
+        self.store_host = host_bytes(config.listen_address)  # packed; records carry it
         self.store = Store(
             disk,
             config,
-            host_bytes(config.listen_address),
+            self.store_host,
             note=self.note,
             wants=self.wants,
-            ring=self.ring,
+            ring=_no_ring,
         )
         self.delays = ScheduleMessageService(
             self.store, disk, config, note=self.note, began_ms=now_ms
@@ -91,7 +92,10 @@ class Broker:
         may_wait = self.release < DEAD_LETTERS_NEVER_WAIT
         self.puts = PutChain(
             self.store,
-            (dead_letters(self._make_dlq_topic, may_wait=may_wait), self.delays.put_aside),
+            (
+                dead_letters(self._make_dlq_topic, may_wait=may_wait),
+                put_aside(self.store.levels, self.store.check),
+            ),
         )
 
     # For the shell --------------------------------------------------------------------
@@ -99,6 +103,7 @@ class Broker:
     def connect(self, ring: Ring, push: Push, announce: Announce) -> None:
         """The outlets lead to the shell from here on; before, they lead nowhere."""
         self._ring, self._push, self._announce = ring, push, announce
+        self.store.ring = ring
 
     def listens_at(self, address: str, store_host: str) -> None:
         """The port is known.  *address* is what clients are given, perhaps a name.
@@ -106,7 +111,7 @@ class Broker:
         Records carry *store_host*, the same as an IP.
         """
         self.address = address
-        self.store.store_host = host_bytes(store_host)
+        self.store_host = self.store.store_host = host_bytes(store_host)
 
     def close(self) -> None:
         self.offsets.persist()
@@ -119,15 +124,8 @@ class Broker:
         """How facts name one of its queues."""
         return Queue(topic, self.config.name, queue_id)
 
-    def ring(self, bell: Hashable, news: Any) -> None:
-        self._ring(bell, news)
-
     def push(self, peer: Peer, code: int, header: Header | None, body: bytes) -> bool:
         return self._push(peer, code, header, body)
-
-    @property
-    def store_host(self) -> bytes:
-        return self.store.store_host
 
     @property
     def ha_address(self) -> str:

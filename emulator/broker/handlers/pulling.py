@@ -29,13 +29,15 @@ from protocol.names import MASTER_ID
 from protocol.pull_flags import COMMIT_OFFSET, SUBSCRIPTION, SUSPEND
 from protocol.requests.pulling import PullMessageReply, PullMessageRequest
 from protocol.subscription import (
+    SUB_ALL,
+    TAG,
     BadExpression,
     SubscriptionData,
     build_subscription,
     code_filter,
 )
 
-Matches = Callable[[int], bool]
+Matches = Callable[[int], bool] | None  # by tags code; None: every message
 Arrival = tuple[int, int]  # the queue's new max offset, the tags code of the message
 
 CODES = {
@@ -108,7 +110,7 @@ class PullMessageProcessor:
         self.held_count += 1
 
         def wants(arrived: Arrival) -> bool:
-            return arrived[0] > offset and matches(arrived[1])
+            return arrived[0] > offset and (matches is None or matches(arrived[1]))
 
         def again(now_ms: int, _expired: bool) -> Result:
             self.held_count -= 1
@@ -150,25 +152,29 @@ class PullMessageProcessor:
         return CODES[found.status]
 
     def _answer(self, request: PullMessageRequest, found: GetResult, code: int) -> Reply:
+        suggested = self._suggested(request.consumer_group, found)
         if self._broker.wants(PullAnswered):
-            self._broker.note(
-                PullAnswered(
-                    request.consumer_group,
-                    self._broker.queue(request.topic, request.queue_id),
-                    request.queue_offset,
-                    code,
-                    found.count,
-                    found.next_begin_offset,
-                )
-            )
+            self._note_answer(request, found, code)
         header = PullMessageReply(
-            suggest_which_broker_id=self._suggested(request.consumer_group, found),
+            suggest_which_broker_id=suggested,
             next_begin_offset=found.next_begin_offset,
             min_offset=found.min_offset,
             max_offset=found.max_offset,
         )
         body = b"".join(found.slices) if code == ResponseCode.SUCCESS else b""
         return Reply(header, body, code, found.status.name, self._flags_extra)
+
+    def _note_answer(self, request: PullMessageRequest, found: GetResult, code: int) -> None:
+        self._broker.note(
+            PullAnswered(
+                request.consumer_group,
+                self._broker.queue(request.topic, request.queue_id),
+                request.queue_offset,
+                code,
+                found.count,
+                found.next_begin_offset,
+            )
+        )
 
     def _suggested(self, group_name: str, found: GetResult) -> int:
         """The replica to read from next: who is far behind reads from the disk of a slave.
@@ -189,7 +195,9 @@ class PullMessageProcessor:
         broker, group_name = self._broker, request.consumer_group
         if not broker.config.perm & perm.READ:
             raise self._forbidden(1, f"the broker[{broker.address}] pulling message is forbidden")
-        group = broker.groups.find(group_name, now_ms, by="pull")
+        group = broker.groups.subscription_group_table.get(group_name)
+        if group is None:
+            group = broker.groups.find(group_name, now_ms, by="pull")
         if group is None:
             raise Refusal(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
@@ -197,8 +205,9 @@ class PullMessageProcessor:
             )
         if not group.consume_enable:
             raise self._forbidden(2, f"subscription group no permission, {group_name}")
-        self._check_queue(broker.topics.get(request.topic), request)
-        return code_filter(self._subscription(request, broadcast=group.consume_broadcast_enable))
+        self._check_queue(broker.topics.topic_config_table.get(request.topic), request)
+        wanted = self._subscription(request, broadcast=group.consume_broadcast_enable)
+        return None if wanted.sub_string == SUB_ALL else code_filter(wanted)
 
     def _forbidden(self, kind: int, remark: str) -> Refusal:
         """Since 5.x with a number for the reason.  Upstream: ForbiddenType."""
@@ -224,7 +233,7 @@ class PullMessageProcessor:
     def _subscription(self, request: PullMessageRequest, *, broadcast: bool) -> SubscriptionData:
         if request.sys_flag & SUBSCRIPTION:
             return self._carried(request)
-        group = self._broker.clients.group(request.consumer_group)
+        group = self._broker.clients.consumer_table.get(request.consumer_group)
         if group is None:
             raise Refusal(
                 ResponseCode.SUBSCRIPTION_NOT_EXIST, "the consumer's group info not exist"
@@ -243,7 +252,8 @@ class PullMessageProcessor:
             raise Refusal(
                 ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest"
             )
-        check_expression_type(known.expression_type, self._broker.config)
+        if known.expression_type != TAG:
+            check_expression_type(known.expression_type, self._broker.config)
         return known
 
     def _carried(self, request: PullMessageRequest) -> SubscriptionData:

@@ -17,7 +17,7 @@ import random
 from emulator.broker.broker import Broker
 from emulator.broker.checks import check_writable, client_retries_max
 from emulator.broker.store.appender import MessageToStore, PutRefused, PutStatus
-from emulator.broker.store.delays import delay_level
+from emulator.broker.store.put_chain import delay_level
 from emulator.broker.store.store import PutResult
 from emulator.facts import SendRefused
 from emulator.net.results import Call, Refusal, Reply, Result, Wait
@@ -118,7 +118,7 @@ class SendMessageProcessor:
     def _send(self, call: Call[SendRequest]) -> Result:
         broker, request = self._broker, call.request
         name = request.topic
-        topic = broker.topics.get(name)
+        topic = broker.topics.topic_config_table.get(name)
         if topic is None or name in TOPICS_NOT_SENDABLE:
             self._check_name(name)
             topic = self._create(request, call.now_ms)
@@ -126,7 +126,7 @@ class SendMessageProcessor:
                 # From 5.1.4 on every NameServer knows a topic before its first send is answered.
                 return self._after_registration(bell, call)
         queue_id = self._queue(request, topic)
-        if not call.body and self._release >= EMPTY_BODY_REFUSED:
+        if not call.command.body and self._release >= EMPTY_BODY_REFUSED:
             raise BadFields("a message without a body")
         retries_max = None
         if name.startswith(RETRY_GROUP_TOPIC_PREFIX):
@@ -147,7 +147,7 @@ class SendMessageProcessor:
             self._check_transaction(properties)
         if not self._keeps_wait and _WAITS in properties and delay_level(properties) <= 0:
             properties = without_property(properties, WAIT)
-        message = self._message(call, queue_id, self._with_added(properties), call.body)
+        message = self._message(call, queue_id, self._with_added(properties), call.command.body)
         message.retries_max = retries_max
         put = broker.puts.put(message, call.now_ms)
         msg_id = offset_msg_id(broker.store_host, put.position)

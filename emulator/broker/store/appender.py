@@ -7,13 +7,13 @@ DefaultMessageStore.checkMessage.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from emulator.broker.store.commit_log import CommitLog, RecordTooLarge
-from emulator.broker.store.consume_queue import is_indexed
+from emulator.broker.store.consume_queue import NOT_INDEXED
 from emulator.disk.port import NOT_WRITTEN
 from emulator.facts import StoreRefused
 from emulator.releases import RETRY_TOPICS_MAY_BE_LONG
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from emulator.broker.store.consume_queue import ConsumeQueue
     from emulator.config import BrokerConfig
     from emulator.facts import Note
+
+CANNOT_APPEND = (RecordTooLarge, *NOT_WRITTEN)
 
 
 class MessageToStore(msgspec.Struct):
@@ -104,11 +106,17 @@ class Appender:
         """Store one message; raises PutRefused."""
         block = self.check(queue.topic_bytes, message)
         store_ms = self._tick(now_ms)
-        offset = queue.max_offset
-        position, size = self._write(
-            lambda position: self._encode(queue, message, block, store_ms, position, offset)
-        )
-        return Appended(position, size, store_ms, block)
+        log, offset = self._log, queue.max_offset
+        try:
+            while True:
+                position = log.end_position
+                record = self._encode(queue, message, block, store_ms, position, offset)
+                if log.append(record):
+                    break
+        except CANNOT_APPEND as error:
+            raise self._refused(error) from error
+        self._is_refusing = False
+        return Appended(position, len(record), store_ms, block)
 
     def append_all(
         self, queue: ConsumeQueue, messages: Sequence[MessageToStore], now_ms: int
@@ -116,35 +124,31 @@ class Appender:
         """Store all, side by side, or none; raises PutRefused."""
         blocks = [self.check(queue.topic_bytes, message) for message in messages]
         store_ms = self._tick(now_ms)
-        places: list[Appended] = []
-
-        def build(position: int) -> bytes:
-            places.clear()
-            records = []
-            for offset, (message, block) in enumerate(
-                zip(messages, blocks, strict=True), queue.max_offset
-            ):
-                record = self._encode(queue, message, block, store_ms, position, offset)
-                records.append(record)
-                places.append(Appended(position, len(record), store_ms, block))
-                position += len(record)
-            return b"".join(records)
-
-        self._write(build)
+        log = self._log
+        try:
+            while True:
+                position, offset = log.end_position, queue.max_offset
+                places, records = [], []
+                for message, block in zip(messages, blocks, strict=True):
+                    record = self._encode(queue, message, block, store_ms, position, offset)
+                    records.append(record)
+                    places.append(Appended(position, len(record), store_ms, block))
+                    position += len(record)
+                    offset += 1
+                if log.append(b"".join(records)):
+                    break
+        except CANNOT_APPEND as error:
+            raise self._refused(error) from error
+        self._is_refusing = False
         return places
 
-    def _write(self, build: Callable[[int], bytes]) -> tuple[int, int]:
-        try:
-            written = self._log.append(build)
-        except RecordTooLarge as error:
-            raise PutRefused(PutStatus.MESSAGE_ILLEGAL, str(error)) from error
-        except NOT_WRITTEN as error:
-            if not self._is_refusing:  # once, not for every sender who asks
-                self._note(StoreRefused(str(error)))
-            self._is_refusing = True
-            raise PutRefused(PutStatus.SERVICE_NOT_AVAILABLE, str(error)) from error
-        self._is_refusing = False
-        return written
+    def _refused(self, error: Exception) -> PutRefused:
+        if isinstance(error, RecordTooLarge):
+            return PutRefused(PutStatus.MESSAGE_ILLEGAL, str(error))
+        if not self._is_refusing:  # once, not for every sender who asks
+            self._note(StoreRefused(str(error)))
+        self._is_refusing = True
+        return PutRefused(PutStatus.SERVICE_NOT_AVAILABLE, str(error))
 
     def _tick(self, now_ms: int) -> int:
         """A clock may step back, the log may not: searches by time rely on its order."""
@@ -165,7 +169,7 @@ class Appender:
             message.body,
             block,
             queue_id=queue.queue_id,
-            queue_offset=offset if is_indexed(message.sys_flag) else 0,
+            queue_offset=0 if message.sys_flag & NOT_INDEXED else offset,
             position=position,
             flag=message.flag,
             sys_flag=message.sys_flag,

@@ -66,28 +66,25 @@ class CommitLog:
         """Oldest first.  Only the last one is still being filled."""
         return tuple(self._segments)
 
-    def append(self, build: Callable[[int], bytes]) -> tuple[int, int]:
-        """Store what *build* makes for its position; position and size of it.
+    def append(self, record: bytes) -> bool:
+        """Store *record*, made for ``end_position``; False if it must be made anew.
 
-        Raises DiskFull or RecordTooLarge, and then nothing was stored.  A crash finds
-        all of it or nothing: the first four bytes, a record's size, are written last, and
-        a size of zero ends the log.
+        A record carries its position, and ``end_position`` is another one once a new segment
+        was begun, because the last one had no room.  Raises DiskFull or RecordTooLarge, and
+        then nothing was stored.  A crash finds all of it or nothing: the first four
+        bytes, a record's size, are written last, and a size of zero ends the log.
         """
-        position = self.end_position
-        record = build(position)
         start = self._filled
-        if start + len(record) + BLANK_BYTES_MIN > self._capacity:
-            self._roll(len(record))
-            position = self.end_position
-            record = build(position)  # anew, because it carries its position
-            start = 0
         end = start + len(record)
+        if end + BLANK_BYTES_MIN > self._capacity:
+            self._roll(len(record))
+            return False
         view = self._view
         view[start + 4 : end] = record[4:]
         view[start : start + 4] = record[:4]
         self._filled = end
-        self.end_position = position + len(record)
-        return position, len(record)
+        self.end_position += len(record)
+        return True
 
     def read(self, position: int, size: int) -> memoryview:
         """The stored bytes themselves, not a copy; they stay valid when the segment goes."""

@@ -21,6 +21,9 @@ from protocol.properties import DELAY, property_of
 from protocol.sysflag import TRANSACTION_PREPARED
 from protocol.tags import tag_code
 
+# Prepared and rolled-back messages are in the log only, no queue has them: of the four types
+# of a transaction just these two have this bit of the sys flag.
+NOT_INDEXED = TRANSACTION_PREPARED
 _TAGS_FIRST = b"TAGS\x01"
 _TAGS_LATER = b"\x02TAGS\x01"
 _PAIR_END = b"\x02"
@@ -30,24 +33,30 @@ _TAGS_KEPT_MAX = 4096
 class ConsumeQueue:
     """Entries ``min_offset`` … ``max_offset - 1`` of one queue, 20 bytes each."""
 
-    __slots__ = ("codes", "min_offset", "positions", "queue_id", "sizes", "topic", "topic_bytes")
+    __slots__ = (
+        "codes",
+        "max_offset",
+        "min_offset",
+        "positions",
+        "queue_id",
+        "sizes",
+        "topic",
+        "topic_bytes",
+    )
 
     def __init__(self, topic: str, queue_id: int, first_offset: int = 0) -> None:
         self.topic = topic
         self.topic_bytes = topic.encode()
         self.queue_id = queue_id
+        self.max_offset = first_offset  # the offset the next message gets
         self.restart(first_offset)
-
-    @property
-    def max_offset(self) -> int:
-        """The offset the next message gets."""
-        return self.min_offset + len(self.positions)
 
     def append(self, position: int, size: int, code: int) -> None:
         """The entry of the next offset."""
         self.positions.append(position)
         self.sizes.append(size)
         self.codes.append(code)
+        self.max_offset += 1
 
     def drop_before(self, position: int) -> None:
         """Remove the entries whose messages lie before *position*."""
@@ -58,7 +67,7 @@ class ConsumeQueue:
 
     def restart(self, offset: int) -> None:
         """Empty, the next message gets *offset*."""
-        self.min_offset = offset
+        self.min_offset = self.max_offset = offset
         self.positions = array("q")
         self.sizes = array("i")
         self.codes = array("q")
@@ -95,9 +104,3 @@ def _delay_level(properties: str) -> int:
         return int(property_of(properties, DELAY) or 0)
     except ValueError:
         return 0
-
-
-def is_indexed(sys_flag: int) -> bool:
-    """Prepared and rolled-back messages are in the log only: no queue knows them."""
-    # The type is a field of two bits, and of the four values just these two have this bit.
-    return not sys_flag & TRANSACTION_PREPARED

@@ -10,31 +10,16 @@ Upstream: ScheduleMessageService.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
-
 from emulator.broker.store.appender import MessageToStore, PutRefused, PutStatus
-from emulator.broker.store.consume_queue import is_indexed
 from emulator.broker.tables.documents import Document
 from emulator.facts import DelayedDelivered, DelayedMessageDropped, Queue
 from protocol.bodies.offsets import DelayOffsetSerializeWrapper
 from protocol.delay_levels import queue_of_level
-from protocol.fields import BadFields
 from protocol.names import SCHEDULE_TOPIC, TRANS_HALF_TOPIC
-from protocol.properties import (
-    DELAY,
-    NAME_END,
-    PAIR_END,
-    REAL_QID,
-    REAL_TOPIC,
-    UNIQ_KEY,
-    property_of,
-    with_property,
-    without_property,
-)
+from protocol.properties import REAL_QID, REAL_TOPIC, UNIQ_KEY, property_of
 from protocol.records import StoredMessage, decode_record
 
 if TYPE_CHECKING:
@@ -47,19 +32,6 @@ DOCUMENT = "delayOffset.json"
 FIRST_LOOK_MS = 1_000  # ScheduleMessageService.FIRST_DELAY_TIME
 LOOK_INTERVAL_MS = 100  # ScheduleMessageService.DELAY_FOR_A_WHILE
 DELIVERIES_MAX = 1_000  # ours, in one go: other work wants its turn
-_DELAYED = DELAY + NAME_END
-_LEVEL = re.compile(r"[+-]?\d{1,9}")
-
-
-def delay_level(properties: str) -> int:
-    """The level a sender asks for, 0 without one.  Raises ``BadFields`` for what is no number.
-
-    Upstream fails on such a text as well: Message.getDelayTimeLevel.
-    """
-    text = property_of(properties, DELAY) or "0"
-    if not _LEVEL.fullmatch(text):
-        raise BadFields(f"a delay level is a number, not {text!r:.50}")
-    return int(text)
 
 
 class _Head(NamedTuple):
@@ -93,30 +65,6 @@ class ScheduleMessageService:
             for level, offset in saved.offset_table.items()
         }
         self._is_dirty = False
-
-    # Putting aside --------------------------------------------------------------------
-
-    def put_aside(self, message: MessageToStore, _now_ms: int) -> MessageToStore:
-        """A transform of the put chain: what asks for a delay goes to the schedule topic.
-
-        Raises ``PutRefused`` for what could not be delivered later, and ``BadFields`` for a
-        level that is no number.
-        Upstream: HookUtils.transformDelayLevelMessage, CommitLog.asyncPutMessage (4.x).
-        """
-        if _DELAYED not in message.properties:
-            return message
-        level = self._levels.clamp(delay_level(message.properties))
-        if level <= 0 or not is_indexed(message.sys_flag):
-            return message
-        self._store.check(message)
-        text = message.properties
-        marks = {DELAY: str(level), REAL_TOPIC: message.topic, REAL_QID: str(message.queue_id)}
-        for name, value in marks.items():
-            trailing = text.endswith(PAIR_END)
-            text = with_property(without_property(text, name), name, value, trailing=trailing)
-        return msgspec.structs.replace(
-            message, topic=SCHEDULE_TOPIC, queue_id=queue_of_level(level), properties=text
-        )
 
     # Delivering -----------------------------------------------------------------------
 

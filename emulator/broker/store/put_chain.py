@@ -12,18 +12,33 @@ Upstream: PutMessageHook (5.x), AbstractSendMessageProcessor.handleRetryAndDLQ.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
 from emulator.broker.store.appender import MessageToStore
+from emulator.broker.store.consume_queue import NOT_INDEXED
+from protocol.delay_levels import DelayLevels, queue_of_level
+from protocol.fields import BadFields
 from protocol.names import RETRY_GROUP_TOPIC_PREFIX, SCHEDULE_TOPIC, dlq_topic
-from protocol.properties import DELAY, without_property
+from protocol.properties import (
+    DELAY,
+    NAME_END,
+    PAIR_END,
+    REAL_QID,
+    REAL_TOPIC,
+    property_of,
+    with_property,
+    without_property,
+)
 
 if TYPE_CHECKING:
     from emulator.broker.store.store import PutResult, Store
 
+_DELAYED = DELAY + NAME_END
+_LEVEL = re.compile(r"[+-]?\d{1,9}")
 PutTransform: TypeAlias = Callable[[MessageToStore, int], MessageToStore]  # and the time, in ms
 
 
@@ -71,3 +86,42 @@ def dead_letters(make_topic: Callable[[str, int], object], *, may_wait: bool) ->
         return msgspec.structs.replace(message, topic=topic, queue_id=0, properties=properties)
 
     return transform
+
+
+def put_aside(levels: DelayLevels, check: Callable[[MessageToStore], object]) -> PutTransform:
+    """The transform of what asks for a delay: it waits in the schedule topic.
+
+    What could not be delivered then is refused now, by *check*, which raises ``PutRefused``.
+    Upstream: HookUtils.transformDelayLevelMessage, CommitLog.asyncPutMessage (4.x).
+    """
+
+    def transform(message: MessageToStore, _now_ms: int) -> MessageToStore:
+        if _DELAYED not in message.properties:
+            return message
+        level = levels.clamp(delay_level(message.properties))
+        if level <= 0 or message.sys_flag & NOT_INDEXED:
+            return message
+        check(message)
+        text = message.properties
+        marks = {DELAY: str(level), REAL_TOPIC: message.topic, REAL_QID: str(message.queue_id)}
+        for name, value in marks.items():
+            trailing = text.endswith(PAIR_END)
+            text = with_property(without_property(text, name), name, value, trailing=trailing)
+        return msgspec.structs.replace(
+            message, topic=SCHEDULE_TOPIC, queue_id=queue_of_level(level), properties=text
+        )
+
+    return transform
+
+
+def delay_level(properties: str) -> int:
+    """The level a sender asks for, 0 without one.  Raises ``BadFields`` for what is no number.
+
+    Upstream fails on such a text as well: Message.getDelayTimeLevel.
+    """
+    if _DELAYED not in properties:
+        return 0
+    text = property_of(properties, DELAY) or "0"
+    if not _LEVEL.fullmatch(text):
+        raise BadFields(f"a delay level is a number, not {text!r:.50}")
+    return int(text)

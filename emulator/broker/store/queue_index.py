@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from emulator.broker.store.consume_queue import ConsumeQueue, index_code, is_indexed
+from emulator.broker.store.consume_queue import NOT_INDEXED, ConsumeQueue, index_code
 from emulator.broker.store.recovery import LogEnd, scan
 
 if TYPE_CHECKING:
@@ -39,27 +39,23 @@ class Rebuilt(NamedTuple):
 
 
 class QueueIndex:
-    """The queues by topic and number; a queue is made when somebody first asks for it."""
+    """``queues`` by topic and number; one is made when it is first written to."""
 
     def __init__(self, disk: Disk, levels: DelayLevels) -> None:
         self._levels = levels
         self._floors = QueueFloors(disk)
-        self._queues: dict[Key, ConsumeQueue] = {}
-
-    def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
-        """The queue if there is one."""
-        return self._queues.get((topic, queue_id))
+        self.queues: dict[Key, ConsumeQueue] = {}
 
     def of_topic(self, topic: str) -> list[ConsumeQueue]:
         """Every queue of a topic that has been written to."""
-        return [queue for (name, _), queue in self._queues.items() if name == topic]
+        return [queue for (name, _), queue in self.queues.items() if name == topic]
 
     def of(self, topic: str, queue_id: int) -> ConsumeQueue:
         """The queue, new if need be."""
         key = (topic, queue_id)
-        queue = self._queues.get(key)
+        queue = self.queues.get(key)
         if queue is None:
-            queue = self._queues[key] = ConsumeQueue(topic, queue_id)
+            queue = self.queues[key] = ConsumeQueue(topic, queue_id)
         return queue
 
     def keep_floors(self, position: int) -> None:
@@ -70,7 +66,7 @@ class QueueIndex:
         self._floors.set(
             {
                 key: Floor(queue.max_offset)
-                for key, queue in self._queues.items()
+                for key, queue in self.queues.items()
                 if queue.positions and queue.positions[-1] < position
             },
             min_position=position,
@@ -78,15 +74,15 @@ class QueueIndex:
 
     def drop_before(self, position: int) -> None:
         """Remove the entries of all messages before *position*."""
-        for queue in self._queues.values():
+        for queue in self.queues.values():
             queue.drop_before(position)
 
     def drop_topic(self, topic: str, end_position: int) -> None:
         """A successor of that name starts from 0; what is in the log no longer counts."""
-        gone = [key for key in self._queues if key[0] == topic]
+        gone = [key for key in self.queues if key[0] == topic]
         self._floors.set({key: Floor(0, end_position) for key in gone})
         for key in gone:
-            del self._queues[key]
+            del self.queues[key]
 
     def rebuild(self, log: CommitLog) -> Rebuilt:
         """Read all queues from *log* again, up to its first bad record."""
@@ -105,7 +101,7 @@ class QueueIndex:
                 queue = self.of(str(topic, "utf-8", "replace"), queue_id)
                 queues[topic, queue_id] = queue
             messages += 1
-            if not is_indexed(sys_flag) or (since and position < since.get(queue, 0)):
+            if sys_flag & NOT_INDEXED or (since and position < since.get(queue, 0)):
                 continue
             if offset != queue.max_offset:
                 # 0 again: a real broker's topic that was deleted and made anew.

@@ -115,24 +115,24 @@ def get_message(
 
 def _slices(queue: ConsumeQueue, log: CommitLog, taken: list[int]) -> list[memoryview]:
     """The records of the *taken* entries, neighbours in the log as one slice."""
-    slices: list[memoryview] = []
-    start = end = queue.positions[taken[0]]
+    positions, sizes = queue.positions, queue.sizes
+    runs: list[tuple[int, int]] = []
+    start = end = positions[taken[0]]
     for index in taken:
-        position = queue.positions[index]
+        position = positions[index]
         if position != end:
-            slices += _pieces(log, start, end)
+            runs.append((start, end))
             start = position
-        end = position + queue.sizes[index]
-    slices += _pieces(log, start, end)
+        end = position + sizes[index]
+    runs.append((start, end))
+    slices: list[memoryview] = []
+    for at, until in runs:
+        start = at
+        while start < until:  # twice only where a file that was cut short has no filler
+            piece = log.read(start, until - start)
+            slices.append(piece)
+            start += len(piece)
     return slices
-
-
-def _pieces(log: CommitLog, start: int, end: int) -> Iterator[memoryview]:
-    """One, unless neighbours lie in two segments: a file that was cut short has no filler."""
-    while start < end:
-        piece = log.read(start, end - start)
-        yield piece
-        start += len(piece)
 
 
 def out_of_range(

@@ -16,7 +16,7 @@ import msgspec
 
 from emulator.broker.store.appender import Appended, Appender, MessageToStore
 from emulator.broker.store.commit_log import CommitLog
-from emulator.broker.store.consume_queue import index_code, is_indexed
+from emulator.broker.store.consume_queue import NOT_INDEXED, index_code
 from emulator.broker.store.queue_index import QueueIndex
 from emulator.broker.store.reading import (
     GetLimits,
@@ -77,7 +77,7 @@ class Store:
         self.release = config.profile
         self._note = note
         self._wants = wants
-        self._ring = ring
+        self.ring = ring
         self._limits = GetLimits(
             config.transfer_messages_max, config.transfer_bytes_max, config.scan_entries_max
         )
@@ -99,7 +99,8 @@ class Store:
 
     def put(self, message: MessageToStore, now_ms: int) -> PutResult:
         """Store one message; raises PutRefused, and then nothing was stored."""
-        queue = self._index.of(message.topic, message.queue_id)
+        key = (message.topic, message.queue_id)
+        queue = self._index.queues.get(key) or self._index.of(*key)
         return self._stored(queue, message, self._appender.append(queue, message, now_ms))
 
     def put_all(self, messages: Sequence[MessageToStore], now_ms: int) -> list[PutResult]:
@@ -144,7 +145,7 @@ class Store:
         corrects: bool = True,
     ) -> GetResult:
         """What a pull gets.  *corrects* is false on a slave: it never moves a consumer."""
-        queue = self._index.find(topic, queue_id)
+        queue = self._index.queues.get((topic, queue_id))
         nothing = out_of_range(queue, offset, self.release, corrects=corrects)
         if nothing is not None:
             return nothing
@@ -155,17 +156,17 @@ class Store:
 
     def min_offset(self, topic: str, queue_id: int) -> int:
         """The offset of the oldest message there is; 0 for a queue that was never written to."""
-        queue = self._index.find(topic, queue_id)
+        queue = self._index.queues.get((topic, queue_id))
         return queue.min_offset if queue is not None else 0
 
     def max_offset(self, topic: str, queue_id: int) -> int:
         """The offset the next message gets."""
-        queue = self._index.find(topic, queue_id)
+        queue = self._index.queues.get((topic, queue_id))
         return queue.max_offset if queue is not None else 0
 
     def store_ms(self, topic: str, queue_id: int, offset: int) -> int:
         """When the message at *offset* was stored; -1 if it is not there."""
-        queue = self._index.find(topic, queue_id)
+        queue = self._index.queues.get((topic, queue_id))
         if queue is None or not queue.min_offset <= offset < queue.max_offset:
             return -1
         return store_ms_at(self.log, queue.positions[offset - queue.min_offset])
@@ -178,14 +179,14 @@ class Store:
         self, topic: str, queue_id: int, time_ms: int, *, upper: bool = False
     ) -> int:
         """The offset for *time_ms*, by the rule of the broker's release."""
-        queue = self._index.find(topic, queue_id)
+        queue = self._index.queues.get((topic, queue_id))
         if queue is None:
             return 0
         return offset_by_time(queue, self.log, time_ms, self.release, upper=upper)
 
     def queue(self, topic: str, queue_id: int) -> ConsumeQueue | None:
         """The index of one queue, if it was ever written to."""
-        return self._index.find(topic, queue_id)
+        return self._index.queues.get((topic, queue_id))
 
     def record_at(self, position: int) -> memoryview | None:
         """The stored bytes of the message at *position*, if a record begins there."""
@@ -214,7 +215,7 @@ class Store:
     def _stored(self, queue: ConsumeQueue, message: MessageToStore, place: Appended) -> PutResult:
         """The record is in the log: index it, note it, ring its queue."""
         position, size = place.position, place.size
-        if not is_indexed(message.sys_flag):
+        if message.sys_flag & NOT_INDEXED:
             return PutResult(position, 0, size)
         offset = queue.max_offset
         code = index_code(queue.topic, place.properties, place.store_ms, self.levels)
@@ -223,7 +224,7 @@ class Store:
             name = Queue(queue.topic, self._config.name, queue.queue_id)
             key = property_of(message.properties, UNIQ_KEY) or ""
             self._note(MessageStored(name, offset, position, key, size))
-        self._ring((queue.topic, queue.queue_id), (offset + 1, code))
+        self.ring((queue.topic, queue.queue_id), (offset + 1, code))
         return PutResult(position, offset, size)
 
     def _make_room(self, coming_bytes: int) -> None:

@@ -8,7 +8,7 @@ import msgspec
 
 from emulator.broker.store.appender import MessageToStore
 from emulator.broker.store.delays import ScheduleMessageService
-from emulator.broker.store.put_chain import PutChain
+from emulator.broker.store.put_chain import PutChain, put_aside
 from emulator.broker.store.store import Store
 from emulator.config import BrokerConfig
 from emulator.disk.memory import MemoryDisk, MemorySegment
@@ -55,7 +55,7 @@ class Rig:
         self.delays = ScheduleMessageService(
             self.store, self.disk, self.config, note=self.facts.append, began_ms=began_ms
         )
-        self.puts = PutChain(self.store, (self.delays.put_aside,))
+        self.puts = PutChain(self.store, (put_aside(self.store.levels, self.store.check),))
 
     def put(
         self, body: bytes = b"hello", queue_id: int = 0, at_ms: int = NOW, **changes: Any

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -20,17 +21,26 @@ from protocol.records import BLANK_MAGIC, decode_record
 LINES = {"4.9": "4.9.7", "5.3": "5.3.3"}
 
 
+def append(log: CommitLog, make: Callable[[int], bytes]) -> tuple[int, int]:
+    """Position and size of the record that *make* makes for its position."""
+    while True:
+        position = log.end_position
+        record = make(position)
+        if log.append(record):
+            return position, len(record)
+
+
 def test_positions_go_on_over_the_filler_into_the_next_segment() -> None:
     log = CommitLog(TinyDisk(4096), 4096)
-    places = [log.append(lambda _position: bytes(1000)) for _ in range(5)]
+    places = [append(log, lambda _position: bytes(1000)) for _ in range(5)]
     assert [position for position, _ in places] == [0, 1000, 2000, 3000, 4096]
     assert log.end_position == 5096
 
 
 def test_a_record_leaves_room_for_the_filler_or_moves_on() -> None:
     log = CommitLog(TinyDisk(4096), 4096)
-    assert log.append(lambda _position: bytes(4096 - 8)) == (0, 4088)
-    assert log.append(lambda _position: bytes(4096 - 7 - 4088 + 100)) == (4096, 101)
+    assert append(log, lambda _position: bytes(4096 - 8)) == (0, 4088)
+    assert append(log, lambda _position: bytes(4096 - 7 - 4088 + 100)) == (4096, 101)
     filler = bytes(log.read(4088, 8))
     assert filler == (8).to_bytes(4, "big") + BLANK_MAGIC.to_bytes(4, "big")
 
@@ -38,32 +48,32 @@ def test_a_record_leaves_room_for_the_filler_or_moves_on() -> None:
 def test_a_record_is_built_for_the_position_it_gets() -> None:
     log = CommitLog(TinyDisk(4096), 4096)
     for _ in range(3):
-        log.append(lambda position: position.to_bytes(8, "big") + bytes(2000))
+        append(log, lambda position: position.to_bytes(8, "big") + bytes(2000))
     assert [int.from_bytes(log.read(at, 8), "big") for at in (0, 2008, 4096)] == [0, 2008, 4096]
 
 
 def test_a_record_larger_than_any_segment_is_refused_and_changes_nothing() -> None:
     log = CommitLog(MemoryDisk(), 4096)
     with pytest.raises(RecordTooLarge):
-        log.append(lambda _position: bytes(4089))
+        append(log, lambda _position: bytes(4089))
     assert (log.end_position, log.segments) == (0, ())
 
 
 def test_a_full_disk_refuses_a_record_and_the_log_goes_on_when_there_is_room() -> None:
     disk = TinyDisk(4096, bytes_max=4096)
     log = CommitLog(disk, 4096)
-    log.append(lambda _position: bytes(4000))
+    append(log, lambda _position: bytes(4000))
     with pytest.raises(DiskFull):
-        log.append(lambda _position: bytes(200))
+        append(log, lambda _position: bytes(200))
     assert log.end_position == 4000
     disk.bytes_max = None
-    assert log.append(lambda _position: bytes(200)) == (4096, 200)
+    assert append(log, lambda _position: bytes(200)) == (4096, 200)
 
 
 def test_a_slice_read_before_its_segment_is_dropped_stays_readable() -> None:
     log = CommitLog(TinyDisk(4096), 4096)
     for letter in b"ab":
-        log.append(lambda _position, letter=letter: bytes([letter]) * 4000)
+        append(log, lambda _position, letter=letter: bytes([letter]) * 4000)
     piece = log.read(0, 10)
     assert log.drop_oldest() == 4096
     assert log.min_position == 4096
@@ -73,11 +83,11 @@ def test_a_slice_read_before_its_segment_is_dropped_stays_readable() -> None:
 def test_what_lies_beyond_a_cut_is_gone_for_good() -> None:
     log = CommitLog(TinyDisk(4096), 4096)
     for _ in range(6):
-        log.append(lambda _position: b"\xff" * 1500)
+        append(log, lambda _position: b"\xff" * 1500)
     log.cut(1500)
     assert [segment.base for segment in log.segments] == [0]
     assert bytes(log.read(1500, 4096 - 1500)) == bytes(4096 - 1500)
-    assert log.append(lambda _position: bytes(10)) == (1500, 10)
+    assert append(log, lambda _position: bytes(10)) == (1500, 10)
 
 
 def test_a_log_with_a_missing_segment_is_not_opened() -> None:
