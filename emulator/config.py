@@ -21,6 +21,11 @@ class NetConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     connect_ms_max: int = 3_000  # NettyClientConfig.connectTimeoutMillis
     close_on_timeout: bool = True  # NettyClientConfig.clientCloseSocketIfTimeout (4.9.1)
     outbox_bytes_max: int = 4 * 1024 * 1024  # ours: above it no decoding, pushes are dropped
+    slow_answer_ms: int = 0  # ours: a request that takes as long is noted as slow; 0: none is
+
+    def __post_init__(self) -> None:
+        if self.slow_answer_ms < 0:
+            raise ValueError("slow_answer_ms is a time, or 0 for none")
 
 
 class NameServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -45,6 +50,7 @@ class NameServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     brokers_max: int = 10_000  # ours, as are the next two
     topics_max: int = 500_000
     kv_entries_max: int = 100_000
+    reply_rules_allowed: bool = False  # ours: whoever reaches the port may set reply rules
     net: NetConfig = NetConfig()
 
     def __post_init__(self) -> None:
@@ -129,6 +135,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     persist_delays_interval_ms: int = 10_000  # MessageStoreConfig.flushDelayOffsetInterval
     durable_offsets: bool = False  # ours: every commit is on disk before it is answered
 
+    reply_rules_allowed: bool = False  # ours: whoever reaches the port may set reply rules
     net: NetConfig = NetConfig()
 
     def __post_init__(self) -> None:

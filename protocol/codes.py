@@ -162,6 +162,11 @@ class RequestCode:
     POLLING_INFO = 200055
     POP_ROLLBACK = 200056
 
+    # Ours: upstream has no code from 9000 to 9999
+    SET_REPLY_RULE = 9000
+    LIST_REPLY_RULES = 9001
+    REMOVE_REPLY_RULE = 9002
+
 
 class ResponseCode:
     """The code of a response: how the request ended."""
@@ -246,6 +251,7 @@ def _names(codes: type) -> Mapping[int, str]:
     return {code: name for name, code in vars(codes).items() if name.isupper()}
 
 
+OWN_CODES = range(9000, 10_000)  # requests that no RocketMQ knows, only this emulator
 REQUEST_NAMES = _names(RequestCode)
 RESPONSE_NAMES = _names(ResponseCode)
 _ACL_NAMES = _names(AclResponseCode)

@@ -18,8 +18,10 @@ from emulator.config import BrokerConfig
 from emulator.disk.port import Disk
 from emulator.facts import NodeStarted, NodeStopped
 from emulator.journal import Journal
+from emulator.net.evidence import note_requests
 from emulator.net.remoting_client import RemotingClient
 from emulator.net.remoting_server import RemotingServer
+from emulator.net.reply_rules import obey_reply_rules
 from emulator.net.resolving import numeric
 from emulator.net.services import every
 from emulator.net.timers import Timer
@@ -55,6 +57,8 @@ async def serve_broker(
         handlers = handler_table(broker, rng, clock.now_ms())
         try:
             server = RemotingServer(clock, config.net, config.profile, journal.note, handlers)
+            note_requests(server, journal)
+            obey_reply_rules(server, allowed=config.reply_rules_allowed, rng=rng)
             listener = await server.serve(network, config.listen_address, nursery)
             broker.listens_at(advertised or listener.address, store_host or listener.address)
             client = _client(config, network, nursery, clock, journal)

@@ -22,8 +22,9 @@ import trio
 import emulator.broker.service
 import emulator.nameserver.service  # noqa: F401  # loaded now, so that starting takes no time
 from emulator.cluster.embedded_node import EmbeddedNode
+from emulator.cluster.reply_rules import BlockingReplyRules
 from emulator.cluster.troubles import the_one
-from emulator.cluster.world import START_S_MAX, STOP_S_MAX, NotReady, World
+from emulator.cluster.world import START_S_MAX, STOP_S_MAX, NotReady
 from emulator.disk.line_file import LineFile
 from emulator.logs import LogSettings, log_to, log_to_application
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from emulator.journal import Journal
 
 
-class EmbeddedCluster(World[None]):
+class EmbeddedCluster(BlockingReplyRules):
     """Ready inside the ``with``, gone after it.  Raises what stood in the way of its start.
 
     *journal* is a folder: one file of facts a node.  With *log* its nodes' lines are kept for

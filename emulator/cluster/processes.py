@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Self
 import msgspec
 
 from emulator.cluster.node_process import NodeDied, NodeProcess, wait_all_ready
+from emulator.cluster.reply_rules import BlockingReplyRules
 from emulator.cluster.spawning import end_unclaimed
-from emulator.cluster.world import START_S_MAX, STOP_S_MAX, World
+from emulator.cluster.world import START_S_MAX, STOP_S_MAX
 from emulator.logs import WARNINGS, LogSettings
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from emulator.cluster.spec import ClusterSpec
 
 
-class ProcessCluster(World[None]):
+class ProcessCluster(BlockingReplyRules):
     """``with ProcessCluster(spec) as cluster:`` all of it is ready inside, and gone after.
 
     Raises ``NodeDied`` and ``NotReady``.  *journal* is a folder: one file of facts a node.

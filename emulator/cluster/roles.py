@@ -66,7 +66,8 @@ async def serve_role(
         network=network,
         disk=disk,
         clock=clock,
-        note=journal.note,
+        rng=rng,
+        journal=journal,
         stop=stop,
         task_status=task_status,
     )

@@ -7,6 +7,7 @@ is found before anything is started.
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,8 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """NameServers and brokers, their settings by our field names.
 
     ``port`` is the first NameServer's; the brokers' follow from it; 0 means any free ones.
-    Every node with a store has its own folder below ``store``.
+    Every node with a store has its own folder below ``store``.  Reply rules are allowed on
+    a loopback ``host``, and elsewhere by the setting ``reply_rules_allowed``.
     """
 
     name_servers: int = 1
@@ -59,6 +61,14 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     def broker_names(self) -> tuple[str, ...]:
         return tuple(f"broker-{LETTERS[index]}" for index in range(self.brokers))
 
+    @property
+    def is_on_loopback(self) -> bool:
+        """Only this machine reaches its ports: then reply rules are allowed by default."""
+        try:
+            return ipaddress.ip_address(self.host.strip("[]")).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
     def name_server_config(self, name: str) -> NameServerConfig:
         """Raises ``msgspec.ValidationError`` for settings it does not have."""
         port = self.port and self.port + self.name_server_names.index(name)
@@ -66,6 +76,7 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             "release": self.release,
             "listen_address": f"{self.host}:{port}",
             "store": self._store_of(name),
+            "reply_rules_allowed": self.is_on_loopback,
         }
         return msgspec.convert({**given, **self.name_server_settings}, NameServerConfig)
 
@@ -80,6 +91,7 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             "listen_address": f"{self.host}:{port}",
             "namesrv": namesrv,
             "store": self._store_of(name),
+            "reply_rules_allowed": self.is_on_loopback,
         }
         return msgspec.convert({**given, **self.broker_settings, **own}, BrokerConfig)
 

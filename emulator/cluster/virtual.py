@@ -18,7 +18,8 @@ from emulator.client.instance.plain_functions import InlineWithDuration
 from emulator.client.instance.process import ClientProcess
 from emulator.cluster.roles import RoleConfig, serve_role
 from emulator.cluster.spec import ClusterSpec
-from emulator.cluster.world import START_S_MAX, STOP_S_MAX, NotReady, World
+from emulator.cluster.virtual_reply_rules import AwaitedReplyRules
+from emulator.cluster.world import START_S_MAX, STOP_S_MAX, NotReady
 from emulator.journal import Journal
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ ClientProgram: TypeAlias = Callable[[ClientProcess], Awaitable[object]]
 NAMESRV_PORT, BROKER_PORT = 9876, 10911  # a machine each: all may listen where upstream does
 
 
-class VirtualCluster(World[Awaitable[None]]):
+class VirtualCluster(AwaitedReplyRules):
     """A spec in a virtual *world*; *lines* takes the journal.
 
     Machines bear the names of the nodes, and the verbs take clients' machines too.  Every

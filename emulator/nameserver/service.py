@@ -5,15 +5,20 @@ Upstream: NamesrvController, BrokerHousekeepingService.
 
 from __future__ import annotations
 
+import random
+
 import trio
 
 from emulator.clock import WallClock
 from emulator.config import NameServerConfig
 from emulator.disk.port import Disk
-from emulator.facts import NodeStarted, NodeStopped, Note
+from emulator.facts import NodeStarted, NodeStopped
+from emulator.journal import Journal
 from emulator.nameserver.handlers.table import handler_table
 from emulator.nameserver.nameserver import NameServer
+from emulator.net.evidence import note_requests
 from emulator.net.remoting_server import RemotingServer
+from emulator.net.reply_rules import obey_reply_rules
 from emulator.net.services import every
 from emulator.net.transport import Network
 
@@ -24,11 +29,13 @@ async def serve_name_server(
     network: Network,
     disk: Disk,
     clock: WallClock,
-    note: Note,
+    rng: random.Random,
+    journal: Journal,
     stop: trio.Event,
     task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Run until *stop* is set; started once it listens, with the address it is bound to."""
+    note = journal.note
     async with trio.open_nursery() as nursery:
         name_server = NameServer(config, disk=disk, note=note, started_ms=clock.now_ms())
         server = RemotingServer(
@@ -39,6 +46,8 @@ async def serve_name_server(
             handler_table(name_server),
             unknown_is_silent=name_server.unknown_is_silent,
         )
+        note_requests(server, journal)
+        obey_reply_rules(server, allowed=config.reply_rules_allowed, rng=rng)
         name_server.push = server.push
         server.on_lost = name_server.closed
 

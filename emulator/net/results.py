@@ -35,12 +35,13 @@ class Peer:
     Compared by identity: a client that reconnects is another peer.
     """
 
-    __slots__ = ("address", "is_open", "number")
+    __slots__ = ("address", "client_id", "is_open", "number")
 
     def __init__(self, address: str, number: int) -> None:
         self.address = address  # "ip:port" of the far end
         self.number = number  # counts up within one server: a stable order
         self.is_open = True
+        self.client_id: str | None = None  # of the client that sent a heartbeat here
 
     def __repr__(self) -> str:
         return f"Peer({self.address}, {self.number})"

@@ -6,8 +6,9 @@ call that a code means to a role.
 
 from __future__ import annotations
 
-from protocol.catalog import consuming, pop, producing, registering, routing, tools
+from protocol.catalog import consuming, own_codes, pop, producing, registering, routing, tools
 from protocol.catalog.consuming import *  # noqa: F403 - the pages of one table
+from protocol.catalog.own_codes import *  # noqa: F403 - the same
 from protocol.catalog.pop import *  # noqa: F403 - the same
 from protocol.catalog.producing import *  # noqa: F403 - the same
 from protocol.catalog.registering import *  # noqa: F403 - the same
@@ -15,7 +16,7 @@ from protocol.catalog.routing import *  # noqa: F403 - the same
 from protocol.catalog.tools import *  # noqa: F403 - the same
 from protocol.rpc import AnyRpc, Role, Rpc
 
-_PAGES = (routing, registering, producing, consuming, tools, pop)
+_PAGES = (routing, registering, producing, consuming, tools, pop, own_codes)
 
 CALLS: tuple[AnyRpc, ...] = tuple(
     value for page in _PAGES for value in vars(page).values() if isinstance(value, Rpc)

@@ -44,6 +44,7 @@ class ClientManageProcessor:
         data = decode_body(call.body, HeartbeatData)
         if not data.client_id:
             raise BadFields("a heartbeat without a clientID")
+        call.peer.client_id = data.client_id
         command = call.command
         channel = ClientChannel(
             call.peer, data.client_id, str(command.language), command.version, call.now_ms

@@ -59,7 +59,7 @@ class WholeCluster:
 
     async def start_name_server(self) -> None:
         config = NameServerConfig(release=self.release, listen_address=self.namesrv)
-        await self._serve("namesrv", partial(serve_name_server, config), note=self.note)
+        await self._serve("namesrv", partial(serve_name_server, config))
 
     async def start_broker(self, name, **settings) -> None:
         config = BrokerConfig(
@@ -69,18 +69,17 @@ class WholeCluster:
             listen_address=f"{self.world.network.host(name).ip}:10911",
             **settings,
         )
-        journal = Journal(name, self.clock, listeners=[lambda e: self.note(e.fact)])
-        rng = random.Random(name)
-        await self._serve(name, partial(serve_broker, config), rng=rng, journal=journal)
+        await self._serve(name, partial(serve_broker, config))
 
-    async def _serve(self, name, serve, **more) -> None:
+    async def _serve(self, name, serve) -> None:
         stop = self.stops[name] = trio.Event()
         arguments = {
             "network": self.world.network.host(name),
             "disk": MemoryDisk(),
             "clock": self.clock,
             "stop": stop,
-            **more,
+            "rng": random.Random(name),
+            "journal": Journal(name, self.clock, listeners=[lambda e: self.note(e.fact)]),
         }
         await self.world.nursery.start(partial(serve, **arguments))
 

@@ -12,6 +12,7 @@ from name_servers import RELEASES, World, a_peer, topics
 
 from emulator.net.results import Reply
 from protocol import catalog
+from protocol.codes import OWN_CODES
 from protocol.command import RemotingCommand, ext_of
 
 BROKER = {
@@ -64,7 +65,11 @@ BODIES = st.one_of(
     JSONS.map(lambda value: json.dumps(value).encode()),
     st.binary(max_size=40).map(zlib.compress),
 )
-CODES = [rpc.code for rpc in catalog.CALLS if "nameserver" in rpc.answered_by]
+CODES = [
+    rpc.code
+    for rpc in catalog.CALLS
+    if "nameserver" in rpc.answered_by and rpc.code not in OWN_CODES
+]
 
 
 def ext_text(fields: dict) -> bytes:

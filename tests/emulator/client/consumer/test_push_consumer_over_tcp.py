@@ -17,7 +17,7 @@ from emulator.client.producer.producer import Producer
 from emulator.clock import WallClock
 from emulator.config import BrokerConfig, NameServerConfig
 from emulator.disk.memory import MemoryDisk
-from emulator.journal import Journal, silent
+from emulator.journal import Journal
 from emulator.nameserver.service import serve_name_server
 from emulator.net.tcp import TcpNetwork
 from protocol.message import Message
@@ -36,7 +36,8 @@ async def a_cluster():
             serve_name_server,
             NameServerConfig(listen_address=ANY_PORT),
             disk=MemoryDisk(),
-            note=silent,
+            rng=random.Random(1),
+            journal=Journal("namesrv", clock),
             **shared,
         )
         namesrv = await nursery.start(serve)

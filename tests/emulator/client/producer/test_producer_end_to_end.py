@@ -16,7 +16,7 @@ from emulator.clock import WallClock
 from emulator.config import BrokerConfig, NameServerConfig
 from emulator.disk.memory import MemoryDisk
 from emulator.facts import MessageStored
-from emulator.journal import Journal, silent
+from emulator.journal import Journal
 from emulator.nameserver.service import serve_name_server
 from emulator.net.tcp import TcpNetwork
 from protocol.message import Message
@@ -39,7 +39,12 @@ async def a_cluster(*names):
         async def name_server(task_status):
             config = NameServerConfig(listen_address=ANY_PORT)
             await serve_name_server(
-                config, disk=MemoryDisk(), note=silent, **around, task_status=task_status
+                config,
+                disk=MemoryDisk(),
+                rng=random.Random(1),
+                journal=Journal("namesrv", around["clock"]),
+                **around,
+                task_status=task_status,
             )
 
         async def broker(name, namesrv, task_status):

@@ -1,0 +1,185 @@
+"""Reply rules at a server: set, listed and removed by codes of our own, obeyed in its chain.
+
+The first rule that matches a request decides what becomes of it.  A server without rules
+has no link in its chain, so they cost nothing until there is one.  The calls that manage
+rules are answered whatever the rules say, and refused unless the server was started with
+``reply_rules_allowed``: whoever may set rules can stop a cluster.
+"""
+
+from __future__ import annotations
+
+import random
+from functools import partial
+from typing import Any, Literal
+
+import msgspec
+
+from emulator.facts import ReplyRuleApplied, ReplyRuleRemoved, ReplyRuleSet
+from emulator.net.chain import Delay, Place
+from emulator.net.handler_table import Row, Table, table_of
+from emulator.net.remoting import Remoting
+from emulator.net.request_names import RequestNames, names_of
+from emulator.net.results import NO_REPLY, Call, Refusal, Reply, Result
+from protocol import catalog
+from protocol.bodies.reply_rules import (
+    RemovedReplyRules,
+    RemoveReplyRule,
+    ReplyRule,
+    ReplyRuleId,
+    ReplyRuleList,
+    ReplyRuleState,
+    decode_rule_body,
+    encode_rule_body,
+)
+from protocol.codes import OWN_CODES, ResponseCode
+from protocol.fields import BadFields, Header
+
+RULES_MAX = 1_000  # each is asked about each request
+NOT_ALLOWED = "reply rules are not allowed here: start this server with reply_rules_allowed=true"
+
+
+class _SetRule(msgspec.Struct):
+    """A rule that holds."""
+
+    rule_id: int
+    rule: ReplyRule
+    applied_count: int = 0
+
+    @property
+    def left_count(self) -> int | None:
+        count = self.rule.count
+        return None if count is None else count - self.applied_count
+
+
+class ReplyRules:
+    """The rules of one *server*; *rng* decides where a rule has a probability below 1."""
+
+    def __init__(self, server: Remoting, *, allowed: bool, rng: random.Random) -> None:
+        self._server = server
+        self._allowed = allowed
+        self._rng = rng
+        self._rules: dict[int, _SetRule] = {}
+        self._last_id = 0
+
+    def handlers(self) -> Table:
+        """The calls that manage rules, for the server's table."""
+        rows = (
+            Row(catalog.SET_REPLY_RULE, self.set_rule),
+            Row(catalog.LIST_REPLY_RULES, self.list_rules),
+            Row(catalog.REMOVE_REPLY_RULE, self.remove_rule),
+        )
+        return table_of(rows, self._server.release)
+
+    # Managing -------------------------------------------------------------------------
+
+    def set_rule(self, call: Call[Header]) -> Result:
+        """Add a rule behind those that hold; it is obeyed from the next request on."""
+        self._check_allowed()
+        try:
+            rule = decode_rule_body(call.body, ReplyRule)
+        except BadFields as error:
+            raise Refusal(ResponseCode.INVALID_PARAMETER, str(error)) from error
+        if len(self._rules) >= RULES_MAX:
+            raise Refusal(ResponseCode.SYSTEM_BUSY, f"there are {RULES_MAX} rules already")
+        self._last_id += 1
+        self._rules[self._last_id] = _SetRule(self._last_id, rule)
+        text = encode_rule_body(rule).decode()
+        self._server.note(ReplyRuleSet(self._last_id, text, call.peer.address))
+        self._server.chain.put(Place.REPLY_RULES, self.decide)
+        return Reply(body=encode_rule_body(ReplyRuleId(rule_id=self._last_id)))
+
+    def list_rules(self, _call: Call[Header]) -> Result:
+        """Every rule that holds, in the order in which they are asked."""
+        self._check_allowed()
+        rules = tuple(
+            ReplyRuleState(
+                rule_id=held.rule_id,
+                applied_count=held.applied_count,
+                left_count=held.left_count,
+                rule=held.rule,
+            )
+            for held in self._rules.values()
+        )
+        return Reply(body=encode_rule_body(ReplyRuleList(rules=rules)))
+
+    def remove_rule(self, call: Call[Header]) -> Result:
+        """Remove one rule, or all; one that has ended already is no error."""
+        self._check_allowed()
+        try:
+            wanted = decode_rule_body(call.body, RemoveReplyRule).rule_id
+        except BadFields as error:
+            raise Refusal(ResponseCode.INVALID_PARAMETER, str(error)) from error
+        ids = tuple(number for number in self._rules if wanted in (None, number))
+        for number in ids:
+            self._end(self._rules[number], "asked")
+        return Reply(body=encode_rule_body(RemovedReplyRules(rule_ids=ids)))
+
+    # Obeying --------------------------------------------------------------------------
+
+    def decide(self, call: Call[Any]) -> Result | Delay | None:
+        """The link of the chain: what the first matching rule says, None if none matches."""
+        code = call.command.code
+        if code in OWN_CODES:
+            return None
+        names: RequestNames | None = None
+        for held in self._rules.values():
+            rule = held.rule
+            if rule.code is not None and rule.code != code:
+                continue
+            if rule.topic or rule.group or rule.client_id:
+                names = names or names_of(call)
+                if not _is_about(rule, names):
+                    continue
+            if rule.probability < 1 and self._rng.random() >= rule.probability:
+                continue
+            return self._apply(held, call)
+        return None
+
+    def _apply(self, held: _SetRule, call: Call[Any]) -> Result | Delay | None:
+        rule = held.rule
+        held.applied_count += 1
+        verdict = ", ".join(rule.verdicts)
+        code, peer = call.command.code, call.peer.address
+        self._server.note(ReplyRuleApplied(held.rule_id, peer, code, verdict))
+        if held.left_count == 0:
+            self._end(held, "count reached")
+        if rule.delay_ms:
+            return Delay(call.now_ms + rule.delay_ms, partial(self._end_with, rule))
+        return self._end_with(rule, call)
+
+    def _end_with(self, rule: ReplyRule, call: Call[Any]) -> Result | None:
+        """The verdict without its delay; None: the call goes on to its handler."""
+        if rule.error_code is not None:
+            return Reply(code=rule.error_code, remark=rule.remark or None)
+        if rule.cut_connection:
+            self._server.close(call.peer)
+            return NO_REPLY
+        return NO_REPLY if rule.no_answer else None
+
+    # Inside ---------------------------------------------------------------------------
+
+    def _check_allowed(self) -> None:
+        if not self._allowed:
+            raise Refusal(ResponseCode.NO_PERMISSION, NOT_ALLOWED)
+
+    def _end(self, held: _SetRule, reason: Literal["asked", "count reached"]) -> None:
+        del self._rules[held.rule_id]
+        self._server.note(ReplyRuleRemoved(held.rule_id, reason, held.applied_count))
+        if not self._rules:
+            self._server.chain.put(Place.REPLY_RULES, None)
+
+
+def obey_reply_rules(server: Remoting, *, allowed: bool, rng: random.Random) -> None:
+    """Let *server* answer the calls that manage rules, and obey those that are set."""
+    rules = ReplyRules(server, allowed=allowed, rng=rng)
+    server.handlers = {**server.handlers, **rules.handlers()}
+
+
+def _is_about(rule: ReplyRule, names: RequestNames) -> bool:
+    """Does a request that names these match?  What the rule leaves open matches all."""
+    wanted = (
+        (rule.topic, names.topics),
+        (rule.group, names.groups),
+        (rule.client_id, names.client_ids),
+    )
+    return all(name is None or name in named for name, named in wanted)

@@ -1,0 +1,24 @@
+"""What only this emulator answers: codes 9000 to 9999, which no RocketMQ knows.
+
+They are answered in every release, by a server that was started with
+``reply_rules_allowed``; others refuse them with NO_PERMISSION.
+"""
+
+from __future__ import annotations
+
+from protocol.bodies.reply_rules import (
+    RemovedReplyRules,
+    RemoveReplyRule,
+    ReplyRule,
+    ReplyRuleId,
+    ReplyRuleList,
+)
+from protocol.catalog.page import nameserver_or_broker
+
+SET_REPLY_RULE = nameserver_or_broker(
+    "SET_REPLY_RULE", request_body=ReplyRule, reply_body=ReplyRuleId
+)
+LIST_REPLY_RULES = nameserver_or_broker("LIST_REPLY_RULES", reply_body=ReplyRuleList)
+REMOVE_REPLY_RULE = nameserver_or_broker(
+    "REMOVE_REPLY_RULE", request_body=RemoveReplyRule, reply_body=RemovedReplyRules
+)

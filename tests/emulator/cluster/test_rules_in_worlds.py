@@ -1,0 +1,185 @@
+"""Reply rules from Python, obeyed by every server in every world."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from emulator.clock import WallClock
+from emulator.cluster.embedded import EmbeddedCluster
+from emulator.cluster.processes import ProcessCluster
+from emulator.cluster.reply_rules import ReplyRuleRefused
+from emulator.cluster.spec import ClusterSpec
+from emulator.cluster.virtual import VirtualCluster
+from emulator.config import NetConfig
+from emulator.journal import silent
+from emulator.net.errors import NoAnswer, TimedOut
+from emulator.net.plain_nursery import plain_nursery
+from emulator.net.remoting_client import RemotingClient
+from emulator.net.tcp import TcpNetwork
+from emulator.releases import R_4_9_7
+from emulator.sim.world import run_virtual
+from protocol import catalog
+from protocol.bodies.body import encode_body
+from protocol.bodies.groups import HeartbeatData, ProducerData
+from protocol.bodies.reply_rules import ReplyRule
+from protocol.codes import RequestCode, ResponseCode
+from protocol.requests.pulling import PullMessageRequest
+from protocol.requests.routes import GetRouteInfoRequest
+from protocol.requests.sending import SendMessageRequestV2
+
+CALL_MS_MAX = 5_000
+SPEC = ClusterSpec(brokers=1)
+SEND = SendMessageRequestV2(
+    producer_group="shop",
+    topic="orders",
+    default_topic="TBW102",
+    default_topic_queue_nums=4,
+    queue_id=0,
+    sys_flag=0,
+    born_timestamp=0,
+    flag=0,
+)
+PULL = PullMessageRequest(
+    consumer_group="billing",
+    topic="orders",
+    queue_id=0,
+    queue_offset=0,
+    max_msg_nums=32,
+    sys_flag=4,  # it says itself what it wants
+    commit_offset=0,
+    suspend_timeout_millis=0,
+    sub_version=0,
+    subscription="*",
+)
+
+
+class Story:
+    """A client beside a cluster, and the verbs of whatever world it is."""
+
+    def __init__(self, cluster, network, nursery, clock) -> None:
+        self._cluster = cluster
+        self._client = RemotingClient(
+            network,
+            nursery,
+            clock=clock,
+            config=NetConfig(),
+            release=R_4_9_7,
+            note=silent,
+            handlers={},
+        )
+
+    async def rule(self, node, **rule) -> int:
+        return await self._do(self._cluster.set_reply_rule, node, ReplyRule(**rule))
+
+    async def rules(self, node):
+        return await self._do(self._cluster.reply_rules, node)
+
+    async def remove(self, node, rule_id=None) -> tuple[int, ...]:
+        return await self._do(self._cluster.remove_reply_rule, node, rule_id)
+
+    async def send(self, timeout_ms=CALL_MS_MAX) -> int:
+        return await self._call("broker-a", catalog.SEND_MESSAGE_V2, SEND, b"x", timeout_ms)
+
+    async def pull(self) -> int:
+        return await self._call("broker-a", catalog.PULL_MESSAGE, PULL)
+
+    async def beat(self) -> int:
+        beat = HeartbeatData(client_id="c1", producer_data_set=[ProducerData(group_name="shop")])
+        body = encode_body(beat, R_4_9_7)
+        return await self._call("broker-a", catalog.HEART_BEAT, None, body)
+
+    async def route(self) -> int:
+        header = GetRouteInfoRequest(topic="TBW102")
+        return await self._call("namesrv", catalog.GET_ROUTEINFO_BY_TOPIC, header)
+
+    async def _call(self, node, rpc, header, body=b"", timeout_ms=CALL_MS_MAX) -> int:
+        address = self._cluster.addresses[node]
+        reply = await self._client.invoke(address, rpc, header, body, timeout_ms=timeout_ms)
+        return reply.code
+
+    async def _do(self, verb, *arguments):
+        if self._cluster.blocks:
+            return await trio.to_thread.run_sync(verb, *arguments)
+        return await verb(*arguments)
+
+
+async def tell(story: Story) -> None:
+    """Every verdict once, at a broker and at a NameServer."""
+    busy = ResponseCode.SYSTEM_BUSY
+    await story.rule("broker-a", code=RequestCode.SEND_MESSAGE_V2, count=5, error_code=busy)
+    assert [await story.send() for _ in range(6)] == [busy] * 5 + [0]
+
+    late = await story.rule(
+        "broker-a", code=RequestCode.PULL_MESSAGE, topic="orders", delay_ms=300
+    )
+    began_s = trio.current_time()
+    assert await story.pull() == 0
+    assert trio.current_time() - began_s >= 0.3
+    [state] = await story.rules("broker-a")
+    assert (state.rule_id, state.applied_count, state.rule.delay_ms) == (late, 1, 300)
+    assert await story.remove("broker-a", late) == (late,)
+
+    await story.rule("broker-a", code=RequestCode.HEART_BEAT, client_id="c1", cut_connection=True)
+    with pytest.raises(NoAnswer, match="the connection ended"):
+        await story.beat()
+    await story.remove("broker-a")
+    assert await story.beat() == 0
+
+    await story.rule("broker-a", code=RequestCode.SEND_MESSAGE_V2, count=1, no_answer=True)
+    with pytest.raises(TimedOut):
+        await story.send(timeout_ms=100)
+    assert await story.rules("broker-a") == ()
+
+    code, remark = ResponseCode.TOPIC_NOT_EXIST, "not today"
+    await story.rule("namesrv", topic="TBW102", error_code=code, remark=remark)
+    assert await story.route() == code
+    await story.remove("namesrv")
+    assert await story.route() == 0
+
+
+@pytest.mark.parametrize("kind", [EmbeddedCluster, ProcessCluster])
+def test_rules_are_obeyed_over_tcp(kind) -> None:
+    async def main(cluster) -> None:
+        async with plain_nursery() as nursery:
+            await tell(Story(cluster, TcpNetwork(nursery), nursery, WallClock.of_this_machine()))
+
+    with kind(SPEC) as cluster:
+        trio.run(main, cluster)
+
+
+def test_rules_are_obeyed_in_the_virtual_world_and_the_journal_says_so() -> None:
+    def run() -> list[bytes]:
+        lines: list[bytes] = []
+
+        async def main(world) -> None:
+            cluster = VirtualCluster(world, SPEC, lines.append)
+            await cluster.start()
+            machine = world.machines.machine("client")
+            await tell(Story(cluster, machine.network, world.nursery, machine.clock))
+
+        run_virtual(main, seed=5)
+        return lines
+
+    lines = run()
+    kinds = b"".join(lines)
+    assert kinds.count(b'"ReplyRuleSet"') == 5
+    assert kinds.count(b'"ReplyRuleApplied"') == 9
+    assert run() == lines, "one seed, one journal"
+
+
+def test_rules_are_allowed_by_default_on_loopback_only() -> None:
+    assert ClusterSpec().broker_config("broker-a").reply_rules_allowed
+    assert ClusterSpec(host="::1").name_server_config("namesrv").reply_rules_allowed
+    assert not ClusterSpec(host="0.0.0.0").broker_config("broker-a").reply_rules_allowed
+    given = ClusterSpec(host="0.0.0.0", broker_settings={"reply_rules_allowed": True})
+    assert given.broker_config("broker-a").reply_rules_allowed
+
+
+def test_a_cluster_that_does_not_allow_rules_says_which_setting_would() -> None:
+    settings = {"reply_rules_allowed": False}
+    spec = ClusterSpec(brokers=0, name_server_settings=settings)
+    with EmbeddedCluster(spec) as cluster:
+        with pytest.raises(ReplyRuleRefused, match="reply_rules_allowed=true") as refused:
+            cluster.set_reply_rule("namesrv", ReplyRule(no_answer=True))
+        assert refused.value.code == ResponseCode.NO_PERMISSION

@@ -1,0 +1,78 @@
+"""Reply rules as values: what is wrong with one is said with the field's name."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from protocol.bodies.reply_rules import (
+    RemoveReplyRule,
+    ReplyRule,
+    decode_rule_body,
+    encode_rule_body,
+)
+from protocol.codes import RequestCode, ResponseCode
+from protocol.fields import BadFields
+
+BUSY = {"error_code": ResponseCode.SYSTEM_BUSY}
+BAD = [
+    ({"probability": 2, **BUSY}, "probability"),
+    ({"probability": -0.1, **BUSY}, "probability"),
+    ({"delay_ms": -1}, "delay_ms"),
+    ({"delay_ms": 3_600_001}, "delay_ms"),
+    ({"code": 9, **BUSY}, "code 9 "),
+    ({"code": RequestCode.SET_REPLY_RULE, **BUSY}, "code 9000"),
+    ({"code": 9_999, **BUSY}, "code 9999"),
+    ({"topic": "", **BUSY}, "topic"),
+    ({"group": "g" * 256, **BUSY}, "group"),
+    ({"client_id": "", **BUSY}, "client_id"),
+    ({"count": 0, **BUSY}, "count"),
+    ({"error_code": 0}, "error_code"),
+    ({"error_code": 2**31}, "error_code"),
+    ({"remark": "why", "delay_ms": 1}, "remark"),
+    ({"remark": "y" * 256, **BUSY}, "remark"),
+    ({"no_answer": True, "cut_connection": True}, "no_answer and cut_connection"),
+    ({"no_answer": True, **BUSY}, "error_code, no_answer"),
+    ({"code": RequestCode.HEART_BEAT}, "verdict"),
+]
+
+
+@pytest.mark.parametrize(("fields", "name"), BAD, ids=lambda value: str(value)[:40])
+def test_a_bad_rule_is_refused_with_the_field_s_name(fields, name: str) -> None:
+    with pytest.raises(ValueError, match=name):
+        ReplyRule(**fields)
+    with pytest.raises(BadFields, match=name):
+        decode_rule_body(msgspec.json.encode(fields), ReplyRule)
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        (b'{"probability": "high", "no_answer": true}', "probability"),
+        (b'{"delayMs": 5}', "delayMs"),
+        (b'{"code": 1.5, "no_answer": true}', "code"),
+        (b"[]", "ReplyRule"),
+        (b'{"remark": "\xff"}', "ReplyRule"),
+        (b"{", "ReplyRule"),
+    ],
+)
+def test_a_body_that_is_no_rule_is_refused(text: bytes, name: str) -> None:
+    with pytest.raises(BadFields, match=name):
+        decode_rule_body(text, ReplyRule)
+
+
+def test_a_rule_survives_the_wire_and_leaves_defaults_out() -> None:
+    rule = ReplyRule(code=310, topic="orders", count=5, delay_ms=7, error_code=2, remark="busy")
+    text = encode_rule_body(rule)
+    assert decode_rule_body(text, ReplyRule) == rule
+    assert b"probability" not in text
+
+
+def test_no_body_at_all_means_all_rules() -> None:
+    assert decode_rule_body(b"", RemoveReplyRule).rule_id is None
+
+
+def test_a_delay_goes_with_any_other_verdict() -> None:
+    for other in ({"no_answer": True}, {"cut_connection": True}, BUSY):
+        assert ReplyRule(delay_ms=1, **other).verdicts[0] == "delay"
+        assert len(ReplyRule(delay_ms=1, **other).verdicts) == 2
