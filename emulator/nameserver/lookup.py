@@ -97,7 +97,7 @@ def topics_of_cluster(routes: Routes, cluster: str) -> TopicList:
 
 
 def system_topics(routes: Routes) -> TopicList:
-    """Names of clusters and brokers, each a topic too, and one broker to ask for the others."""
+    """Names of clusters and brokers, each a topic too, and one broker that has the others."""
     brokers = routes.brokers
     names: dict[str, None] = {}
     for cluster, members in brokers.cluster_addr_table.items():

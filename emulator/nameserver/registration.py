@@ -14,7 +14,7 @@ import msgspec
 
 from emulator.facts import BrokerRegistered
 from emulator.net.results import Refusal
-from emulator.releases import BROKERS_SAY_MORE, DATA_VERSION_HAS_STATE
+from emulator.releases import DATA_VERSION_HAS_STATE, REGISTRATION_EXTENDED
 from protocol.bodies.body import decode_body
 from protocol.bodies.registration import RegisterBrokerBody, crc32, decode_register_broker
 from protocol.bodies.topics import (
@@ -70,7 +70,7 @@ def read_registration(call: Call[RegisterBrokerRequest], release: Release) -> Br
         raise Refusal(ResponseCode.SYSTEM_ERROR, "crc32 not match", RegisterBrokerReply())
     body = _body(call)
     wrapper = body.topic_config_serialize_wrapper
-    reads_more = release >= BROKERS_SAY_MORE
+    reads_more = release >= REGISTRATION_EXTENDED
     return BrokerRegistration(
         cluster=header.cluster_name,
         broker=header.broker_name,

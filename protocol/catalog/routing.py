@@ -1,4 +1,4 @@
-"""What clients and tools ask the NameServer."""
+"""Requests of clients and tools to the NameServer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What mqadmin, the dashboard and slaves ask a broker."""
+"""Requests of mqadmin, the dashboard and slaves to a broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What clients and tools ask the NameServer: routes, topics, write permission, key-values."""
+"""Requests to the NameServer: routes, topics, write permission, key-values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What operators change: write permission, topics, key-values, settings.
+"""Requests of operators: write permission, topics, key-values, settings.
 
 Upstream: DefaultRequestProcessor.
 """
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class AdminRequestProcessor:
-    """Changes that operators ask for; each raises ``Refusal`` when it is not made."""
+    """Handlers that change the NameServer; each raises ``Refusal`` when nothing is changed."""
 
     def __init__(self, server: NameServer) -> None:
         self._server = server
@@ -70,7 +70,7 @@ class AdminRequestProcessor:
         return Reply()
 
     def get_kv_config(self, call: Call[GetKVConfigRequest]) -> Reply:
-        """QUERY_NOT_FOUND when nobody put that key."""
+        """QUERY_NOT_FOUND for an unknown key."""
         request = call.request
         value = self._server.kv_config.get(request.namespace, request.key)
         if value is None:
@@ -84,7 +84,7 @@ class AdminRequestProcessor:
         return Reply()
 
     def get_kv_list(self, call: Call[GetKVListByNamespaceRequest]) -> Reply:
-        """QUERY_NOT_FOUND when nobody ever put anything into that namespace."""
+        """QUERY_NOT_FOUND for a namespace that never had a key."""
         table = self._server.kv_config.of(call.request.namespace)
         if table is None:
             remark = f"No config item, Namespace: {call.request.namespace}"

@@ -1,4 +1,4 @@
-"""What brokers ask: to be registered, to be kept alive, to be removed.
+"""Requests of brokers: registration, heartbeats, removal.
 
 Upstream: DefaultRequestProcessor.
 """
@@ -34,7 +34,7 @@ class BrokerRequestProcessor:
         self._server = server
 
     def register_broker(self, call: Call[RegisterBrokerRequest]) -> Reply:
-        """A slave is answered its master's addresses, every broker the ordered topics."""
+        """The reply has a slave's master and, for every broker, the ordered topics."""
         registration = read_registration(call, self._server.release)
         seen = self._server.routes.register(registration, call.peer, call.now_ms)
         header = RegisterBrokerReply(master_addr=seen.address, ha_server_addr=seen.ha_address)

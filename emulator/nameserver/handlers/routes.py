@@ -1,4 +1,4 @@
-"""What clients and tools look up: the route of a topic, clusters, lists.
+"""Requests of clients and tools: the route of a topic, clusters, lists.
 
 Upstream: DefaultRequestProcessor, ClientRequestProcessor.
 """
@@ -82,7 +82,7 @@ class ClientRequestProcessor:
         return body
 
     def get_broker_cluster_info(self, _call: Call[Header]) -> Reply:
-        """Broker ids are bare numbers as keys whoever asks, as upstream's are."""
+        """Broker ids are bare numbers as keys, for clients of every version, as upstream."""
         server = self._server
         return Reply(body=encode_body(lookup.cluster_info(server.routes), server.release))
 
@@ -128,7 +128,7 @@ class ClientRequestProcessor:
         return Reply(body=encode_body(topics, self._server.release))
 
 
-def _encode_route(asked: tuple[TopicRouteData, Release, bool]) -> bytes:
+def _encode_route(form: tuple[TopicRouteData, Release, bool]) -> bytes:
     """A route in the shape of a release, as real JSON or as fastjson's own."""
-    route, shape, standard = asked
+    route, shape, standard = form
     return encode_body(route, shape, standard=standard)
