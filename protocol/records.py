@@ -16,6 +16,7 @@ Upstream: CommitLog.DefaultAppendMessageCallback, MessageDecoder.decode.
 
 from __future__ import annotations
 
+import re
 import struct
 from struct import Struct
 from typing import Any, NamedTuple, TypeAlias
@@ -100,6 +101,9 @@ def _index_head(born_bytes: int, store_bytes: int) -> Struct:
 _INDEX_HEADS = {layout.host_flags: _index_head(*sizes) for sizes, layout in _LAYOUTS.items()}
 _INDEX_HEAD_V4 = _INDEX_HEADS[0]
 _STORE_MS_V4, _STORE_MS_V6 = Struct(">56xq"), Struct(">68xq")
+_MAGIC_BYTES = re.compile(b"\xda\xa3\x20[\xa7\xab]")
+_POSITION = Struct(">28xq")
+POSITION_END = _POSITION.size  # a record's first bytes that state its position
 STORE_TIME_END = _STORE_MS_V6.size  # a record's first bytes that hold its store time for sure
 
 # Topic, queue id, queue offset, position, size, sys flag, store time, properties.
@@ -237,6 +241,20 @@ def index_fields(buffer: Buffer, at: int, end: int) -> IndexFields:
     if crc32(buffer[body_at:body_end]) & 0x7FFFFFFF != crc:
         raise BadRecord("the body does not have its CRC")
     return topic, queue_id, queue_offset, position, end - at, sys_flag, store_ms, properties
+
+
+def heads_in(data: bytes, position: int) -> list[int]:
+    """Positions of the records, whole or damaged, that begin in a log's *data* at *position*.
+
+    A record states its own position, so other bytes are hardly ever taken for one.
+    """
+    starts = (match.start() - 4 for match in _MAGIC_BYTES.finditer(data))
+    return [
+        position + at
+        for at in starts
+        if 0 <= at <= len(data) - POSITION_END
+        and _POSITION.unpack_from(data, at)[0] == position + at
+    ]
 
 
 def stored_at_ms(head: Buffer) -> int:

@@ -81,8 +81,8 @@ class LogTailCut(Fact, frozen=True):
 
     position: int  # in the commit log, in bytes: its end now
     reason: str
-    message_count: int = 0  # records lost, as far as they can be told apart
-    cut_bytes: int = 0  # written bytes that were cut off
+    message_count: int  # records lost: at least so many
+    cut_bytes: int  # lost, up to the last one that is not zero
 
 
 class OldestDropped(Fact, frozen=True):

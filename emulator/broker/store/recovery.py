@@ -5,26 +5,56 @@ again.  The scan looks only at what it needs and is strict where a torn write co
 lengths must add up, the body must have its CRC, and bytes that cannot be zero must not
 be, since a write that never happened leaves zeros.
 
+What stands behind the first bad record is lost; ``measure_tail`` says how much that is.
+
 Upstream: CommitLog.recoverAbnormally, CommitLog.checkMessageAndReturnSize.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from protocol.records import (
     BLANK_BYTES_MIN,
     BLANK_MAGIC,
+    POSITION_END,
     SIZE_AND_MAGIC,
     BadRecord,
     IndexFields,
+    heads_in,
     index_fields,
 )
 
 if TYPE_CHECKING:
     from emulator.broker.store.commit_log import CommitLog
     from emulator.disk.port import Segment
+
+
+CHUNK_BYTES = 8 * 1024 * 1024  # more than a message may have: so many zeros are no message
+
+
+class LostTail(NamedTuple):
+    """What is cut off with the tail of a log."""
+
+    message_count: int  # at least this many: a record whose head is damaged is not seen
+    written_bytes: int  # up to the last byte that is not zero
+
+
+def measure_tail(log: CommitLog, position: int) -> LostTail:
+    """How much stands in *log* from *position* on, where its first bad record begins."""
+    heads, end = set[int](), position
+    for segment in log.segments:
+        for at in range(max(0, position - segment.base), segment.size, CHUNK_BYTES):
+            chunk = bytes(segment.view[at : at + CHUNK_BYTES + POSITION_END])
+            written_bytes = len(chunk.rstrip(b"\0"))
+            if not written_bytes:
+                break  # the rest of this segment was reserved, and never written
+            if segment.base + at == position and any(chunk[:4]):
+                heads.add(position)  # whatever is damaged there was a record
+            heads.update(heads_in(chunk, segment.base + at))
+            end = segment.base + at + written_bytes
+    return LostTail(len(heads), end - position)
 
 
 class LogEnd(Exception):

@@ -29,6 +29,7 @@ from emulator.broker.store.reading import (
     out_of_range,
     store_ms_at,
 )
+from emulator.broker.store.recovery import measure_tail
 from emulator.broker.store.retention import Retention
 from emulator.facts import (
     LogRecovered,
@@ -235,8 +236,9 @@ class Store:
         if not self.log.segments:
             return 0
         found = self._index.rebuild(self.log)
-        self.log.cut(found.end_position)
         if found.reason:
-            self._note(LogTailCut(found.end_position, found.reason))
+            lost = measure_tail(self.log, found.end_position)
+            self._note(LogTailCut(found.end_position, found.reason, *lost))
+        self.log.cut(found.end_position)
         self._note(LogRecovered(found.messages, self.log.min_position, found.end_position))
         return found.store_ms

@@ -120,12 +120,17 @@ def test_a_flipped_byte_never_breaks_recovery_and_spares_what_is_before_it(
 
 def test_a_cut_tail_is_told_with_its_reason_and_stale_bytes_never_come_back() -> None:
     rig = Rig(MemoryDisk())
-    puts = [rig.put(b"x" * 100) for _ in range(5)]
+    puts = [rig.put(b"x" * 100, properties="TAGS\x01A") for _ in range(5)]
     damage = puts[2].position + 90
     rig.store.log.read(damage, 1)[0] ^= 0xFF
     again = rig.reopened()
     assert again.facts_of(LogTailCut) == [
-        LogTailCut(puts[2].position, "the body does not have its CRC")
+        LogTailCut(
+            puts[2].position,
+            "the body does not have its CRC",
+            message_count=3,
+            cut_bytes=puts[4].position + puts[4].size - puts[2].position,
+        )
     ]
     again.put(b"x" * 100)
     third = again.reopened()
@@ -133,13 +138,30 @@ def test_a_cut_tail_is_told_with_its_reason_and_stale_bytes_never_come_back() ->
     assert third.put().queue_offset == 3
 
 
+def test_a_cut_tail_is_counted_over_several_segments_and_damaged_lengths() -> None:
+    rig = Rig(TinyDisk(4096))
+    puts = [rig.put(bytes(900), properties="TAGS\x01A") for _ in range(10)]  # four a segment
+    rig.store.log.read(puts[1].position, 4)[:] = b"\x7f\xff\xff\xff"
+    (cut,) = rig.reopened().facts_of(LogTailCut)
+    end = puts[9].position + puts[9].size
+    assert (cut.message_count, cut.cut_bytes) == (9, end - puts[1].position)
+
+
+def test_a_record_of_which_only_the_first_bytes_were_written_counts_as_one() -> None:
+    rig = Rig()
+    puts = [rig.put() for _ in range(3)]
+    lose_from(rig, puts[2].position + 10)
+    (cut,) = rig.reopened().facts_of(LogTailCut)
+    assert (cut.message_count, cut.cut_bytes) == (1, 10)
+
+
 def test_a_queue_offset_out_of_order_ends_the_log() -> None:
     rig = Rig()
     puts = [rig.put() for _ in range(5)]
     rig.store.log.read(puts[3].position + 27, 1)[0] = 9
     again = rig.reopened()
-    expected = LogTailCut(puts[3].position, "offset 9 where 3 comes next")
-    assert again.facts_of(LogTailCut) == [expected]
+    (cut,) = again.facts_of(LogTailCut)
+    assert (cut.position, cut.reason) == (puts[3].position, "offset 9 where 3 comes next")
     assert again.put().queue_offset == 3
 
 
