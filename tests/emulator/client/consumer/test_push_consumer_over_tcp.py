@@ -79,7 +79,9 @@ async def test_plain_functions_run_in_threads_of_their_own(orderly) -> None:
     assert threading.main_thread() not in threads
 
 
-async def test_a_thread_that_raises_sends_its_message_back() -> None:
+async def test_a_thread_that_raises_sends_its_message_back_and_the_program_s_log_has_its_traceback(
+    caplog,
+) -> None:
     failed, seen_again = trio.Event(), []
     token = trio.lowlevel.current_trio_token()
 
@@ -96,3 +98,7 @@ async def test_a_thread_that_raises_sends_its_message_back() -> None:
                 queue = next(q for q in mine.queues if q.topic == "orders")
                 assert queue.broker_name == "broker-a"
     assert seen_again == [0]
+    errors = [entry for entry in caplog.records if entry.levelname == "ERROR"]
+    assert {entry.name for entry in errors} == {"rocketmq_emulator"}
+    assert "ValueError: as told" in errors[0].getMessage()
+    assert 'raise ValueError("as told")' in errors[0].getMessage()
