@@ -138,7 +138,7 @@ class ConsumeConcurrently:
         """Upstream: ConsumeMessageConcurrentlyService.processConsumeResult."""
         messages, context = batch.messages, outcome.context
         ok = outcome.result is ConsumeResult.SUCCESS
-        acked = min(context.ack_index + 1, len(messages)) if ok else 0
+        acked = max(0, min(context.ack_index + 1, len(messages))) if ok else 0
         self._facts.note_consumed(batch.queue, messages, acked)
         if batch.process_queue.dropped:
             return  # somebody else has the queue now

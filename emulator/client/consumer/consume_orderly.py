@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 SUSPEND = ConsumeResult.SUSPEND
 SUSPEND_MS_MIN, SUSPEND_MS_MAX = 10, 30_000
 GO_ON_MS = 10  # after a turn that ended, or a lock that was got
-LOCK_AT_GATE_MS = 100
+LOCK_BEFORE_TURN_MS = 100
 LOCK_IN_TURN_MS = 10
 LOCK_REFUSED_MS = 3_000
 
 
 class QueueTurn(msgspec.Struct, eq=False):
-    """A worker goes through one queue until it is empty, or must let go."""
+    """A worker consumes one queue until it is empty, its lock is gone or its time is over."""
 
     process_queue: OrderlyProcessQueue
     queue: MessageQueue
@@ -106,7 +106,7 @@ class ConsumeOrderly:
             if self._may_consume(turn):
                 await self._consume(turn)
             elif not turn.process_queue.dropped:
-                self._lock_and_go_on(turn, LOCK_AT_GATE_MS)
+                self._lock_and_go_on(turn, LOCK_BEFORE_TURN_MS)
 
     async def _consume(self, turn: QueueTurn) -> None:
         began_ms = self._member.now_ms()
@@ -197,11 +197,11 @@ class ConsumeOrderly:
         self._member.later(delay_ms, lambda: self.pool.submit(turn))
 
     def _lock_and_go_on(self, turn: QueueTurn, delay_ms: int) -> None:
-        async def try_it() -> None:
+        async def lock_and_submit() -> None:
             locked = await self._locks.lock(turn.queue)
             self._go_on_later(turn, GO_ON_MS if locked else LOCK_REFUSED_MS)
 
-        self._member.later(delay_ms, lambda: self._member.beside(try_it))
+        self._member.later(delay_ms, lambda: self._member.beside(lock_and_submit))
 
 
 def _is_retried(outcome: ListenerOutcome) -> bool:

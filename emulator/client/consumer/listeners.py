@@ -91,9 +91,9 @@ class ListenerInvoker:
             self._facts.note_given(context.queue, messages)
         if self._is_async:
             try:
-                outcome = _outcome(context, await self._call(messages, context))
+                outcome = self._outcome(context, await self._call(messages, context))
             except Exception as error:  # noqa: BLE001  # whatever it raises is its outcome
-                outcome = ListenerOutcome(context, on_error, error)
+                outcome = _failure(context, on_error, error)
         elif self.plain_calls is None:
             outcome = self.invoke(messages, context, on_error)
         else:
@@ -107,14 +107,26 @@ class ListenerInvoker:
     ) -> ListenerOutcome:
         """Call a plain function, in whatever thread this is; the caller notes the facts."""
         try:
-            return _outcome(context, self._call(messages, context))
+            return self._outcome(context, self._call(messages, context))
         except Exception as error:  # noqa: BLE001  # whatever it raises is its outcome
-            return ListenerOutcome(context, on_error, error)
+            return _failure(context, on_error, error)
 
     def _call(self, messages: list[MessageExt], context: ConsumeContext) -> Any:
         if self._wants_context:
             return self._listener(messages, context)
         return self._listener(messages)
+
+    def _outcome(self, context: ConsumeContext, returned: Any) -> ListenerOutcome:
+        """Raises ``TypeError`` for what a listener may not return, or set in its context."""
+        if self._wants_context:
+            _check_context(context)
+        if returned is None:
+            return ListenerOutcome(context, ConsumeResult.SUCCESS)
+        if isinstance(returned, ConsumeResult):
+            return ListenerOutcome(context, returned)
+        if inspect.iscoroutine(returned):
+            returned.close()  # it will never be awaited, and Python would warn of that
+        raise TypeError(f"a listener returns None or a ConsumeResult, not {returned!r:.100}")
 
 
 class ConsumptionFacts:
@@ -197,14 +209,26 @@ def is_async(listener: Listener) -> bool:
     return inspect.iscoroutinefunction(listener) or inspect.iscoroutinefunction(call)
 
 
-def _outcome(context: ConsumeContext, returned: Any) -> ListenerOutcome:
-    if returned is None:
-        return ListenerOutcome(context, ConsumeResult.SUCCESS)
-    if isinstance(returned, ConsumeResult):
-        return ListenerOutcome(context, returned)
-    if inspect.iscoroutine(returned):
-        returned.close()  # it will never be awaited, and Python would warn of that
-    raise TypeError(f"a listener returns None or a ConsumeResult, not {returned!r:.100}")
+def _failure(
+    context: ConsumeContext, on_error: ConsumeResult, error: Exception
+) -> ListenerOutcome:
+    """What a listener has set before it failed counts, as upstream, unless it is nonsense."""
+    if _nonsense_in(context):
+        context = ConsumeContext(context.queue)
+    return ListenerOutcome(context, on_error, error)
+
+
+def _check_context(context: ConsumeContext) -> None:
+    for name in _nonsense_in(context):
+        raise TypeError(
+            f"a ConsumeContext's {name} is an int, not {getattr(context, name)!r:.100}"
+        )
+
+
+def _nonsense_in(context: ConsumeContext) -> list[str]:
+    """The fields whose use would fail."""
+    numbers = ("delay_level", "ack_index", "suspend_ms")
+    return [name for name in numbers if not isinstance(getattr(context, name), int)]
 
 
 def _text_of(error: Exception) -> str:

@@ -16,7 +16,6 @@ from emulator.net.errors import RemoteError
 from protocol import properties as prop
 from protocol.delay_levels import FIRST_RETRY_LEVEL
 from protocol.message import Message
-from protocol.names import retry_topic
 
 if TYPE_CHECKING:
     from emulator.client.consumer.member import Member
@@ -45,7 +44,7 @@ class SendBack:
     async def publish(self, message: MessageExt, delay_level: int, reconsume_times: int) -> bool:
         """Publish a copy to the group's retry topic; whether it was stored."""
         copy = Message(
-            topic=retry_topic(self._member.group),
+            topic=self._member.retry_topic,
             body=message.body,
             flag=message.flag,
             properties=self._properties(message, delay_level, reconsume_times),

@@ -137,6 +137,29 @@ def test_a_listener_bound_to_arguments_is_still_async() -> None:
     assert cluster.facts_of(ListenerRaised) == []
 
 
+@pytest.mark.parametrize("field", ["ack_index", "delay_level", "suspend_ms"])
+def test_a_context_field_that_is_no_number_fails_the_call_and_not_the_consumer(field) -> None:
+    def sets_nonsense(messages, context) -> ConsumeResult:
+        setattr(context, field, "soon")
+        return ConsumeResult.RECONSUME_LATER
+
+    cluster, broker = consumed(sets_nonsense, messages=2)
+    facts = cluster.facts_of(ListenerRaised)
+    assert [fact.offset for fact in facts] == [0, 1]
+    assert {fact.error for fact in facts} == {
+        f"TypeError: a ConsumeContext's {field} is an int, not 'soon'"
+    }
+    assert [request.offset for request in broker.requests(BACK)] == [0, 1_000]
+
+
+def test_an_ack_index_below_the_batch_acknowledges_nothing() -> None:
+    def none_of_them(messages, context) -> None:
+        context.ack_index = -5
+
+    _, broker = consumed(none_of_them, messages=8, consume_batch_max=8)
+    assert [request.offset for request in broker.requests(BACK)] == [n * 1_000 for n in range(8)]
+
+
 def test_to_ask_for_another_delivery_is_no_error() -> None:
     cluster, broker = consumed(lambda messages: ConsumeResult.RECONSUME_LATER)
     assert len(broker.asked[BACK]) == 1
