@@ -6,11 +6,15 @@ are upstream's; where upstream has no such limit the comment says "ours".
 
 from __future__ import annotations
 
+from typing import Literal, TypeAlias
+
 import msgspec
 
 from emulator.releases import Release
 from protocol.delay_levels import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from protocol.validation import MESSAGE_BYTES_MAX
+
+FlushDiskType: TypeAlias = Literal["ASYNC_FLUSH", "SYNC_FLUSH"]
 
 
 class NetConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -134,6 +138,11 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     persist_offsets_interval_ms: int = 5_000  # BrokerConfig.flushConsumerOffsetInterval
     persist_delays_interval_ms: int = 10_000  # MessageStoreConfig.flushDelayOffsetInterval
     durable_offsets: bool = False  # ours: every commit is on disk before it is answered
+    flush_disk_type: FlushDiskType = "ASYNC_FLUSH"  # MessageStoreConfig; SYNC_FLUSH with a store
+    sync_flush_ms_max: int = 5_000  # MessageStoreConfig.syncFlushTimeout
+    flush_interval_ms: int = 500  # MessageStoreConfig.flushIntervalCommitLog
+    flush_least_pages: int = 4  # MessageStoreConfig.flushCommitLogLeastPages
+    flush_thorough_interval_ms: int = 10_000  # MessageStoreConfig.flushCommitLogThoroughInterval
 
     reply_rules_allowed: bool = False  # ours: whoever reaches the port may set reply rules
     net: NetConfig = NetConfig()
@@ -150,6 +159,15 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             raise ValueError("topics_max and groups_max must leave room for the broker's own")
         if not parse_delay_levels(self.delay_levels).is_whole:
             raise ValueError(f"delay_levels look like 1s 5s 1m 2h 1d, not {self.delay_levels!r}")
+        if self.flush_disk_type == "SYNC_FLUSH" and not self.store:
+            raise ValueError(
+                "flush_disk_type SYNC_FLUSH (flushDiskType) needs a store (storePathRootDir, "
+                "--store): memory cannot be flushed"
+            )
+        if min(self.sync_flush_ms_max, self.flush_interval_ms) < 1 or self.flush_least_pages < 0:
+            raise ValueError("flush times are above 0, and flush_least_pages is not below 0")
+        if self.flush_thorough_interval_ms < self.flush_interval_ms:
+            raise ValueError("flush_thorough_interval_ms must be at least flush_interval_ms")
         if not 0 <= self.perm <= 7:
             raise ValueError("perm is a sum of 4 (read), 2 (write) and 1 (inherit)")
 

@@ -144,19 +144,22 @@ async def _serve(
     stop: trio.Event,
     task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    disk: Disk = FileDisk(config.store) if config.store else MemoryDisk()
-    async with trio.open_nursery() as nursery:
-        await serve_role(
-            config,
-            network=TcpNetwork(nursery),
-            disk=disk,
-            clock=clock,
-            rng=random.Random(),
-            journal=journal,
-            stop=stop,
-            task_status=task_status,
-        )
-        nursery.cancel_scope.cancel()
+    disk: Disk = MemoryDisk()
+    if config.store:
+        disk = FileDisk(config.store, trio.lowlevel.current_trio_token().run_sync_soon)
+    with contextlib.closing(disk):
+        async with trio.open_nursery() as nursery:
+            await serve_role(
+                config,
+                network=TcpNetwork(nursery),
+                disk=disk,
+                clock=clock,
+                rng=random.Random(),
+                journal=journal,
+                stop=stop,
+                task_status=task_status,
+            )
+            nursery.cancel_scope.cancel()
 
 
 def _appender(path: str) -> Callable[[bytes], object] | None:

@@ -85,6 +85,7 @@ class Broker:
             note=self.note,
             wants=self.wants,
             ring=_no_ring,
+            began_ms=now_ms,
         )
         self.delays = ScheduleMessageService(
             self.store, disk, config, note=self.note, began_ms=now_ms

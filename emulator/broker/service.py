@@ -6,6 +6,8 @@ Upstream: BrokerController.
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from functools import partial
 
 import msgspec
 import trio
@@ -26,6 +28,7 @@ from emulator.net.resolving import numeric
 from emulator.net.services import every
 from emulator.net.timers import Timer
 from emulator.net.transport import Network
+from emulator.net.watermarks import FLUSHED_TO
 
 RETENTION_INTERVAL_MS = 10_000  # DefaultMessageStore.addScheduleTask
 GOODBYE_S_MAX = 3.5
@@ -64,11 +67,12 @@ async def serve_broker(
             client = _client(config, network, nursery, clock, journal)
             registration = Registration(broker, client, nursery)
             broker.connect(server.ring, server.push, registration.announce)
+            tasks = ScheduledTasks(broker, server, clock)
             server.on_lost = broker.clients.close
             journal.note(NodeStarted("broker", listener.address, config.release))
             await registration.register()
             nursery.start_soon(registration.run)
-            ScheduledTasks(broker, server, clock).start(nursery)
+            tasks.start(nursery)
             task_status.started(listener.address)
             await stop.wait()
             journal.note(NodeStopped("broker", "asked"))
@@ -109,6 +113,11 @@ class ScheduledTasks:
         self._server = server
         self._clock = clock
         self._delivery: Timer | None = None
+        self._flush: Timer | None = None
+        flushing = broker.store.flushing
+        flushing.on_flushed = partial(server.raise_mark, FLUSHED_TO)
+        flushing.on_failed = partial(server.give_up_mark, FLUSHED_TO)
+        flushing.on_planned = self._plan_flush
 
     def start(self, nursery: trio.Nursery) -> None:
         """Run them in *nursery* from now on."""
@@ -141,17 +150,27 @@ class ScheduledTasks:
         due_ms = self._broker.delays.next_due_ms(self._clock.now_ms())
         if due_ms is None:
             return
-        due_s = self._clock.trio_time(due_ms)
-        if self._delivery is not None and self._delivery.action is not None:
-            if self._delivery.at_s <= due_s:
-                return
-            self._delivery.cancel()
-        self._delivery = self._server.timers.at(due_s, self._deliver)
+        self._delivery = self._sooner(self._delivery, due_ms, self._deliver)
 
     def _deliver(self) -> None:
         with self._server.batch():
             self._broker.delays.deliver_due(self._clock.now_ms())
         self._plan_delivery()
+
+    def _plan_flush(self) -> None:
+        due_ms = self._broker.store.flushing.next_due_ms(self._clock.now_ms())
+        if due_ms is not None:
+            flush_due = self._broker.store.flushing.flush_due
+            self._flush = self._sooner(self._flush, due_ms, flush_due)
+
+    def _sooner(self, timer: Timer | None, due_ms: int, action: Callable[[], object]) -> Timer:
+        """*timer* if it ends by *due_ms*, or a new one for *action* in its place."""
+        due_s = self._clock.trio_time(due_ms)
+        if timer is not None and timer.action is not None:
+            if timer.at_s <= due_s:
+                return timer
+            timer.cancel()
+        return self._server.timers.at(due_s, action)
 
 
 async def _service(action: object, interval_ms: int, first_ms: int) -> None:

@@ -120,7 +120,10 @@ class EmbeddedNode:
         with contextlib.ExitStack() as closing:
             disk: Disk = self._memory
             if self._config.store:
-                disk = closing.enter_context(contextlib.closing(FileDisk(self._config.store)))
+                soon = trio.lowlevel.current_trio_token().run_sync_soon
+                disk = closing.enter_context(
+                    contextlib.closing(FileDisk(self._config.store, soon))
+                )
             clock = self._clock = WallClock.of_this_machine()
             clock.skew_ms = self._skew_ms
             journal = Journal(self.name, clock, self._write)

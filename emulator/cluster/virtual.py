@@ -20,6 +20,7 @@ from emulator.cluster.roles import RoleConfig, serve_role
 from emulator.cluster.spec import ClusterSpec
 from emulator.cluster.virtual_reply_rules import AwaitedReplyRules
 from emulator.cluster.world import START_S_MAX, STOP_S_MAX, NotReady
+from emulator.facts import PowerLost
 from emulator.journal import Journal
 
 if TYPE_CHECKING:
@@ -129,7 +130,9 @@ class VirtualCluster(AwaitedReplyRules):
     def power_off(self, name: str) -> None:
         """The drive forgets what was not flushed; nobody is told."""
         self._named(name)
-        self._machines.power_off(name)
+        loss = self._machines.power_off(name)
+        fact = PowerLost(loss.flushed_to, loss.kept_to, loss.written_to, loss.reverted)
+        self._journal(self._machines.machine(name)).note(fact)
 
     async def power_on(self, name: str) -> None:
         """Boot a machine without power and start its program."""

@@ -152,17 +152,17 @@ class FileDisk:
         made_count = self._made_count
         folders = (str(self._log),) if made_count > self._made_count_synced else ()
 
-        def finish(error: OSError | None) -> None:
+        def finish(error: OSError | None, safe_to: int) -> None:
             if error is not None:
-                self._failed_to = max(upto, self._failed_to)
+                self._failed_to = max(safe_to, self._failed_to)
                 on_done(error)
                 return
-            self._flushed_to = max(upto, self._flushed_to or 0)
+            self._flushed_to = max(safe_to, self._flushed_to or 0)
             self._made_count_synced = max(made_count, self._made_count_synced)
             on_done(self._flushed_to)
 
         self._flusher.request(
-            SyncRequest(self._changed_files(upto), folders, finish, self._attempt)
+            SyncRequest(upto, self._changed_files(upto), folders, finish, self._attempt)
         )
 
     def _changed_files(self, upto: int) -> tuple[str, ...]:

@@ -21,16 +21,18 @@ CLOSE_S_MAX = 3.0  # a disk that hangs must not keep the process
 
 
 class SyncRequest(NamedTuple):
-    """The *files* and *folders* to sync; ``on_done`` gets None or the error.
+    """The *files* and *folders* to sync, so that the log is safe below *upto*.
 
-    After a failed sync the kernel takes the unwritten pages for clean, and the next sync
-    would succeed: so a failure fails every request of the same *attempt*.  Whoever has
-    written the pages again asks with a higher one.
+    ``on_done`` gets the error, or None and how far the log is safe now.  After a failed
+    sync the kernel takes the unwritten pages for clean, and the next sync would succeed:
+    so a failure fails every request of the same *attempt*.  Whoever has written the pages
+    again asks with a higher one.
     """
 
+    upto: int
     files: tuple[str, ...]
     folders: tuple[str, ...]
-    on_done: Callable[[OSError | None], object]
+    on_done: Callable[[OSError | None, int], object]
     attempt: int = 0
 
 
@@ -51,7 +53,7 @@ class Flusher:
     def request(self, request: SyncRequest) -> None:
         """Carry *request* out, with others; its ``on_done`` is called in the loop's thread."""
         if self._soon is None:
-            request.on_done(self._sync([request]))
+            request.on_done(self._sync([request]), request.upto)
             return
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="flush", daemon=True)
@@ -105,14 +107,12 @@ class Flusher:
         except OSError as error:
             self._failed_attempt, self._error = batch[-1].attempt, error
             return error
-        # Only the file being filled is synced again and again: the others are complete.
-        while len(self._descriptors) > 1:
-            os.close(self._descriptors.pop(next(iter(self._descriptors))))
         return None
 
     def _sync_file(self, name: str) -> None:
         descriptor = self._descriptors.get(name)
         if descriptor is None:
+            self._close_descriptors()  # only the file being filled is synced again and again
             try:
                 descriptor = os.open(name, os.O_RDWR)
             except FileNotFoundError:
@@ -137,5 +137,6 @@ def sync_folder(name: str) -> None:
 
 
 def _finish(batch: list[SyncRequest], error: OSError | None) -> None:
+    upto = max(request.upto for request in batch)
     for request in batch:
-        request.on_done(error)
+        request.on_done(error, upto)

@@ -43,12 +43,14 @@ class LogFlushed(Fact, frozen=True):
 
     position: int  # in the commit log, in bytes: the end of what is safe
     flushed_bytes: int  # by this flush
-    took_us: int  # what the disk needed
-    waiter_count: int = 0  # synchronous sends that this flush answers
+    message_count: int = 0  # that this flush made safe
 
 
 class FlushFailed(Fact, frozen=True):
-    """The disk refused a flush: nothing from this position on is safe from a power loss."""
+    """The disk refused a flush: nothing from this position on is safe from a power loss.
+
+    Noted once, not for every try, until a flush succeeds again.
+    """
 
     severity: ClassVar[Severity] = "error"
     advice: ClassVar[str] = "check the disk"
@@ -58,12 +60,17 @@ class FlushFailed(Fact, frozen=True):
 
 
 class PowerLost(Fact, frozen=True):
-    """A machine lost its power: what its disk had not flushed is gone."""
+    """A machine lost its power: of what its disk had not flushed it kept what chance decided.
+
+    Messages whose records end beyond ``kept_position`` are lost.
+    """
 
     severity: ClassVar[Severity] = "warning"
 
-    flushed_position: int  # in the commit log, in bytes: the end of what was kept
-    end_position: int  # in the commit log, in bytes: the end of what had been appended
+    flushed_position: int  # in the commit log, in bytes: the end of what was safe
+    kept_position: int  # the end of what is left, at or after it
+    end_position: int  # the end of what had been appended
+    documents: tuple[str, ...] = ()  # that have their former text again
 
 
 class LogRecovered(Fact, frozen=True):

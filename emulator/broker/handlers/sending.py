@@ -21,6 +21,7 @@ from emulator.broker.store.put_chain import delay_level
 from emulator.broker.store.store import PutResult
 from emulator.facts import SendRefused
 from emulator.net.results import Call, Refusal, Reply, Result, Wait
+from emulator.net.watermarks import FLUSHED_TO, UpTo
 from emulator.releases import (
     DEAD_AFTER_ONE_MORE_RETRY,
     EMPTY_BODY_REFUSED,
@@ -88,6 +89,7 @@ class SendMessageProcessor:
         self._rng = rng
         release = self._release = broker.release
         self._adds_uniq_key = release >= UNIQ_KEY_ADDED
+        self._is_sync = broker.store.flushing.is_sync
         self._keeps_wait = release >= WAIT_KEPT
         self._region = broker.config.region
         self._trace = "true" if broker.config.trace_on else "false"
@@ -135,7 +137,7 @@ class SendMessageProcessor:
             return self._store_batch(call, queue_id)
         return self._store(call, queue_id, retries_max)
 
-    def _store(self, call: Call[SendRequest], queue_id: int, retries_max: int | None) -> Reply:
+    def _store(self, call: Call[SendRequest], queue_id: int, retries_max: int | None) -> Result:
         request, broker = call.request, self._broker
         properties, uniq_key = request.properties or "", None
         if self._adds_uniq_key:
@@ -151,7 +153,8 @@ class SendMessageProcessor:
         message.retries_max = retries_max
         put = broker.puts.put(message, call.now_ms)
         msg_id = offset_msg_id(broker.store_host, put.position)
-        return self._stored(queue_id, put, msg_id, uniq_key)
+        reply = self._stored(queue_id, put, msg_id, uniq_key)
+        return self._when_flushed(call, put, reply) if self._is_sync else reply
 
     def _stored(self, queue_id: int, put: PutResult, msg_id: str, uniq_key: str | None) -> Reply:
         return Reply(
@@ -164,6 +167,24 @@ class SendMessageProcessor:
                 trace_on=self._trace,
             )
         )
+
+    def _when_flushed(self, call: Call[SendRequest], put: PutResult, reply: Reply) -> Result:
+        """*reply* when *put* is safe from a loss of power, or at once if WAIT says so.
+
+        Too late it has the code FLUSH_DISK_TIMEOUT: the message is stored, at the place that
+        the reply names.  Upstream: CommitLog.submitFlushRequest.
+        """
+        end = put.position + put.size
+        if end <= self._broker.store.flushing.flushed_to or not _waits(call.request):
+            return reply
+
+        def then(_now_ms: int, expired: bool) -> Result:
+            if expired:
+                reply.code = ResponseCode.FLUSH_DISK_TIMEOUT
+            return reply
+
+        until_ms = call.now_ms + self._broker.config.sync_flush_ms_max
+        return Wait(UpTo(FLUSHED_TO, end), until_ms, then)
 
     # Checks ---------------------------------------------------------------------------
 
@@ -233,7 +254,7 @@ class SendMessageProcessor:
         between = "" if properties.endswith(PAIR_END) else PAIR_END
         return f"{properties}{between}{self._added_properties}"
 
-    def _store_batch(self, call: Call[SendRequest], queue_id: int) -> Reply:
+    def _store_batch(self, call: Call[SendRequest], queue_id: int) -> Result:
         """Members become records of their own, in one row of queue offsets."""
         request, broker = call.request, self._broker
         try:
@@ -253,7 +274,8 @@ class SendMessageProcessor:
         puts = broker.store.put_all(messages, call.now_ms)
         ids = ",".join(offset_msg_id(broker.store_host, put.position) for put in puts)
         uniq_key = property_of(properties, UNIQ_KEY) if self._adds_uniq_key else None
-        return self._stored(queue_id, puts[0], ids, uniq_key)
+        reply = self._stored(queue_id, puts[0], ids, uniq_key)
+        return self._when_flushed(call, puts[-1], reply) if self._is_sync else reply
 
     def _retries_max(self, call: Call[SendRequest]) -> int | None:
         """After how many retries what a consumer sends to its own retry topic is dead.
@@ -284,6 +306,12 @@ class SendMessageProcessor:
             return self.send(call)  # if the topic was deleted meanwhile, it is made anew
 
         return Wait(bell, call.now_ms + self._broker.register_call_ms_max, then)
+
+
+def _waits(request: SendRequest) -> bool:
+    """Upstream: Message.isWaitStoreMsgOK; a batch has the property of its first message."""
+    waits = property_of(request.properties or "", WAIT)
+    return waits is None or waits.lower() == "true"
 
 
 def _shown(topic: TopicConfig) -> str:

@@ -17,6 +17,7 @@ import msgspec
 from emulator.broker.store.appender import Appended, Appender, MessageToStore
 from emulator.broker.store.commit_log import CommitLog
 from emulator.broker.store.consume_queue import NOT_INDEXED, index_code
+from emulator.broker.store.flushing import Flushing
 from emulator.broker.store.queue_index import QueueIndex
 from emulator.broker.store.reading import (
     GetLimits,
@@ -61,6 +62,7 @@ class Store:
     """The messages on *disk*, as they were left there, and those to come.
 
     *ring* is called for every message: ``ring((topic, queue id), (new max offset, code))``.
+    ``flushing`` knows how much of it would survive a loss of power.
     """
 
     def __init__(
@@ -72,6 +74,7 @@ class Store:
         note: Note,
         wants: Callable[[type[Fact]], bool],
         ring: Ring,
+        began_ms: int = 0,
     ) -> None:
         self.levels = parse_delay_levels(config.delay_levels)
         self._config = config
@@ -85,6 +88,7 @@ class Store:
         self._index = QueueIndex(disk, self.levels)
         self.log = CommitLog(disk, config.segment_bytes, self._make_room)
         self._retention = Retention(self.log, self._index, config, note)
+        self.flushing = Flushing(disk, config, note=note, wants=wants, began_ms=began_ms)
         self._appender = Appender(self.log, config, store_host, note, self._recover())
 
     @property
@@ -102,16 +106,20 @@ class Store:
         """Store one message; raises PutRefused, and then nothing was stored."""
         key = (message.topic, message.queue_id)
         queue = self._index.queues.get(key) or self._index.of(*key)
-        return self._stored(queue, message, self._appender.append(queue, message, now_ms))
+        put = self._stored(queue, message, self._appender.append(queue, message, now_ms))
+        self.flushing.wrote(self.log.end_position)
+        return put
 
     def put_all(self, messages: Sequence[MessageToStore], now_ms: int) -> list[PutResult]:
         """Store all, of one queue, side by side in the log, or none; raises PutRefused."""
         queue = self._index.of(messages[0].topic, messages[0].queue_id)
         places = self._appender.append_all(queue, messages, now_ms)
-        return [
+        puts = [
             self._stored(queue, message, place)
             for message, place in zip(messages, places, strict=True)
         ]
+        self.flushing.wrote(self.log.end_position, len(puts))
+        return puts
 
     def check(self, message: MessageToStore) -> None:
         """Could the log hold it?  Raises PutRefused."""
@@ -129,7 +137,8 @@ class Store:
         self._retention.drop_expired(now_ms)
 
     def close(self) -> None:
-        """Close the segments; what was stored stays."""
+        """Flush what is left and close the segments; what was stored stays."""
+        self.flushing.finish()
         self.log.close()
 
     # Reading --------------------------------------------------------------------------
@@ -240,5 +249,6 @@ class Store:
             lost = measure_tail(self.log, found.end_position)
             self._note(LogTailCut(found.end_position, found.reason, *lost))
         self.log.cut(found.end_position)
+        self.flushing.recovered(self.log.min_position, self.log.end_position)
         self._note(LogRecovered(found.messages, self.log.min_position, found.end_position))
         return found.store_ms

@@ -46,11 +46,13 @@ class Client:
         self._opaque = 0
         self._answers: dict[int, RemotingCommand] = {}
         self.heard: list[RemotingCommand] = []
+        self.writes = 0
         self.endpoint = bench.server.accept(self)
         self.bench = bench
 
     # The transport's half
     def send(self, data: bytes) -> None:
+        self.writes += 1
         self._decoder.feed(data)
         for frame in self._decoder:
             command = decode_command(frame)

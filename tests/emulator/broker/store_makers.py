@@ -12,6 +12,7 @@ from emulator.broker.store.put_chain import PutChain, put_aside
 from emulator.broker.store.store import Store
 from emulator.config import BrokerConfig
 from emulator.disk.memory import MemoryDisk, MemorySegment
+from emulator.disk.port import OnFlushed
 from emulator.facts import Fact
 from protocol.hosts import host_bytes
 from protocol.records import StoredMessage, decode_records
@@ -30,6 +31,26 @@ class TinyDisk(MemoryDisk):
 
     def open_segment(self, base: int, size: int) -> MemorySegment:
         return super().open_segment(base, self._segment_bytes)
+
+
+class SlowDisk(MemoryDisk):
+    """Flushes end when a test says so."""
+
+    needs_flush = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[tuple[int, OnFlushed]] = []
+
+    def flush(self, upto: int, on_done: OnFlushed) -> None:
+        self.asked.append((upto, on_done))
+
+    def finish(self, result: OSError | None = None) -> None:
+        """One flush for all who wait."""
+        asked, self.asked = self.asked, []
+        upto = max(upto for upto, _ in asked)
+        for _, on_done in asked:
+            on_done(result or upto)
 
 
 class Rig:

@@ -50,7 +50,7 @@ def test_the_conf_file_of_a_distribution_is_understood(tmp_path) -> None:
     settings.add_properties_file(a_file(tmp_path, "broker.conf", SHIPPED_CONF))
     config = settings.config()
     assert (config.name, config.retained_hours_max) == ("broker-x", 48)
-    assert settings.ignored == ["deleteWhen", "brokerRole", "flushDiskType"]
+    assert settings.ignored == ["deleteWhen", "brokerRole"]
 
 
 def test_addresses_are_put_together_from_upstreams_parts() -> None:
@@ -92,7 +92,7 @@ def test_limits_of_the_network_are_a_table_in_toml_and_a_prefix_elsewhere(tmp_pa
     [
         ("brokerNme=x", "brokerNme.*did you mean brokerName"),
         ("prem=4", "prem.*did you mean perm"),
-        ("flushDiskType=SYNC_FLUSH", "flushDiskType=SYNC_FLUSH is not supported"),
+        ("flushDiskType=NO_FLUSH", "flush_disk_type = 'NO_FLUSH'"),
         ("brokerRole=SLAVE", "only ASYNC_MASTER is"),
         ("brokerId=x", "brokerId.*broker_id = 'x'"),
         ("nonsense", "key=value"),
@@ -101,6 +101,16 @@ def test_limits_of_the_network_are_a_table_in_toml_and_a_prefix_elsewhere(tmp_pa
 def test_what_cannot_be_is_refused_by_name(assignment, complaint) -> None:
     with pytest.raises(BadSetting, match=complaint):
         Settings(BrokerConfig).add_assignments([assignment])
+
+
+def test_synchronous_flushes_are_refused_by_name_without_a_store() -> None:
+    settings = Settings(BrokerConfig)
+    settings.add_assignments(["flushDiskType=SYNC_FLUSH", "syncFlushTimeout=200"])
+    with pytest.raises(BadSetting, match=r"SYNC_FLUSH .flushDiskType. needs a store"):
+        settings.config()
+    settings.add_assignments(["storePathRootDir=/somewhere"])
+    config = settings.config()
+    assert (config.flush_disk_type, config.sync_flush_ms_max) == ("SYNC_FLUSH", 200)
 
 
 def test_an_unknown_key_in_toml_is_refused_with_its_file(tmp_path) -> None:
