@@ -211,7 +211,7 @@ def check_record(buffer: Buffer, at: int, limit: int) -> int | str:
 def index_fields(buffer: Buffer, at: int, end: int) -> IndexFields:
     """What an index keeps of the record that fills *at* to *end*.  Raises ``BadRecord``.
 
-    The one validator: the magic is known, the lengths add up to *end*, the body has its CRC.
+    Checked: the magic is known, the lengths add up to *end*, the body has its CRC.
     Hosts, times and the body itself are skipped, because a log has millions of records.
     """
     head = _INDEX_HEAD_V4

@@ -11,7 +11,7 @@ def test_the_page_that_is_checked_in_is_the_one_that_would_be_written() -> None:
 
 
 @pytest.mark.parametrize("release", PROFILES, ids=str)
-def test_nobody_answers_what_their_release_never_heard_of(release) -> None:
+def test_no_role_answers_a_call_that_its_release_does_not_know(release) -> None:
     for role, codes in _answered(release).items():
         for code in codes:
             rpc = catalog.by_code(code, role)

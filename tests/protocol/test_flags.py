@@ -28,7 +28,7 @@ def test_the_transaction_type_is_a_field_of_two_bits(line: str) -> None:
         assert sysflag.without_compressed(flag) == want["clear_compressed"]
 
 
-def test_who_does_not_say_how_he_compressed_used_zlib() -> None:
+def test_a_flag_without_a_compression_type_means_zlib() -> None:
     for case in cases("message.jsonl", "sys_flag", "5.3"):
         kind = sysflag.compression_type(case["in"]["flag"])
         want = case["out"]["compression"]

@@ -126,7 +126,7 @@ def test_both_send_headers_have_the_same_attributes() -> None:
     assert sending.SendMessageRequestV2.__struct_encode_fields__ == tuple("abcdefghijklmn")
 
 
-def test_what_cpp_calls_one_java_calls_false() -> None:
+def test_1_is_false_in_a_boolean_field_as_java_reads_it() -> None:
     ext = {"offset": "1", "group": "g", "delayLevel": "0", "unitMode": "1"}
     command = RemotingCommand(ext=ext_of(None, ext))
     assert command.decode(sending.ConsumerSendMsgBackRequest).unit_mode is False

@@ -34,7 +34,7 @@ def reason(verdict: Any) -> str | None:
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_what_a_name_is(line: str) -> None:
+def test_prefixes_and_system_names_are_upstreams(line: str) -> None:
     for case in cases("ids.jsonl", "name", line):
         name, want = case["in"]["name"], case["out"]
         assert names.retry_topic(name) == want["retry"]
@@ -58,7 +58,7 @@ def test_which_names_are_accepted_and_what_is_said_of_the_others(line: str) -> N
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_no_name_at_all_is_blank(line: str) -> None:
+def test_a_missing_name_is_refused_as_blank(line: str) -> None:
     (case,) = cases("ids.jsonl", "name_null", line)
     assert client_refuses_topic(None) == reason(case["out"]["topic"])
     assert client_refuses_group(None) == reason(case["out"]["group"])
@@ -72,7 +72,7 @@ def test_which_topics_are_the_system_s_own(line: str) -> None:
     assert sorted(names.TOPICS_NOT_SENDABLE) == case["out"]["not_allowed_send"]
 
 
-def test_a_prefix_tells_retries_and_dead_letters() -> None:
+def test_retry_and_dead_letter_topics_are_known_by_their_prefix() -> None:
     assert names.is_retry_topic("%RETRY%g")
     assert names.is_dlq_topic("%DLQ%g")
     assert not names.is_retry_topic("%DLQ%g")

@@ -127,7 +127,7 @@ def host_seen(host: bytes) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_damage_in_a_pull_answer_costs_what_it_costs_upstream(line: str) -> None:
+def test_a_damaged_pull_answer_loses_the_messages_that_upstream_loses(line: str) -> None:
     for case in cases("message.jsonl", "decodes", line):
         got = decode_records(bytes.fromhex(case["in"]["bytes"]), magic_matters=line != "4.9")
         want = case["out"]["messages"]
@@ -291,7 +291,7 @@ def test_a_host_goes_into_bytes_and_back(text: str) -> None:
     assert host_text(host_bytes(text)) == text
 
 
-def test_a_host_of_six_may_come_without_brackets() -> None:
+def test_an_ipv6_host_may_come_without_brackets() -> None:
     assert host_bytes("fd00::1:10911") == host_bytes("[fd00::1]:10911")
 
 

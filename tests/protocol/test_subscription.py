@@ -48,19 +48,19 @@ def check(case: dict[str, Any], *arguments: Any) -> None:
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_an_expression_is_understood_as_upstream_understands_it(line: str) -> None:
+def test_a_tag_expression_is_parsed_as_upstream_parses_it(line: str) -> None:
     for case in cases("subscription.jsonl", "build_subscription", line):
         check(case, case["in"]["topic"], case["in"]["expression"])
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_so_is_one_with_a_type(line: str) -> None:
+def test_an_expression_with_a_type_is_parsed_as_upstream_parses_it(line: str) -> None:
     for case in cases("subscription.jsonl", "build_typed", line):
         check(case, case["in"]["topic"], case["in"]["expression"], case["in"]["type"])
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_what_counts_as_tags(line: str) -> None:
+def test_which_expression_types_mean_tags(line: str) -> None:
     for case in cases("subscription.jsonl", "is_tag_type", line):
         assert is_tag_type(case["in"]["type"]) == case["out"]
 
@@ -102,7 +102,7 @@ def test_absent_and_null_members_mean_everything() -> None:
     assert wants_tag(data, None)
 
 
-def test_the_json_is_the_heartbeat_s() -> None:
+def test_a_subscription_has_the_json_of_upstreams_heartbeat() -> None:
     data = build_subscription("T", "TagB || TagA", sub_version=1_700_000_000_000)
     assert msgspec.to_builtins(data) == {
         "classFilterMode": False,

@@ -118,7 +118,7 @@ def test_a_setting_can_be_changed_while_it_runs(release) -> None:
     assert "unheardOf" not in settings_of(world)
 
 
-def test_a_number_that_is_none_leaves_the_old_one() -> None:
+def test_a_text_that_is_no_number_leaves_a_setting_unchanged() -> None:
     world = World("5.3.3")
     body = b"waitSecondsForService=soon\nneedWaitForService=true"
     assert world.ask(UPDATE, body=body).code == 0
@@ -164,7 +164,7 @@ def test_settings_that_are_no_properties_are_refused() -> None:
         {"scan_first_ms": 200_000},
     ],
 )
-def test_a_config_that_makes_no_sense_is_refused_at_birth(bad) -> None:
+def test_a_config_that_makes_no_sense_is_refused_when_it_is_made(bad) -> None:
     with pytest.raises((TypeError, ValueError)):
         NameServerConfig(**bad)
 
@@ -174,7 +174,7 @@ def test_the_scan_interval_can_be_set() -> None:
     assert RequestCode.GET_NAMESRV_CONFIG == SHOW
 
 
-def test_a_damaged_document_is_said_so_and_left_as_it_is() -> None:
+def test_a_damaged_kv_config_is_an_error_and_is_left_as_it_is() -> None:
     disk = MemoryDisk()
     disk.replace(KV_CONFIG, b'{"configTable":{"N":')
     with pytest.raises(StoreDamaged, match=r"kvConfig\.json cannot be read"):

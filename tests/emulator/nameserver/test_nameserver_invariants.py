@@ -79,7 +79,7 @@ def test_invariant_05_the_loss_of_the_master_leaves_the_queues_as_they_were(rele
 
 
 @each_release
-def test_invariant_06_only_a_slave_hears_of_a_living_master(release) -> None:
+def test_invariant_06_only_a_slave_is_answered_its_living_master(release) -> None:
     world, master, slave = World(release), a_peer(), a_peer()
     alone = world.register(slave, broker_id=1, address=SLAVE).header
     of_master = world.register(master, address=MASTER).header
@@ -177,7 +177,7 @@ def test_invariant_14_key_values_survive_a_restart_and_routes_do_not(release) ->
     assert again.route("T") is None
 
 
-def test_invariant_15_an_unknown_code_meets_silence_on_4_9_and_code_3_on_5_x() -> None:
+def test_invariant_15_an_unknown_code_is_not_answered_on_4_9_and_answered_3_on_5_x() -> None:
     for code in (9_999, RequestCode.SEND_MESSAGE_V2):
         assert World("4.9.7").ask(code) is None
         assert World("5.3.3").ask(code).code == 3

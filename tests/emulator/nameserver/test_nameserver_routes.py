@@ -83,7 +83,7 @@ def test_a_query_of_versions_tells_whether_to_register(release) -> None:
 
 
 @pytest.mark.parametrize(("release", "alive"), [("4.9.7", False), ("5.3.3", True)])
-def test_asking_with_a_changed_version_is_a_sign_of_life_only_on_5_x(release, alive) -> None:
+def test_a_query_with_a_changed_version_counts_as_heartbeat_only_on_5_x(release, alive) -> None:
     world = World(release)
     world.register(a_peer(), now_ms=0)
     ask_version(world, V2, now_ms=100_000)
@@ -106,7 +106,7 @@ def test_a_state_that_4_9_does_not_know_makes_no_difference_to_it() -> None:
         assert reply.header.changed == changed
 
 
-def test_a_heartbeat_keeps_a_5_x_broker_alive_and_succeeds_for_strangers() -> None:
+def test_a_heartbeat_keeps_a_5_x_broker_alive_and_succeeds_for_unknown_ones() -> None:
     world = World("5.3.3")
     assert world.ask_with(RequestCode.BROKER_HEARTBEAT, **who()).code == 0
     world.register(a_peer(), now_ms=0, heartbeatTimeoutMillis="10000")
@@ -157,7 +157,7 @@ def test_5_x_adds_a_topic_it_does_not_know_even_at_the_same_version() -> None:
         assert (world.route("V") is not None) == known
 
 
-def test_unlisted_topics_go_only_if_the_name_server_was_told_so() -> None:
+def test_unlisted_topics_are_removed_only_if_the_setting_is_on() -> None:
     world, peer = World("5.3.3", delete_topic_with_broker_registration=True), a_peer()
     world.register(peer, serves=topics("T", "U"))
     world.register(peer, serves=topics("U", "V"), version=V2)
@@ -227,7 +227,7 @@ def test_lists_name_topics_clusters_brokers_and_units(release) -> None:
     assert system.broker_addr == MASTER
 
 
-def test_5_x_can_be_told_not_to_list_topics() -> None:
+def test_5_x_refuses_lists_of_topics_where_they_are_switched_off() -> None:
     world = World("5.3.3", enable_all_topic_list=False, enable_topic_list=False)
     for code, fields in ((206, {}), (224, {"cluster": "C"}), (311, {}), (312, {}), (313, {})):
         reply = world.ask_with(code, **fields)
@@ -296,7 +296,7 @@ def test_full_tables_refuse_newcomers_and_serve_the_others() -> None:
     assert world.register(peer, serves=topics("T", "U", "V"), version=V2).code == 0
 
 
-def test_routes_wait_for_brokers_if_a_5_x_name_server_is_told_to() -> None:
+def test_a_5_x_name_server_set_to_wait_refuses_routes_after_its_start() -> None:
     world = World("5.3.3", need_wait_for_service=True)
     world.register(a_peer())
     early = world.ask_with(RequestCode.GET_ROUTEINFO_BY_TOPIC, None, 44_999, topic="T")
