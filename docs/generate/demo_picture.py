@@ -19,8 +19,8 @@ from docs.generate.sections import DOCS
 from emulator.cli.demo.command import SAMPLE
 from emulator.cli.demo.members import stop_all
 from emulator.cli.demo.plan import Plan
+from emulator.cli.demo.run import DemoRun
 from emulator.cli.demo.screen import DemoScreen
-from emulator.cli.demo.story import Story
 from emulator.cluster.processes import ProcessCluster
 from emulator.cluster.spec import ClusterSpec
 
@@ -59,22 +59,22 @@ def main(moment_s: float = MOMENT_S) -> None:
         tempfile.TemporaryDirectory(prefix="rmqemu-picture-") as store,
         ProcessCluster(ClusterSpec(brokers=2, store=store)) as cluster,
     ):
-        story = Story(cluster, Plan(), str(SAMPLE), lines, lambda _happening: None)
-        trio.run(_play, story, moment_s)
+        run = DemoRun(cluster, Plan(), str(SAMPLE), lines, lambda _event: None)
+        trio.run(_play, run, moment_s)
 
 
-async def _play(story: Story, moment_s: float) -> None:
+async def _play(run: DemoRun, moment_s: float) -> None:
     try:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(story.run)
-            screen = DemoScreen(story)
-            while story.now_s < moment_s:
+            nursery.start_soon(run.play)
+            screen = DemoScreen(run)
+            while run.now_s < moment_s:
                 screen.draw(time.time_ns() // 1_000_000)  # it compares with its last second
                 await trio.sleep(LOOK_S)
             _save(screen)
             nursery.cancel_scope.cancel()
     finally:
-        stop_all(list(story.members.values()))
+        stop_all(list(run.members.values()))
 
 
 def _save(screen: DemoScreen) -> None:

@@ -17,9 +17,15 @@ import msgspec
 from docs.generate.sections import DOCS, write_section
 from emulator.client.config import ClientConfig, ConsumerConfig, ProducerConfig
 from emulator.client.consumer.push_config import PushConsumerConfig
+from emulator.cluster.property_names import (
+    ADVERTISED_HOST,
+    ANY_VALUE,
+    LISTEN_HOST,
+    LISTEN_PORT,
+    PropertyTable,
+)
 from emulator.cluster.roles import RoleConfig
-from emulator.cluster.settings import DIALECTS, NET
-from emulator.cluster.upstream import ADVERTISED_HOST, ANY_VALUE, LISTEN_HOST, LISTEN_PORT, Dialect
+from emulator.cluster.settings import NET, PROPERTY_TABLES
 from emulator.config import BrokerConfig, NameServerConfig, NetConfig
 
 PAGE = DOCS / "configuration.md"
@@ -40,16 +46,16 @@ Table = list[tuple[str, ...]]
 def settings_text() -> str:
     parts = []
     for title, config in SERVERS.items():
-        dialect = DIALECTS[config]
-        parts += [f"## {title}", *_table(_server_table(config, dialect)), ""]
-        parts += [_ignored_text(dialect), ""]
+        known = PROPERTY_TABLES[config]
+        parts += [f"## {title}", *_table(_server_table(config, known)), ""]
+        parts += [_ignored_text(known), ""]
     for title, configs in CLIENTS.items():
         parts += [f"## {title}", *_table(_client_table(configs)), ""]
     return "\n".join(parts)
 
 
-def _server_table(config: type[RoleConfig], dialect: Dialect) -> Table:
-    properties = _properties(dialect)
+def _server_table(config: type[RoleConfig], known: PropertyTable) -> Table:
+    properties = _properties(known)
     rows: Table = [("setting", "default", "RocketMQ's property", "from")]
     for prefix, kind in (("", config), (NET, NetConfig)):
         said = explanations(kind)
@@ -67,22 +73,20 @@ def _client_table(configs: tuple[type[ClientConfig], ...]) -> Table:
     return rows + [(f"`{n}`", defaults[n], text) for n, text in said.items() if n in defaults]
 
 
-def _properties(dialect: Dialect) -> Mapping[str, list[str]]:
+def _properties(known: PropertyTable) -> Mapping[str, list[str]]:
     """Upstream's names by ours."""
     found: dict[str, list[str]] = {}
-    for name, property_ in dialect.settings.items():
+    for name, property_ in known.settings.items():
         field = ADDRESS_PARTS.get(property_.field, property_.field)
         unit = " (seconds)" if property_.unit == 1_000 else ""
         found.setdefault(field, []).append(f"`{name}`{unit}")
     return found
 
 
-def _ignored_text(dialect: Dialect) -> str:
-    anyhow = [f"`{n}`" for n, values in dialect.harmless.items() if values is ANY_VALUE]
+def _ignored_text(known: PropertyTable) -> str:
+    anyhow = [f"`{n}`" for n, values in known.harmless.items() if values is ANY_VALUE]
     only = [
-        f"`{name}={value}`"
-        for name, values in dialect.harmless.items()
-        for value in sorted(values)
+        f"`{name}={value}`" for name, values in known.harmless.items() for value in sorted(values)
     ]
     return (
         f"Of no effect here, and listed as ignored when set: {', '.join(anyhow)}.\n\n"

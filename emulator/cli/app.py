@@ -34,6 +34,7 @@ def rmqemu() -> None:
 
 
 def run() -> None:
+    """Parse the command line and run the command."""
     if not set(LEAN) & set(sys.argv[1:2]):
         from emulator.cli.tools import add_tools  # noqa: PLC0415  # see above
 

@@ -10,8 +10,8 @@ import msgspec
 import trio
 import typer
 
-from emulator.cli.asking import NAMESRV, Namesrv
 from emulator.cli.errors import BadUse, fail, plain_errors
+from emulator.cli.shared import NAMESRV, Namesrv
 from emulator.client.consumer.push_config import PushConsumerConfig
 from emulator.client.consumer.push_consumer import PushConsumer
 from emulator.cluster.admin import admin_over_tcp
@@ -57,7 +57,7 @@ def consume(
 
 
 class Printer:
-    """The listener.  What comes after the last one wanted is never acknowledged."""
+    """Prints messages; those after the last one wanted are never acknowledged."""
 
     def __init__(self, count: int, *, as_json: bool) -> None:
         self.printed = 0
@@ -67,6 +67,7 @@ class Printer:
         self._as_json = as_json
 
     async def __call__(self, messages: list[MessageExt]) -> None:
+        """The listener: returns when all are printed, never for those after the last."""
         for message in messages:
             if self.done.is_set():
                 await trio.sleep_forever()

@@ -18,7 +18,7 @@ from emulator.cluster.settings import BadSetting
 from emulator.cluster.troubles import plain_text
 from emulator.cluster.world import NotReady
 
-WORLD_SAYS_NO, BAD_USE, NOBODY_THERE, NO_SUCH_THING = 1, 2, 3, 4
+FAILED, BAD_USE, UNREACHABLE, NOT_FOUND = 1, 2, 3, 4
 EXIT_CODES = (
     "Exit codes: 0 done, 1 refused or failed, 2 bad use, 3 nobody answers, "
     "4 no such topic or group."
@@ -35,7 +35,7 @@ def plain_errors() -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:
-        raise nobody_reads() from None
+        raise reader_has_gone() from None
     except (BadUse, BadSetting, msgspec.ValidationError) as error:
         raise fail(str(error), BAD_USE) from None
     except (NodeDied, NotReady) as error:
@@ -43,25 +43,25 @@ def plain_errors() -> Iterator[None]:
     except BaseExceptionGroup:
         raise
     except Exception as error:
-        text, code = _of_a_call(error) or (plain_text(error), WORLD_SAYS_NO)
+        text, code = _of_a_call(error) or (plain_text(error), FAILED)
         if text is None:
             raise
         raise fail(text, code) from None
 
 
-def nobody_reads() -> typer.Exit:
-    """Whoever read our output has gone (``| head``) and wants no word about it either.
+def reader_has_gone() -> typer.Exit:
+    """The reader of our output has gone (``| head``), so there is nobody to report it to.
 
     What is still buffered goes nowhere, or the interpreter would complain at its end.
     """
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for number in (1, 2):
         os.dup2(nowhere, number)
-    return typer.Exit(WORLD_SAYS_NO)
+    return typer.Exit(FAILED)
 
 
-def fail(text: str, code: int = WORLD_SAYS_NO) -> typer.Exit:
-    """Say *text*; the caller raises what it gets."""
+def fail(text: str, code: int = FAILED) -> typer.Exit:
+    """Print *text* on standard error; the caller raises what this returns."""
     typer.echo(f"rmqemu: {text}", err=True)
     return typer.Exit(code)
 
@@ -69,14 +69,14 @@ def fail(text: str, code: int = WORLD_SAYS_NO) -> typer.Exit:
 def _of_a_call(error: Exception) -> tuple[str, int] | None:
     # Commands that call nobody have not loaded these, and need not.
     from emulator.client.errors import ClientError, NoNameServer, NoRoute  # noqa: PLC0415
-    from emulator.cluster.admin import AdminError, Unknown, Unreachable  # noqa: PLC0415
+    from emulator.cluster.admin import AdminError, ClusterUnreachable, NotFound  # noqa: PLC0415
     from emulator.net.errors import RemoteError  # noqa: PLC0415
 
     if not isinstance(error, ClientError | AdminError | RemoteError):
         return None
-    code = WORLD_SAYS_NO
-    if isinstance(error, Unreachable | NoNameServer | RemoteError):
-        code = NOBODY_THERE
-    elif isinstance(error, Unknown | NoRoute):
-        code = NO_SUCH_THING
+    code = FAILED
+    if isinstance(error, ClusterUnreachable | NoNameServer | RemoteError):
+        code = UNREACHABLE
+    elif isinstance(error, NotFound | NoRoute):
+        code = NOT_FOUND
     return str(error).split("\n", 1)[0], code

@@ -7,11 +7,19 @@ from typing import Annotated
 
 import typer
 
-from emulator.cli.asking import NAMESRV, AsJson, Namesrv, answer, answer_json, ask, overview
 from emulator.cli.errors import BadUse, plain_errors
 from emulator.cli.screens import a_table, groups_table, lag_text
-from emulator.cluster.admin import Admin, Unknown
-from emulator.cluster.overview import GroupView, Looker
+from emulator.cli.shared import (
+    NAMESRV,
+    AsJson,
+    Namesrv,
+    call_cluster,
+    read_cluster,
+    show,
+    show_json,
+)
+from emulator.cluster.admin import Admin, NotFound
+from emulator.cluster.overview import ClusterReader, GroupView
 
 app = typer.Typer(no_args_is_help=True, help="Look at consumer groups and move them.")
 Name = Annotated[str, typer.Argument(help="The group.")]
@@ -21,20 +29,20 @@ Name = Annotated[str, typer.Argument(help="The group.")]
 def list_(namesrv: Namesrv = NAMESRV, as_json: AsJson = False) -> None:
     """All groups but the brokers' own."""
     with plain_errors():
-        groups = overview(namesrv).groups
+        groups = read_cluster(namesrv).groups
         if as_json:
-            answer_json(groups)
+            show_json(groups)
             return
-        answer(groups_table(groups))
+        show(groups_table(groups))
 
 
 @app.command()
 def describe(name: Name, namesrv: Namesrv = NAMESRV, as_json: AsJson = False) -> None:
     """A group's members, and how far it is in each queue."""
     with plain_errors():
-        group = ask(namesrv, lambda admin: _known_group(admin, name, namesrv))
+        group = call_cluster(namesrv, lambda admin: _known_group(admin, name, namesrv))
         if as_json:
-            answer_json(group)
+            show_json(group)
         else:
             _draw(group)
 
@@ -62,9 +70,9 @@ def reset(
                 )
             return await admin.move_group(name, topic, to, at_ms)
 
-        moved = ask(namesrv, move)
+        moved = call_cluster(namesrv, move)
         if as_json:
-            answer_json(moved)
+            show_json(moved)
             return
         for queue in moved:
             typer.echo(f"{queue['broker']} {topic} queue {queue['queue']}: {queue['offset']}")
@@ -74,8 +82,8 @@ async def _known_group(admin: Admin, name: str, namesrv: str) -> GroupView:
     masters = await admin.masters()
     for address in masters.values():
         if any(group.group_name == name for group in await admin.groups(address)):
-            return await Looker(admin, namesrv).group(name, masters)
-    raise Unknown(f"there is no group {name}: see `group list`")
+            return await ClusterReader(admin, namesrv).group(name, masters)
+    raise NotFound(f"there is no group {name}: see `group list`")
 
 
 def _time_ms(text: str) -> int:
@@ -99,8 +107,8 @@ def _draw(group: GroupView) -> None:
         queues.add_row(queue.topic, queue.broker, f"{queue.queue_id}", *position)
     typer.echo(f"{group.name}: {group.model or 'nobody is online'}, lag {group.lag:,}")
     if group.members:
-        answer(members)
-    answer(queues)
+        show(members)
+    show(queues)
 
 
 POSITIONS = ("committed", "end", "lag")

@@ -22,14 +22,17 @@ class Counts(msgspec.Struct):
 
 
 def bodies(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Lines without their ends."""
     return (line.removesuffix(b"\n").removesuffix(b"\r") for line in lines)
 
 
 def is_sendable(body: bytes) -> bool:
+    """Does RocketMQ take such a body?"""
     return client_refuses_body(len(body)) is None
 
 
 def counted(lines: Iterable[bytes]) -> Counts:
+    """How many lines could be sent, and how many not, and why."""
     counts = Counts()
     for body in bodies(lines):
         counts.sendable += is_sendable(body)

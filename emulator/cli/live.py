@@ -1,4 +1,4 @@
-"""The screen of ``up`` in a terminal: a look a second, until a signal says stop."""
+"""The screen of ``up`` in a terminal, drawn every second until a signal stops it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.text import Text
 
 from emulator.cli.screens import Rates, cluster_screen, rates_between
 from emulator.cluster.admin import AdminError, admin_over_tcp
-from emulator.cluster.overview import Looker, Overview
+from emulator.cluster.overview import ClusterReader, Overview
 from emulator.cluster.stopping import stop_on_signal
 from emulator.net.plain_nursery import plain_nursery
 
@@ -23,14 +23,20 @@ LOG_LINES_SHOWN = 5
 
 
 class Watched(Protocol):
-    """What is drawn of: a cluster of ours, in whatever world."""
+    """The part of a cluster that is drawn, in whatever world."""
 
     @property
-    def namesrv(self) -> str: ...
+    def namesrv(self) -> str:
+        """As ``World.namesrv``."""
+        ...
 
-    def check_alive(self) -> None: ...
+    def check_alive(self) -> None:
+        """Raises what ended the cluster, if anything did."""
+        ...
 
-    def log_lines(self) -> list[str]: ...
+    def log_lines(self) -> list[str]:
+        """New lines of the nodes' logs."""
+        ...
 
 
 async def watch(cluster: Watched, title: str) -> None:
@@ -48,7 +54,7 @@ async def _draw(cluster: Watched, title: str) -> None:
     before: tuple[Overview, float] | None = None
     with Live(console=Console(), screen=True, auto_refresh=False) as live:
         async with admin_over_tcp(cluster.namesrv) as admin:
-            looker = Looker(admin, cluster.namesrv)
+            reader = ClusterReader(admin, cluster.namesrv)
             while True:
                 cluster.check_alive()
                 shown = [*shown, *cluster.log_lines()][-LOG_LINES_SHOWN:]
@@ -56,7 +62,7 @@ async def _draw(cluster: Watched, title: str) -> None:
                 head = _head(title, now_s - began_s)
                 foot = Text("\n".join(shown), "red")
                 try:
-                    overview = await looker.look()
+                    overview = await reader.read()
                 except AdminError as error:
                     live.update(Group(head, Text(str(error), "red")), refresh=True)
                 else:

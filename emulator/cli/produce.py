@@ -14,9 +14,9 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 import trio
 import typer
 
-from emulator.cli.asking import NAMESRV, Namesrv, answer_json
 from emulator.cli.errors import BadUse, plain_errors
 from emulator.cli.lines import bodies
+from emulator.cli.shared import NAMESRV, Namesrv, show_json
 from emulator.client import ClientError, Message, Producer
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ async def _send_all(
                 raise _stopped_at(number, sent, error) from error
             sent += 1
             if as_json:
-                answer_json(as_value(result))
+                show_json(as_value(result))
     empty = f", skipped {skipped:,} empty lines" if skipped else ""
     typer.echo(f"sent {sent:,}{empty}", err=True)
 

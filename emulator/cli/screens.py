@@ -58,6 +58,7 @@ def cluster_screen(overview: Overview, rates: Rates | None = None) -> Renderable
 
 
 def a_table(*columns: str, numbers: Iterable[str] = ()) -> Table:
+    """An empty table; the columns in *numbers* are right-aligned."""
     """All tables look alike: no frame, numbers to the right."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, expand=False)
     right = set(numbers)
@@ -73,6 +74,7 @@ def a_table(*columns: str, numbers: Iterable[str] = ()) -> Table:
 
 
 def brokers_table(brokers: Sequence[BrokerView], rates: Rates | None = None) -> RenderableType:
+    """Brokers; those that did not answer with the reason."""
     if not brokers:
         return _none_yet("brokers")
     speed = ("in/s",) if rates else ()
@@ -87,6 +89,7 @@ def brokers_table(brokers: Sequence[BrokerView], rates: Rates | None = None) -> 
 
 
 def topics_table(topics: Sequence[TopicView], rates: Rates | None = None) -> RenderableType:
+    """Topics over all brokers."""
     if not topics:
         return _none_yet("topics")
     speed = ("in/s",) if rates else ()
@@ -129,6 +132,7 @@ NUMBERS = ("topics", "stored", "in/s", "queues", "messages", "members", "lag", "
 
 
 def lag_text(lag: int) -> Text:
+    """A lag in its colour."""
     style = "green" if lag == 0 else "yellow" if lag < LAG_IS_MUCH else "red"
     return Text(f"{lag:,}", style)
 

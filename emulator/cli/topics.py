@@ -6,9 +6,17 @@ from typing import Annotated, Any
 
 import typer
 
-from emulator.cli.asking import NAMESRV, AsJson, Namesrv, answer, answer_json, ask, overview
 from emulator.cli.errors import BadUse, fail, plain_errors
 from emulator.cli.screens import a_table, topics_table
+from emulator.cli.shared import (
+    NAMESRV,
+    AsJson,
+    Namesrv,
+    call_cluster,
+    read_cluster,
+    show,
+    show_json,
+)
 from emulator.cluster.admin import Admin
 from protocol.bodies.topics import TopicConfig
 
@@ -40,11 +48,11 @@ def create(
             )
             return await admin.create_topic_everywhere(topic)
 
-        brokers = ask(namesrv, make)
+        brokers = call_cluster(namesrv, make)
         if not brokers:
             raise fail("there is no broker to make it on: start one with `rmqemu broker`")
         if as_json:
-            answer_json({"topic": name, "queues": queues, "brokers": brokers})
+            show_json({"topic": name, "queues": queues, "brokers": brokers})
         else:
             typer.echo(f"{name}: {queues} queues on each of {', '.join(brokers)}")
 
@@ -53,11 +61,11 @@ def create(
 def list_(namesrv: Namesrv = NAMESRV, as_json: AsJson = False) -> None:
     """All topics but the brokers' own."""
     with plain_errors():
-        topics = overview(namesrv).topics
+        topics = read_cluster(namesrv).topics
         if as_json:
-            answer_json(topics)
+            show_json(topics)
             return
-        answer(topics_table(topics))
+        show(topics_table(topics))
 
 
 @app.command()
@@ -85,9 +93,9 @@ def describe(name: Name, namesrv: Namesrv = NAMESRV, as_json: AsJson = False) ->
                     )
             return {"topic": name, "queues": queues, "groups": sorted(groups)}
 
-        found = ask(namesrv, look)
+        found = call_cluster(namesrv, look)
         if as_json:
-            answer_json(found)
+            show_json(found)
         else:
             _draw(found)
 
@@ -98,5 +106,5 @@ def _draw(found: dict[str, Any]) -> None:
         table.add_row(
             queue["broker"], f"{queue['queue']}", f"{queue['first']:,}", f"{queue['next']:,}"
         )
-    answer(table)
+    show(table)
     typer.echo(f"consumed by: {', '.join(found['groups']) or 'nobody'}")

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     Cluster: TypeAlias = ProcessCluster | EmbeddedCluster
 
-LOOK_S = 0.2
+POLL_S = 0.2
 
 
 def up(
@@ -80,9 +80,9 @@ def up(
     with plain_errors():
         spec = _spec(brokers, release, store, port, sets or [])
         shown = log_settings(log_format, everything=log)
-        with Asked() as asked, _started(spec, journal, shown, embedded) as cluster:
+        with StopSignals() as signals, _started(spec, journal, shown, embedded) as cluster:
             title = f"RocketMQ {release} on {cluster.namesrv}"
-            _stay(cluster, asked, title, is_live=sys.stdout.isatty() and not log)
+            _stay(cluster, signals, title, is_live=sys.stdout.isatty() and not log)
 
 
 def _spec(brokers: int, release: str, store: str, port: int, sets: list[str]) -> ClusterSpec:
@@ -112,27 +112,28 @@ def _started(spec: ClusterSpec, journal: str, log: LogSettings, embedded: bool) 
     return EmbeddedCluster(spec, journal=journal, log=log)
 
 
-def _stay(cluster: Cluster, asked: Asked, title: str, *, is_live: bool) -> None:
+def _stay(cluster: Cluster, signals: StopSignals, title: str, *, is_live: bool) -> None:
     """Until a signal, or until a node dies."""
     if is_live:
         import trio  # noqa: PLC0415  # only where somebody looks
 
         from emulator.cli.live import watch  # noqa: PLC0415  # the same
 
-        asked.check()
+        signals.check()
         trio.run(watch, cluster, title)
-        asked.is_to_stop = True  # a second Ctrl-C does not disturb the orderly end
+        signals.is_to_stop = True  # a second Ctrl-C does not disturb the orderly end
         return
     typer.echo(json.dumps(ready_line(cluster)))
     while True:
-        time.sleep(LOOK_S)
-        asked.check()
+        time.sleep(POLL_S)
+        signals.check()
         for line in cluster.log_lines():
             typer.echo(line, err=True)
         cluster.check_alive()
 
 
 def ready_line(cluster: Cluster) -> dict[str, object]:
+    """What a program that started ``up`` reads: where everything listens."""
     pids = cluster.pids.values() if isinstance(cluster, ProcessCluster) else [os.getpid()]
     return {
         "namesrv": cluster.namesrv,
@@ -142,35 +143,36 @@ def ready_line(cluster: Cluster) -> dict[str, object]:
     }
 
 
-class StopAsked(BaseException):
-    """A signal asked us to stop.
+class StopRequested(BaseException):
+    """A signal asked this process to stop.
 
     It is raised wherever the program happens to be, and that may be a place that swallows
-    exceptions: so the asking is also remembered.  Whoever asks twice is not heard twice.
+    exceptions: so the request is also remembered.  A second signal raises nothing.
     """
 
 
-class Asked:
-    """``with Asked() as asked:`` SIGINT and SIGTERM raise ``StopAsked``, once."""
+class StopSignals:
+    """``with StopSignals() as signals:`` SIGINT and SIGTERM raise ``StopRequested``, once."""
 
     def __init__(self) -> None:
         self.is_to_stop = False
 
     def __enter__(self) -> Self:
         numbers = (signal.SIGTERM, signal.SIGINT)
-        self._before = {number: signal.signal(number, self._heard) for number in numbers}
+        self._before = {number: signal.signal(number, self._on_signal) for number in numbers}
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
         for number, handler in self._before.items():
             signal.signal(number, handler)
-        return kind is StopAsked
+        return kind is StopRequested
 
     def check(self) -> None:
+        """Raises ``StopRequested`` if a signal came, whoever swallowed it."""
         if self.is_to_stop:
-            raise StopAsked
+            raise StopRequested
 
-    def _heard(self, _number: int, _frame: object) -> None:
+    def _on_signal(self, _number: int, _frame: object) -> None:
         if not self.is_to_stop:
             self.is_to_stop = True
-            raise StopAsked
+            raise StopRequested

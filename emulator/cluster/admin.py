@@ -1,4 +1,4 @@
-"""What a tool asks of a cluster: one call, one verb.
+"""The calls of tools to a cluster: one method a call.
 
 A cluster that does not answer, a topic or group nobody knows, a refusal: each is an error
 of its own, whose text can be shown to a user as it is.
@@ -58,19 +58,19 @@ B = TypeVar("B", bound=Body)
 
 
 class AdminError(Exception):
-    """What a tool could not learn or do; the text says why."""
+    """A call of a tool failed; the text says why."""
 
 
-class Unreachable(AdminError):
-    """Nobody answers there."""
+class ClusterUnreachable(AdminError):
+    """No server answers at that address."""
 
 
-class Unknown(AdminError):
+class NotFound(AdminError):
     """There is no such topic, group or broker."""
 
 
-class Refused(AdminError):
-    """The server said no."""
+class AdminRefused(AdminError):
+    """The server answered with an error code."""
 
 
 class Admin:
@@ -80,13 +80,15 @@ class Admin:
         self._namesrv = [part.strip() for part in namesrv.split(";") if part.strip()]
         self._remoting = remoting
 
-    # Asked of a NameServer ------------------------------------------------------------
+    # To a NameServer ------------------------------------------------------------------
 
     async def cluster_info(self) -> ClusterInfo:
-        return decode_body((await self._ask_namesrv(catalog.GET_BROKER_CLUSTER_INFO)), ClusterInfo)
+        """Clusters, their brokers, and the brokers' addresses by id."""
+        body = await self._call_namesrv(catalog.GET_BROKER_CLUSTER_INFO)
+        return decode_body(body, ClusterInfo)
 
     async def masters(self) -> dict[str, str]:
-        """Addresses by broker name."""
+        """Masters' addresses, ``host:port`` by broker name."""
         table = (await self.cluster_info()).broker_addr_table
         return {
             name: data.broker_addrs[MASTER_ID]
@@ -95,23 +97,25 @@ class Admin:
         }
 
     async def route(self, topic: str) -> TopicRouteData:
-        """Raises ``Unknown``."""
+        """Where *topic* is.  Raises ``NotFound``."""
         request = GetRouteInfoRequest(topic=topic)
         try:
-            body = await self._ask_namesrv(catalog.GET_ROUTEINFO_BY_TOPIC, request)
-        except Unknown:
-            raise Unknown(f"there is no topic {topic}: see `topic list`") from None
+            body = await self._call_namesrv(catalog.GET_ROUTEINFO_BY_TOPIC, request)
+        except NotFound:
+            raise NotFound(f"there is no topic {topic}: see `topic list`") from None
         return decode_body(body, TopicRouteData)
 
-    # Asked of a broker ----------------------------------------------------------------
+    # To a broker ----------------------------------------------------------------------
 
     async def topics(self, broker: str) -> list[TopicConfig]:
-        reply = await self._ask(broker, catalog.GET_ALL_TOPIC_CONFIG)
+        """All topics of the broker at address *broker*, its own ones too."""
+        reply = await self._call(broker, catalog.GET_ALL_TOPIC_CONFIG)
         return list(
             decode_body(reply.body, TopicConfigSerializeWrapper).topic_config_table.values()
         )
 
     async def create_topic(self, broker: str, config: TopicConfig) -> None:
+        """Make a topic on one broker, or change it."""
         header = CreateTopicRequest(
             topic=config.topic_name or "",
             default_topic=AUTO_CREATE_TOPIC_KEY_TOPIC,
@@ -121,41 +125,44 @@ class Admin:
             topic_filter_type=config.topic_filter_type,
             order=config.order,
         )
-        await self._ask(broker, catalog.UPDATE_AND_CREATE_TOPIC, header)
+        await self._call(broker, catalog.UPDATE_AND_CREATE_TOPIC, header)
 
     async def create_topic_everywhere(self, config: TopicConfig) -> list[str]:
-        """On every master; their names."""
+        """Make a topic on every master, or change it; returns the masters' names."""
         masters = await self.masters()
         for address in masters.values():
             await self.create_topic(address, config)
         return list(masters)
 
     async def topic_stats(self, broker: str, topic: str) -> TopicStatsTable:
+        """First and next offset of every queue of *topic*.  Raises ``NotFound``."""
         header = GetTopicStatsInfoRequest(topic=topic)
-        reply = await self._ask(broker, catalog.GET_TOPIC_STATS_INFO, header)
+        reply = await self._call(broker, catalog.GET_TOPIC_STATS_INFO, header)
         return decode_body(reply.body, TopicStatsTable)
 
     async def topic_stats_if_any(self, broker: str, topic: str) -> TopicStatsTable:
-        """The same, empty for a broker that has not that topic."""
+        """As ``topic_stats``, but empty for a broker without that topic."""
         try:
             return await self.topic_stats(broker, topic)
-        except Unknown:
+        except NotFound:
             return TopicStatsTable()
 
     async def groups(self, broker: str) -> list[SubscriptionGroupConfig]:
-        reply = await self._ask(broker, catalog.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+        """All consumer groups that the broker knows."""
+        reply = await self._call(broker, catalog.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
         wrapper = decode_body(reply.body, SubscriptionGroupWrapper)
         return list(wrapper.subscription_group_table.values())
 
     async def groups_of_topic(self, broker: str, topic: str) -> list[str]:
+        """Consumer groups that subscribe *topic* or have offsets in it."""
         header = QueryTopicConsumeByWhoRequest(topic=topic)
-        reply = await self._ask(broker, catalog.QUERY_TOPIC_CONSUME_BY_WHO, header)
+        reply = await self._call(broker, catalog.QUERY_TOPIC_CONSUME_BY_WHO, header)
         return decode_body(reply.body, GroupList).group_list
 
     async def connections(self, broker: str, group: str) -> ConsumerConnection:
-        """Who is online; nobody is an answer too."""
+        """Which members of *group* are connected, and what they subscribe; perhaps none."""
         header = GetConsumerConnectionListRequest(consumer_group=group)
-        reply = await self._call(broker, catalog.GET_CONSUMER_CONNECTION_LIST, header)
+        reply = await self._invoke(broker, catalog.GET_CONSUMER_CONNECTION_LIST, header)
         if reply.code == ResponseCode.CONSUMER_NOT_ONLINE:
             return ConsumerConnection()
         return decode_body(_checked(broker, reply).body, ConsumerConnection)
@@ -163,28 +170,34 @@ class Admin:
     async def consume_stats(
         self, broker: str, group: str, topic: str | None = None
     ) -> ConsumeStats:
+        """Stored and committed offsets of every queue that *group* has, or has in *topic*."""
         header = GetConsumeStatsRequest(consumer_group=group, topic=topic)
-        reply = await self._ask(broker, catalog.GET_CONSUME_STATS, header)
+        reply = await self._call(broker, catalog.GET_CONSUME_STATS, header)
         return decode_body(reply.body, ConsumeStats)
 
     async def offset_at(self, broker: str, queue: MessageQueue, at_ms: int) -> int:
+        """The offset of the first message stored at *at_ms* or later."""
         header = SearchOffsetRequest(topic=queue.topic, queue_id=queue.queue_id, timestamp=at_ms)
-        reply = await self._ask(broker, catalog.SEARCH_OFFSET_BY_TIMESTAMP, header)
+        reply = await self._call(broker, catalog.SEARCH_OFFSET_BY_TIMESTAMP, header)
         return reply.decode(OffsetReply).offset
 
     async def commit(self, broker: str, group: str, queue: MessageQueue, offset: int) -> None:
+        """Set the offset from which *group* goes on."""
         header = UpdateConsumerOffsetRequest(
             consumer_group=group,
             topic=queue.topic,
             queue_id=queue.queue_id,
             commit_offset=offset,
         )
-        await self._ask(broker, catalog.UPDATE_CONSUMER_OFFSET, header)
+        await self._call(broker, catalog.UPDATE_CONSUMER_OFFSET, header)
 
     async def move_group(
         self, group: str, topic: str, to: str, at_ms: int | None = None
     ) -> list[dict[str, object]]:
-        """Commit, for every queue, its first offset, its last, or the one at a time."""
+        """Commit, for every queue, its first offset, its last, or the one at *at_ms*.
+
+        Returns one row a queue: broker, queue, offset.  Raises ``NotFound`` for the topic.
+        """
         await self.route(topic)
         moved: list[dict[str, object]] = []
         for name, broker in (await self.masters()).items():
@@ -198,13 +211,14 @@ class Admin:
         return moved
 
     async def create_group(self, broker: str, config: SubscriptionGroupConfig) -> None:
+        """Make a consumer group on one broker, or change it."""
         body = encode_body(config, TOOL_RELEASE)
-        await self._ask(broker, catalog.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, body)
+        await self._call(broker, catalog.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, body)
 
     # Inside ---------------------------------------------------------------------------
 
-    async def _ask_namesrv(self, rpc: AnyRpc, header: Header | None = None) -> bytes:
-        """The first one that answers is believed."""
+    async def _call_namesrv(self, rpc: AnyRpc, header: Header | None = None) -> bytes:
+        """The body of the first one that answers."""
         for address in self._namesrv:
             try:
                 reply = await self._remoting.invoke(address, rpc, header, timeout_ms=CALL_MS_MAX)
@@ -212,20 +226,20 @@ class Admin:
                 continue
             return _checked(address, reply).body
         where = ", ".join(self._namesrv)
-        raise Unreachable(f"no NameServer answers at {where}: start one with `rmqemu up`")
-
-    async def _ask(
-        self, address: str, rpc: AnyRpc, header: Header | None = None, body: bytes = b""
-    ) -> RemotingCommand:
-        return _checked(address, await self._call(address, rpc, header, body))
+        raise ClusterUnreachable(f"no NameServer answers at {where}: start one with `rmqemu up`")
 
     async def _call(
+        self, address: str, rpc: AnyRpc, header: Header | None = None, body: bytes = b""
+    ) -> RemotingCommand:
+        return _checked(address, await self._invoke(address, rpc, header, body))
+
+    async def _invoke(
         self, address: str, rpc: AnyRpc, header: Header | None = None, body: bytes = b""
     ) -> RemotingCommand:
         try:
             return await self._remoting.invoke(address, rpc, header, body, timeout_ms=CALL_MS_MAX)
         except RemoteError as error:
-            raise Unreachable(f"the broker at {error}") from error
+            raise ClusterUnreachable(f"the broker at {error}") from error
 
 
 @asynccontextmanager
@@ -250,5 +264,5 @@ def _checked(address: str, reply: RemotingCommand) -> RemotingCommand:
         return reply
     remark = (reply.remark or "no reason given").split("\n", 1)[0]
     if reply.code in (ResponseCode.TOPIC_NOT_EXIST, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST):
-        raise Unknown(remark)
-    raise Refused(f"{address} refused with code {reply.code}: {remark}")
+        raise NotFound(remark)
+    raise AdminRefused(f"{address} refused with code {reply.code}: {remark}")

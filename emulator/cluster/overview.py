@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from emulator.cluster.admin import Admin, AdminError, Unknown
+from emulator.cluster.admin import Admin, AdminError, NotFound
 from protocol.names import (
     REPLY_TOPIC_POSTFIX,
     SYSTEM_GROUPS,
@@ -60,6 +60,7 @@ class QueueView(msgspec.Struct, frozen=True):
 
     @property
     def lag(self) -> int:
+        """Messages stored and not committed."""
         return max(0, self.end - self.committed)
 
 
@@ -82,15 +83,17 @@ class GroupView(msgspec.Struct, frozen=True):
 
     @property
     def lag(self) -> int:
+        """Messages stored and not committed, over all queues."""
         return sum(queue.lag for queue in self.queues)
 
     @property
     def committed(self) -> int:
+        """The sum of the committed offsets."""
         return sum(queue.committed for queue in self.queues)
 
 
 class Overview(msgspec.Struct, frozen=True):
-    """Everything one look found."""
+    """Brokers, topics and groups, as they were read at about the same time."""
 
     namesrv: str
     brokers: tuple[BrokerView, ...]
@@ -98,15 +101,15 @@ class Overview(msgspec.Struct, frozen=True):
     groups: tuple[GroupView, ...]
 
 
-class Looker:
+class ClusterReader:
     """Reads a cluster.  A broker that does not answer is shown as one that does not."""
 
     def __init__(self, admin: Admin, namesrv: str) -> None:
         self._admin = admin
         self._namesrv = namesrv
 
-    async def look(self) -> Overview:
-        """Raises ``AdminError`` only when no NameServer answers."""
+    async def read(self) -> Overview:
+        """Everything.  Raises ``AdminError`` only when no NameServer answers."""
         info = await self._admin.cluster_info()
         masters = await self._admin.masters()
         brokers: list[BrokerView] = []
@@ -124,13 +127,13 @@ class Looker:
             brokers.append(BrokerView(name, address, cluster, len(own), stored))
             for topic in own:
                 topics.setdefault(topic.name, []).append(topic)
-        awake = {b.name: b.address for b in brokers if not b.problem}
-        groups = [await self.group(name, awake) for name in sorted(names)[:GROUPS_MAX]]
+        answering = {b.name: b.address for b in brokers if not b.problem}
+        groups = [await self.group(name, answering) for name in sorted(names)[:GROUPS_MAX]]
         merged = [_merged(views) for _, views in sorted(topics.items())]
         return Overview(self._namesrv, tuple(brokers), tuple(merged), tuple(groups))
 
     async def group(self, name: str, brokers: dict[str, str]) -> GroupView:
-        """One group, whether or not anybody ever heard of it."""
+        """One group; an unknown one has no members and no queues."""
         members: dict[str, MemberView] = {}
         subscriptions: dict[str, str] = {}
         queues: dict[MessageQueue, OffsetWrapper] = {}
@@ -167,7 +170,7 @@ class Looker:
                 continue
             try:
                 stats = await self._admin.topic_stats(address, name)
-            except Unknown:
+            except NotFound:
                 continue  # deleted between two calls
             table = stats.offset_table.values()
             stored = sum(offset.max_offset for offset in table)

@@ -17,21 +17,24 @@ from typing import Any
 
 import msgspec
 
-from emulator.cluster.roles import RoleConfig
-from emulator.cluster.upstream import (
+from emulator.cluster.property_names import (
     ADVERTISED_HOST,
     ANY_VALUE,
     BROKER,
     LISTEN_HOST,
     LISTEN_PORT,
     NAME_SERVER,
-    Dialect,
+    PropertyTable,
 )
+from emulator.cluster.roles import RoleConfig
 from emulator.config import BrokerConfig, NameServerConfig, NetConfig
 from protocol import java_properties
 
 ENVIRONMENT_PREFIX = "RMQEMU_"
-DIALECTS: dict[type[RoleConfig], Dialect] = {NameServerConfig: NAME_SERVER, BrokerConfig: BROKER}
+PROPERTY_TABLES: dict[type[RoleConfig], PropertyTable] = {
+    NameServerConfig: NAME_SERVER,
+    BrokerConfig: BROKER,
+}
 NET = "net."
 
 
@@ -46,12 +49,13 @@ class Settings:
         self.kind = kind
         self.given: dict[str, Any] = {}
         self.ignored: list[str] = []
-        self._dialect = DIALECTS[kind]
+        self._properties = PROPERTY_TABLES[kind]
         self._types = _types(kind, "") | _types(NetConfig, NET)
 
     # Sources --------------------------------------------------------------------------
 
     def add_properties_file(self, path: str) -> None:
+        """A RocketMQ .conf file: ``key=value`` lines.  Raises ``BadSetting``."""
         try:
             pairs = java_properties.parse(_text(path))
         except ValueError as error:
@@ -59,16 +63,18 @@ class Settings:
         self.add_texts(pairs, path)
 
     def add_toml_file(self, path: str) -> None:
+        """A TOML file with our names.  Raises ``BadSetting``."""
         try:
             table = tomllib.loads(_text(path))
         except tomllib.TOMLDecodeError as error:
             raise BadSetting(f"{path} is no TOML: {error}") from error
         for name, value in _flat(table):
             if name not in self._types:
-                raise BadSetting(self._stranger(name, path))
+                raise BadSetting(self._unknown_name(name, path))
             self._set(name, value, path)
 
     def add_environment(self, environment: Mapping[str, str]) -> None:
+        """``RMQEMU_<FIELD>`` variables.  Raises ``BadSetting``."""
         for variable, text in environment.items():
             if variable.startswith(ENVIRONMENT_PREFIX):
                 name = variable.removeprefix(ENVIRONMENT_PREFIX).lower()
@@ -76,7 +82,7 @@ class Settings:
                 self.add_texts({name: text}, f"the environment ({variable})")
 
     def add_assignments(self, assignments: Iterable[str]) -> None:
-        """``--set key=value``."""
+        """``--set key=value``, our names or upstream's.  Raises ``BadSetting``."""
         for assignment in assignments:
             name, equals, text = assignment.partition("=")
             if not equals:
@@ -84,9 +90,10 @@ class Settings:
             self.add_texts({name.strip(): text.strip()}, "--set")
 
     def add_texts(self, pairs: Mapping[str, str], where: str) -> None:
+        """Values as text, by either name; errors name *where*.  Raises ``BadSetting``."""
         parts: dict[str, str] = {}  # of addresses: they make sense together only
         for name, text in pairs.items():
-            property_ = self._dialect.settings.get(name)
+            property_ = self._properties.settings.get(name)
             if name in self._types:
                 self._set(name, text, where)
             elif property_ is None:
@@ -98,7 +105,7 @@ class Settings:
         self._set_addresses(parts, where)
 
     def add_flags(self, **flags: str | None) -> None:
-        """Those that are None were not given."""
+        """Flags by our field names; None: not given.  Raises ``BadSetting``."""
         for name, text in flags.items():
             if text is not None:
                 self._set(name, text, f"--{name.replace('_', '-')}")
@@ -139,16 +146,16 @@ class Settings:
             self._set("advertised_address", f"{parts[ADVERTISED_HOST]}:{port}", where)
 
     def _ignore_or_refuse(self, name: str, text: str, where: str) -> None:
-        values = self._dialect.harmless.get(name)
+        values = self._properties.harmless.get(name)
         if values is None:
-            raise BadSetting(self._stranger(name, where))
+            raise BadSetting(self._unknown_name(name, where))
         if values is not ANY_VALUE and text not in values:
             allowed = " or ".join(sorted(values))
             raise BadSetting(f"{where}: {name}={text} is not supported; only {allowed} is")
         self.ignored.append(name)
 
-    def _stranger(self, name: str, where: str) -> str:
-        known = [*self._types, *self._dialect.settings]
+    def _unknown_name(self, name: str, where: str) -> str:
+        known = [*self._types, *self._properties.settings]
         near = difflib.get_close_matches(name, known, n=1)
         advice = f"; did you mean {near[0]}?" if near else ""
         return f"{where}: there is no setting {name!r} here{advice}"

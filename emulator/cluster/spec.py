@@ -53,12 +53,14 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     @property
     def name_server_names(self) -> tuple[str, ...]:
+        """``namesrv``, or ``namesrv-a``, ``namesrv-b`` … when there are several."""
         if self.name_servers == 1:
             return ("namesrv",)
         return tuple(f"namesrv-{LETTERS[index]}" for index in range(self.name_servers))
 
     @property
     def broker_names(self) -> tuple[str, ...]:
+        """``broker-a``, ``broker-b`` …"""
         return tuple(f"broker-{LETTERS[index]}" for index in range(self.brokers))
 
     @property

@@ -170,6 +170,7 @@ class Machines:
             self._paused.pause(machine.process.root)
 
     def resume(self, name: str) -> None:
+        """A paused process goes on with what came meanwhile."""
         machine = self.machine(name)
         if machine.is_paused:
             machine.network.resume()

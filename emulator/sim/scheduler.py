@@ -45,6 +45,7 @@ class PausableRunQueue(deque["Task"]):
             self.append(task)
 
     def append(self, task: Task) -> None:
+        """Queue *task*, or hold it back."""
         held = self._held_with(task)
         if held is None:
             super().append(task)

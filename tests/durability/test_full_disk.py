@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from killed_cluster import SMALL, LoneBroker, facts_of, questions_to, saved_offsets, store_of
 
-from emulator.cluster.admin import Refused
+from emulator.cluster.admin import AdminRefused
 from emulator.disk.line_file import LineFile
 from emulator.facts import StoreRefused
 from protocol.codes import ResponseCode
@@ -115,7 +115,7 @@ async def test_no_topic_is_answered_for_that_a_restart_would_forget(tmp_path) ->
             for _ in range(2):
                 reply = await ask.send("fresh", 0, b"hello")
                 assert reply.code == ResponseCode.SERVICE_NOT_AVAILABLE
-            with pytest.raises(Refused, match="disk is full"):
+            with pytest.raises(AdminRefused, match="disk is full"):
                 await ask.create_topic("fresh")
             assert "fresh" not in await ask.topics()
             assert await ask.stored("orders", 0, b"second") == 1
@@ -131,7 +131,7 @@ async def test_a_durable_offset_is_answered_for_only_when_it_is_on_disk(tmp_path
             await ask.commit("readers", "orders", 0, 1)
             disk.fill(bytes_max=0)
             for _ in range(3):
-                with pytest.raises(Refused, match="disk is full"):
+                with pytest.raises(AdminRefused, match="disk is full"):
                     await ask.commit("readers", "orders", 0, 2)
             assert saved_offsets(tmp_path) == {"orders@readers": {0: 1}}
             disk.free()

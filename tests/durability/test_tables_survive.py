@@ -18,7 +18,7 @@ from killed_cluster import (
     wait_restarted,
 )
 
-from emulator.cluster.admin import Unreachable
+from emulator.cluster.admin import ClusterUnreachable
 from emulator.facts import DelayedDelivered
 
 GROUPS = ("one", "two", "three")
@@ -76,7 +76,7 @@ class Life:
                     nursery.start_soon(self._commit, group)
 
     async def _commit(self, group) -> None:
-        with suppress(Unreachable):
+        with suppress(ClusterUnreachable):
             for offset in itertools.count(self._number * A_LOT):
                 self.begun[group] = offset
                 await self._ask.commit(group, "orders", 0, offset)
@@ -86,7 +86,7 @@ class Life:
                     kill_now(self._cluster)
 
     async def _create(self) -> None:
-        with suppress(Unreachable):
+        with suppress(ClusterUnreachable):
             for n in itertools.count():
                 name = f"made-{self._number}-{n}"
                 await self._ask.create_topic(name, 1)

@@ -1,5 +1,5 @@
 """``demo``: your own lines flow through a cluster while a consumer and a broker are killed.
 
-``story`` says what happens when, ``member`` is a producer or a consumer as a process,
+``run`` says what happens when, ``member`` is a producer or a consumer as a process,
 ``ledger`` counts what their facts prove, ``screen`` draws it.
 """

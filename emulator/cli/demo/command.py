@@ -1,4 +1,4 @@
-"""The command: checks the file, starts the cluster, runs the story, prints the ledger."""
+"""The command: checks the file, starts the cluster, plays the run, prints the ledger."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import typer
 from rich.console import Console
 from rich.live import Live
 
-from emulator.cli.asking import a_console
 from emulator.cli.demo.members import stop_all
 from emulator.cli.demo.plan import Plan, a_quick_plan
-from emulator.cli.demo.screen import DemoScreen, happening_text, ledger_screen
-from emulator.cli.demo.story import Happening, Story
+from emulator.cli.demo.run import DemoEvent, DemoRun
+from emulator.cli.demo.screen import DemoScreen, event_text, ledger_screen
 from emulator.cli.errors import BadUse, fail, plain_errors
 from emulator.cli.lines import Counts, counted
+from emulator.cli.shared import make_console
 from emulator.cluster.processes import ProcessCluster
 from emulator.cluster.spec import ClusterSpec
 from emulator.cluster.stopping import stop_on_signal
@@ -47,13 +47,13 @@ def demo(
         with tempfile.TemporaryDirectory(prefix="rmqemu-demo-") as store:
             spec = ClusterSpec(brokers=2, release=release, store=store)
             with ProcessCluster(spec) as cluster:
-                story = trio.run(_play, cluster, plan, str(Path(file).resolve()), counts.sendable)
-    a_console().print(ledger_screen(story.ledger, counts))
-    if story.was_interrupted:
+                run = trio.run(_play, cluster, plan, str(Path(file).resolve()), counts.sendable)
+    make_console().print(ledger_screen(run.ledger, counts))
+    if run.was_interrupted:
         raise typer.Exit(INTERRUPTED)
-    if story.ledger.lost:
-        raise fail(f"{story.ledger.lost:,} acknowledged messages were lost")
-    if missing := counts.sendable - len(story.ledger.sent_ms):
+    if run.ledger.lost:
+        raise fail(f"{run.ledger.lost:,} acknowledged messages were lost")
+    if missing := counts.sendable - len(run.ledger.sent_ms):
         raise fail(f"{missing:,} lines could not be sent")
 
 
@@ -68,36 +68,36 @@ def _counted(file: str) -> Counts:
     return counts
 
 
-async def _play(cluster: ProcessCluster, plan: Plan, file: str, lines: int) -> Story:
-    console = a_console()
+async def _play(cluster: ProcessCluster, plan: Plan, file: str, lines: int) -> DemoRun:
+    console = make_console()
     draws = sys.stdout.isatty()
 
-    def tell(happening: Happening) -> None:
+    def on_event(event: DemoEvent) -> None:
         if not draws:
-            console.print(happening_text(happening))
+            console.print(event_text(event))
 
-    story = Story(cluster, plan, file, lines, tell)
+    run = DemoRun(cluster, plan, file, lines, on_event)
     try:
         async with plain_nursery() as nursery:
             stopped = trio.Event()
             await nursery.start(stop_on_signal, stopped)
             if draws:
-                nursery.start_soon(_draw, story, console)
-            nursery.start_soon(_interrupt, story, stopped, nursery.cancel_scope)
-            await story.run()
+                nursery.start_soon(_draw, run, console)
+            nursery.start_soon(_interrupt, run, stopped, nursery.cancel_scope)
+            await run.play()
     finally:
-        stop_all(list(story.members.values()))
-    return story
+        stop_all(list(run.members.values()))
+    return run
 
 
-async def _interrupt(story: Story, stopped: trio.Event, scope: trio.CancelScope) -> None:
+async def _interrupt(run: DemoRun, stopped: trio.Event, scope: trio.CancelScope) -> None:
     await stopped.wait()
-    story.was_interrupted = True
+    run.was_interrupted = True
     scope.cancel()
 
 
-async def _draw(story: Story, console: Console) -> None:
-    screen = DemoScreen(story)
+async def _draw(run: DemoRun, console: Console) -> None:
+    screen = DemoScreen(run)
     with Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
             live.update(screen.draw(time.time_ns() // 1_000_000), refresh=True)

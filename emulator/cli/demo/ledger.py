@@ -1,22 +1,41 @@
-"""What the facts prove: sent, delivered, twice, lost; whose each queue was, and when nobody's.
+"""What the members' facts prove: sent, delivered, twice, lost; who owned each queue, and when.
 
-A value: it is fed with journal lines and told of kills, and asked at the end.
+A value: it is fed with journal entries and with the times of the kills, and read at the end.
 """
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import msgspec
 
-from emulator.cli.demo.evidence import Line
 from emulator.cli.demo.plan import TOPIC
 from emulator.facts import (
     MessageConsumed,
     MessageSent,
+    NodeStarted,
     Queue,
     QueuesClaimed,
     QueuesReleased,
     SendFailed,
 )
+
+MemberFact: TypeAlias = (
+    MessageSent | SendFailed | MessageConsumed | QueuesClaimed | QueuesReleased | NodeStarted
+)
+KINDS = (MessageSent, SendFailed, MessageConsumed, QueuesClaimed, QueuesReleased, NodeStarted)
+
+
+class MemberEntry(msgspec.Struct, frozen=True):
+    """One journal entry of a producer or consumer, as far as the demo reads it."""
+
+    seq: int
+    at_ms: int
+    node: str
+    fact: MemberFact
+
+
+read_entry = msgspec.json.Decoder(MemberEntry).decode
 
 
 class QueueHistory(msgspec.Struct):
@@ -34,14 +53,17 @@ class QueueHistory(msgspec.Struct):
         return self.owners[-1] if self.owners else ""
 
     def claim(self, member: str) -> None:
+        """*member* took the queue."""
         self.release(member)
         self.owners.append(member)
 
     def release(self, member: str) -> None:
+        """*member* gave the queue up, or died."""
         if member in self.owners:
             self.owners.remove(member)
 
     def deliver(self, at_ms: int) -> None:
+        """A message of the queue was consumed."""
         if self.delivered and at_ms - self.last_ms > self.longest_gap_ms:
             self.longest_gap_ms, self.gap_began_ms = at_ms - self.last_ms, self.last_ms
         self.delivered += 1
@@ -60,7 +82,7 @@ class Takeover(msgspec.Struct):
 
 
 class Ledger:
-    """Fed line by line; all times are wall milliseconds."""
+    """Fed entry by entry; all times are wall milliseconds."""
 
     def __init__(self) -> None:
         self.sent_ms: dict[str, int] = {}  # acknowledged, by unique key
@@ -77,26 +99,28 @@ class Ledger:
         self.broker_resumed_ms = 0  # first delivery from the restarted broker
         self._dead: set[str] = set()
 
-    # What is told ---------------------------------------------------------------------
+    # What it is fed with -----------------------------------------------------------------
 
-    def read(self, line: Line) -> None:
-        fact = line.fact
+    def read(self, entry: MemberEntry) -> None:
+        """One entry; those of one member in their order."""
+        fact = entry.fact
         if isinstance(fact, MessageSent):
-            self.sent_ms[fact.uniq_key] = line.at_ms
-            self._count(line.node)
+            self.sent_ms[fact.uniq_key] = entry.at_ms
+            self._count(entry.node)
         elif isinstance(fact, SendFailed):
             self.failed_sends += 1
             self.maybe_stored += fact.maybe_stored
         elif isinstance(fact, MessageConsumed):
-            self._consumed(line.node, line.at_ms, fact)
+            self._consumed(entry.node, entry.at_ms, fact)
         elif isinstance(fact, QueuesClaimed):
-            self._claimed(line.node, line.at_ms, fact.queues)
+            self._claimed(entry.node, entry.at_ms, fact.queues)
         elif isinstance(fact, QueuesReleased):
             for queue in fact.queues:
                 if queue in self.queues:
-                    self.queues[queue].release(line.node)
+                    self.queues[queue].release(entry.node)
 
     def consumer_killed(self, name: str, at_ms: int) -> None:
+        """Its queues are nobody's until somebody claims them."""
         self._dead.add(name)
         for queue, history in self.queues.items():
             was_owned = bool(history.owners)
@@ -105,12 +129,14 @@ class Ledger:
                 self.takeovers.append(Takeover(queue, name, at_ms))
 
     def broker_killed(self, name: str, at_ms: int) -> None:
+        """The broker whose return is measured."""
         self.broker, self.broker_killed_ms = name, at_ms
 
     def broker_back(self, at_ms: int) -> None:
+        """It was started again and is ready."""
         self.broker_back_ms = at_ms
 
-    # What is asked --------------------------------------------------------------------
+    # What it proves --------------------------------------------------------------------
 
     @property
     def lost(self) -> int:
@@ -119,11 +145,12 @@ class Ledger:
 
     @property
     def duplicates(self) -> int:
+        """Deliveries of what had been delivered before."""
         return self.deliveries - len(self.first_ms)
 
     @property
     def unacknowledged(self) -> int:
-        """Delivered although its producer was never told that it was stored."""
+        """Delivered although its producer got no acknowledgement."""
         return len(self.first_ms.keys() - self.sent_ms.keys())
 
     # Inside ---------------------------------------------------------------------------

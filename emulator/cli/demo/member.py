@@ -15,7 +15,7 @@ from typing import IO, Any, Literal
 import msgspec
 import trio
 
-from emulator.cli.demo.evidence import KINDS
+from emulator.cli.demo.ledger import KINDS
 from emulator.cli.demo.plan import GROUP, PRODUCER_GROUP, TOPIC
 from emulator.cli.lines import bodies, is_sendable
 from emulator.client import Message, Producer, ProducerConfig, SendError
@@ -34,8 +34,8 @@ ATTEMPTS_MAX, PAUSE_S = 10, 0.5
 WORK_S = 0.002  # what a listener takes for a line
 
 
-class Orders(msgspec.Struct, frozen=True, kw_only=True):
-    """What a member is told to do."""
+class MemberConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """What a member is told to do: the second argument of its process."""
 
     name: str
     role: Literal["producer", "consumer"]
@@ -46,37 +46,38 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def main() -> None:
-    orders = msgspec.json.decode(sys.argv[1], type=Orders)
-    with Path(orders.file).open("rb") as file:
-        trio.run(_live, orders, file)
+    """Run one member until it has sent everything, or is stopped."""
+    own = msgspec.json.decode(sys.argv[1], type=MemberConfig)
+    with Path(own.file).open("rb") as file:
+        trio.run(_live, own, file)
 
 
-async def _live(orders: Orders, file: IO[bytes]) -> None:
+async def _live(own: MemberConfig, file: IO[bytes]) -> None:
     clock = WallClock.of_this_machine()
-    journal = Journal(orders.name, clock, _write, kinds=KINDS)
+    journal = Journal(own.name, clock, _write, kinds=KINDS)
     stop = trio.Event()
     async with plain_nursery() as watchers:
         watchers.start_soon(stop_on_signal, stop)
         watchers.start_soon(stop_with_parent, stop)
         async with ClientProcess(clock=clock, note=journal.note, wants=journal.wants) as process:
-            if orders.role == "producer":
-                await _produce(orders, file, process, stop)
+            if own.role == "producer":
+                await _produce(own, file, process, stop)
             else:
-                await _consume(orders, process, journal, stop)
+                await _consume(own, process, journal, stop)
 
 
 def _write(line: bytes) -> None:
-    os.write(1, line)  # no buffer: what is written is told, even if we die now
+    os.write(1, line)  # no buffer: what is written is known, even if we die now
 
 
 async def _consume(
-    orders: Orders, process: ClientProcess, journal: Journal, stop: trio.Event
+    own: MemberConfig, process: ClientProcess, journal: Journal, stop: trio.Event
 ) -> None:
     config = PushConsumerConfig(
         group=GROUP,
-        namesrv=orders.namesrv,
+        namesrv=own.namesrv,
         consume_from="CONSUME_FROM_FIRST_OFFSET",
-        **orders.timers,
+        **own.timers,
     )
 
     async def on_lines(_messages: list[MessageExt]) -> None:
@@ -88,17 +89,17 @@ async def _consume(
 
 
 async def _produce(
-    orders: Orders, file: IO[bytes], process: ClientProcess, stop: trio.Event
+    own: MemberConfig, file: IO[bytes], process: ClientProcess, stop: trio.Event
 ) -> None:
-    config = ProducerConfig(group=PRODUCER_GROUP, namesrv=orders.namesrv, **orders.timers)
+    config = ProducerConfig(group=PRODUCER_GROUP, namesrv=own.namesrv, **own.timers)
     numbered = enumerate(line for line in bodies(file) if is_sendable(line))
     async with Producer(config, process=process) as producer:
         began_s = trio.current_time()
         async with plain_nursery() as nursery:
             nursery.start_soon(_cancelled_by, stop, nursery.cancel_scope)
-            async with trio.open_nursery() as hands:
+            async with trio.open_nursery() as senders:
                 for _ in range(SENDS_AT_ONCE_MAX):
-                    hands.start_soon(_send, producer, numbered, orders, began_s)
+                    senders.start_soon(_send, producer, numbered, own, began_s)
 
 
 async def _cancelled_by(stop: trio.Event, scope: trio.CancelScope) -> None:
@@ -107,12 +108,12 @@ async def _cancelled_by(stop: trio.Event, scope: trio.CancelScope) -> None:
 
 
 async def _send(
-    producer: Producer, numbered: Iterator[tuple[int, bytes]], orders: Orders, began_s: float
+    producer: Producer, numbered: Iterator[tuple[int, bytes]], own: MemberConfig, began_s: float
 ) -> None:
-    """One of several hands: takes the next line, waits for its time, sends it until stored."""
+    """One of several senders: takes the next line, waits for its time, sends it until stored."""
     for number, line in numbered:
-        if orders.lines_a_second:
-            await trio.sleep_until(began_s + number / orders.lines_a_second)
+        if own.lines_a_second:
+            await trio.sleep_until(began_s + number / own.lines_a_second)
         for _ in range(ATTEMPTS_MAX):
             try:
                 await producer.send(Message(TOPIC, line, keys=str(number + 1)))

@@ -16,40 +16,41 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from emulator.cli.demo.ledger import Ledger
-    from emulator.cli.demo.story import Happening, Story
+    from emulator.cli.demo.run import DemoEvent, DemoRun
     from emulator.cli.lines import Counts
 
-HAPPENINGS_SHOWN = 9
+EVENTS_SHOWN = 9
 SILENT_MS_IS_MUCH = 2_000
 STATE_STYLES = {"running": "green", "restarted": "green", "done": "", KILLED: "red"}
 OWNER_STYLES = {"consumer-a": "yellow", "consumer-b": "magenta", "consumer-c": "cyan"}
 
 
 class DemoScreen:
-    """Draws a story; rates are those of the last second between two drawings."""
+    """Draws a run of the demo; rates are those of the last second between two drawings."""
 
-    def __init__(self, story: Story) -> None:
-        self._story = story
+    def __init__(self, run: DemoRun) -> None:
+        self._run = run
         self._counts: list[tuple[float, dict[str, int]]] = []
 
     def draw(self, now_ms: int) -> RenderableType:
-        story, ledger = self._story, self._story.ledger
+        """The screen at *now_ms* of wall time."""
+        run, ledger = self._run, self._run.ledger
         sides = Table.grid(padding=(0, 3))
         sides.add_row(self._queues(now_ms), self._processes())
         head = Text.assemble(
             ("RocketMQ demo", "bold"),
-            f"  {story.now_s:5.1f} s   {len(ledger.sent_ms):,} of {story.lines:,} lines sent, "
+            f"  {run.now_s:5.1f} s   {len(ledger.sent_ms):,} of {run.lines:,} lines sent, "
             f"{len(ledger.first_ms):,} delivered, {ledger.duplicates:,} twice",
         )
-        recent = story.happenings[-HAPPENINGS_SHOWN:]
-        return Group(head, sides, *map(happening_text, recent))
+        recent = run.events[-EVENTS_SHOWN:]
+        return Group(head, sides, *map(event_text, recent))
 
     def _queues(self, now_ms: int) -> Table:
         table = a_table("queue", "owner", "delivered", "last", numbers=("delivered", "last"))
-        for queue, history in sorted(self._story.ledger.queues.items()):
+        for queue, history in sorted(self._run.ledger.queues.items()):
             silent_ms = max(0, now_ms - history.last_ms) if history.delivered else 0
             owner = history.owner or "nobody"
-            is_dead = self._story.broker_state.get(queue.broker) == KILLED
+            is_dead = self._run.broker_state.get(queue.broker) == KILLED
             style = "" if is_dead else OWNER_STYLES.get(owner, "red")
             table.add_row(
                 f"{queue.broker}/{queue.queue_id}",
@@ -64,20 +65,20 @@ class DemoScreen:
         return table
 
     def _processes(self) -> Table:
-        story = self._story
+        run = self._run
         rates = self._rates()
         table = a_table("process", "", "messages", "/s", numbers=("messages", "/s"))
-        states = {"namesrv": "running", **story.broker_state}
+        states = {"namesrv": "running", **run.broker_state}
         for name, state in states.items():
             table.add_row(name, Text(state, STATE_STYLES.get(state, "")), "", "")
-        for name, member in sorted(story.members.items(), key=_producer_first):
-            count = story.ledger.of_member.get(name, 0)
+        for name, member in sorted(run.members.items(), key=_producer_first):
+            count = run.ledger.of_member.get(name, 0)
             shown = Text(member.state, STATE_STYLES.get(member.state, ""))
             table.add_row(name, shown, f"{count:,}", f"{rates.get(name, 0):,.0f}")
         return table
 
     def _rates(self) -> dict[str, float]:
-        now_s, counts = self._story.now_s, dict(self._story.ledger.of_member)
+        now_s, counts = self._run.now_s, dict(self._run.ledger.of_member)
         self._counts = [(s, c) for s, c in self._counts if s > now_s - 1] + [(now_s, counts)]
         then_s, then = self._counts[0]
         span_s = now_s - then_s
@@ -90,9 +91,10 @@ def _producer_first(item: tuple[str, object]) -> tuple[bool, str]:
     return not item[0].startswith("producer"), item[0]
 
 
-def happening_text(happening: Happening) -> Text:
-    style = "red" if happening.is_bad else ""
-    return Text(f"{happening.at_s:6.1f} s  {happening.text}", style)
+def event_text(event: DemoEvent) -> Text:
+    """One line of the timeline."""
+    style = "red" if event.is_bad else ""
+    return Text(f"{event.at_s:6.1f} s  {event.text}", style)
 
 
 def ledger_screen(ledger: Ledger, counts: Counts) -> RenderableType:
@@ -106,7 +108,7 @@ def ledger_screen(ledger: Ledger, counts: Counts) -> RenderableType:
         ("lost", Text(f"{ledger.lost:,}", "green" if not ledger.lost else "bold red")),
     ]
     if ledger.broker_killed_ms:
-        rows.append((ledger.broker, _broker_story(ledger)))
+        rows.append((ledger.broker, _broker_text(ledger)))
     account = Table.grid(padding=(0, 2))
     for name, value in rows:
         account.add_row(Text(name, "bold"), value)
@@ -125,7 +127,7 @@ def _failures(ledger: Ledger) -> str:
     return f", {ledger.failed_sends:,} sends failed and were repeated by the application"
 
 
-def _broker_story(ledger: Ledger) -> str:
+def _broker_text(ledger: Ledger) -> str:
     away_s = (ledger.broker_back_ms - ledger.broker_killed_ms) / 1000
     if not ledger.broker_resumed_ms:
         return f"away for {away_s:.1f} s"

@@ -7,11 +7,10 @@ from io import StringIO
 import msgspec
 from rich.console import Console
 
-from emulator.cli.demo.evidence import Line, read_line
-from emulator.cli.demo.ledger import Ledger
+from emulator.cli.demo.ledger import Ledger, MemberEntry, read_entry
 from emulator.cli.demo.plan import Plan, a_quick_plan
+from emulator.cli.demo.run import queues_text
 from emulator.cli.demo.screen import ledger_screen
-from emulator.cli.demo.story import queues_text
 from emulator.cli.lines import Counts, bodies, counted
 from emulator.facts import (
     MessageConsumed,
@@ -26,19 +25,21 @@ from protocol.validation import MESSAGE_BYTES_MAX
 A0, B0 = Queue("demo", "broker-a", 0), Queue("demo", "broker-b", 0)
 
 
-def sent(key: str, at_ms: int = 0) -> Line:
-    return Line(1, at_ms, "producer", MessageSent("demo", A0, 0, key, 1, 2))
+def sent(key: str, at_ms: int = 0) -> MemberEntry:
+    return MemberEntry(1, at_ms, "producer", MessageSent("demo", A0, 0, key, 1, 2))
 
 
-def consumed(key: str, at_ms: int, by: str = "consumer-a", queue: Queue = A0, ok=True) -> Line:
-    return Line(1, at_ms, by, MessageConsumed("readers", "demo", queue, 0, key, 0, ok))
+def consumed(
+    key: str, at_ms: int, by: str = "consumer-a", queue: Queue = A0, ok=True
+) -> MemberEntry:
+    return MemberEntry(1, at_ms, by, MessageConsumed("readers", "demo", queue, 0, key, 0, ok))
 
 
-def claimed(by: str, at_ms: int, *queues: Queue) -> Line:
-    return Line(1, at_ms, by, QueuesClaimed("readers", queues))
+def claimed(by: str, at_ms: int, *queues: Queue) -> MemberEntry:
+    return MemberEntry(1, at_ms, by, QueuesClaimed("readers", queues))
 
 
-def a_ledger(*lines: Line) -> Ledger:
+def a_ledger(*lines: MemberEntry) -> Ledger:
     ledger = Ledger()
     for line in lines:
         ledger.read(line)
@@ -62,7 +63,7 @@ def test_a_second_delivery_is_a_duplicate_whoever_had_the_first() -> None:
 
 
 def test_what_was_stored_without_its_producer_knowing_is_no_loss() -> None:
-    failed = Line(1, 3, "producer", SendFailed("demo", "9", 3, "no answer", True))
+    failed = MemberEntry(1, 3, "producer", SendFailed("demo", "9", 3, "no answer", True))
     ledger = a_ledger(failed, consumed("9", 4))
     assert (ledger.failed_sends, ledger.maybe_stored) == (1, 1)
     assert (ledger.unacknowledged, ledger.lost) == (1, 0)
@@ -91,7 +92,7 @@ def test_a_dead_consumers_queues_are_taken_over_and_read_after_some_time() -> No
 def test_a_queue_in_two_hands_stays_with_the_other_when_one_lets_go() -> None:
     ledger = a_ledger(claimed("consumer-a", 1, A0), claimed("consumer-b", 2, A0))
     assert ledger.queues[A0].owners == ["consumer-a", "consumer-b"]
-    ledger.read(Line(1, 3, "consumer-b", QueuesReleased("readers", (A0,))))
+    ledger.read(MemberEntry(1, 3, "consumer-b", QueuesReleased("readers", (A0,))))
     assert ledger.queues[A0].owner == "consumer-a"
     ledger.consumer_killed("consumer-b", 4)
     assert ledger.takeovers == []
@@ -100,7 +101,7 @@ def test_a_queue_in_two_hands_stays_with_the_other_when_one_lets_go() -> None:
 def test_a_broker_is_back_for_good_with_the_first_delivery_from_it() -> None:
     ledger = a_ledger(consumed("1", 10, queue=B0))
     ledger.broker_killed("broker-b", 100)
-    ledger.read(consumed("2", 120, queue=B0))  # was in the consumer's hands already
+    ledger.read(consumed("2", 120, queue=B0))  # was in the consumer's senders already
     ledger.broker_back(600)
     ledger.read(consumed("3", 700, queue=A0))
     assert not ledger.broker_resumed_ms
@@ -110,7 +111,7 @@ def test_a_broker_is_back_for_good_with_the_first_delivery_from_it() -> None:
 
 def test_a_line_of_the_journal_is_read_as_it_was_written() -> None:
     line = claimed("consumer-a", 7, A0, B0)
-    assert read_line(msgspec.json.encode(line)) == line
+    assert read_entry(msgspec.json.encode(line)) == line
 
 
 def test_the_account_tells_losses_duplicates_and_takeovers_in_plain_words() -> None:

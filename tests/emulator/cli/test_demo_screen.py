@@ -16,14 +16,14 @@ from emulator.facts import Queue
 YELLOW, DIM = "\x1b[33m", "\x1b[2m"
 
 
-class AStory(msgspec.Struct):
-    """What a screen reads of a story."""
+class ARun(msgspec.Struct):
+    """What a screen reads of a run."""
 
     ledger: Ledger
     broker_state: dict[str, str]
     now_s: float = 1.0
     lines: int = 10
-    happenings: list = []
+    events: list = []
     members: dict = {}
 
 
@@ -32,7 +32,7 @@ def test_the_queues_of_a_dead_broker_look_dead(state, style) -> None:
     ledger = Ledger()
     ledger.queues[Queue("demo", "broker-b", 0)] = QueueHistory(owners=["consumer-a"])
     console = Console(width=90, file=StringIO(), force_terminal=True, color_system="standard")
-    console.print(DemoScreen(AStory(ledger, {"broker-b": state})).draw(now_ms=5_000))
+    console.print(DemoScreen(ARun(ledger, {"broker-b": state})).draw(now_ms=5_000))
     row = next(line for line in console.file.getvalue().splitlines() if "broker-b/0" in line)
     assert f"{style}consumer-a" in row
     assert (YELLOW in row) == (style == YELLOW)

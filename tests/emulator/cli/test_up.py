@@ -16,7 +16,7 @@ import termios
 import pytest
 from command_line import RMQEMU, environment, ready_line, rmqemu, started, wait_gone
 
-from emulator.cli.up import Asked
+from emulator.cli.up import StopSignals
 
 
 def test_in_a_pipe_it_says_in_one_json_line_where_everything_listens() -> None:
@@ -41,7 +41,7 @@ def test_a_signal_stops_all_of_it_in_order(number) -> None:
 
 def test_a_signal_that_something_swallowed_is_remembered() -> None:
     heard: list[str] = []
-    with Asked() as asked:
+    with StopSignals() as asked:
         with contextlib.suppress(BaseException):
             signal.raise_signal(signal.SIGTERM)
         signal.raise_signal(signal.SIGTERM)

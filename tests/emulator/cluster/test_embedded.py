@@ -10,9 +10,9 @@ import trio
 
 from emulator.client import Message, Producer
 from emulator.cluster import embedded
-from emulator.cluster.admin import Admin, Unknown, Unreachable, admin_over_tcp
+from emulator.cluster.admin import Admin, ClusterUnreachable, NotFound, admin_over_tcp
 from emulator.cluster.embedded import EmbeddedCluster
-from emulator.cluster.overview import Looker
+from emulator.cluster.overview import ClusterReader
 from emulator.cluster.spec import ClusterSpec
 from emulator.cluster.world import NotReady
 from emulator.net.transport import AddressInUse
@@ -53,7 +53,7 @@ def test_it_is_ready_when_the_block_begins(cluster) -> None:
 
 
 def test_a_look_finds_brokers_topics_and_what_is_stored(cluster) -> None:
-    found = asked(cluster, lambda admin: Looker(admin, cluster.namesrv).look())
+    found = asked(cluster, lambda admin: ClusterReader(admin, cluster.namesrv).read())
     assert [broker.name for broker in found.brokers] == ["broker-a", "broker-b"]
     orders = next(topic for topic in found.topics if topic.name == "orders")
     assert (orders.queues, orders.messages) == (4, 8)
@@ -70,7 +70,7 @@ def test_a_broker_in_memory_keeps_its_messages_through_a_restart(cluster) -> Non
 
 
 def test_an_unknown_topic_is_said_to_be_unknown(cluster) -> None:
-    with pytest.raises(Unknown, match="there is no topic nope"):
+    with pytest.raises(NotFound, match="there is no topic nope"):
         asked(cluster, lambda admin: admin.route("nope"))
 
 
@@ -94,7 +94,7 @@ def test_a_cluster_that_is_not_there_is_unreachable() -> None:
         async with admin_over_tcp("127.0.0.1:1") as admin:
             await admin.cluster_info()
 
-    with pytest.raises(Unreachable, match=r"no NameServer answers at 127\.0\.0\.1:1"):
+    with pytest.raises(ClusterUnreachable, match=r"no NameServer answers at 127\.0\.0\.1:1"):
         trio.run(ask)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from emulator.cluster.settings import DIALECTS, BadSetting, Settings
-from emulator.cluster.upstream import ADVERTISED_HOST, BROKER, LISTEN_HOST, LISTEN_PORT
+from emulator.cluster.property_names import ADVERTISED_HOST, BROKER, LISTEN_HOST, LISTEN_PORT
+from emulator.cluster.settings import PROPERTY_TABLES, BadSetting, Settings
 from emulator.config import BrokerConfig, NameServerConfig, NetConfig
 
 SHIPPED_CONF = """
@@ -138,12 +138,12 @@ def test_settings_that_do_not_fit_together_are_refused() -> None:
         settings.config()
 
 
-@pytest.mark.parametrize("kind", DIALECTS, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", PROPERTY_TABLES, ids=lambda kind: kind.__name__)
 def test_every_property_in_the_table_is_a_setting_of_ours(kind) -> None:
     ours = {field.name for field in msgspec.structs.fields(kind)}
     ours |= {f"net.{field.name}" for field in msgspec.structs.fields(NetConfig)}
     ours |= {ADVERTISED_HOST, LISTEN_HOST, LISTEN_PORT}
-    dialect = DIALECTS[kind]
+    dialect = PROPERTY_TABLES[kind]
     assert {known.field for known in dialect.settings.values()} <= ours
     assert not dialect.settings.keys() & dialect.harmless.keys()
 

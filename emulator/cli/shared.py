@@ -1,6 +1,7 @@
-"""What the small commands share: where the cluster is, how to ask it, how to answer.
+"""What the small commands share: where the cluster is, how to call it, how to show a result.
 
-A command asks in one short ``trio.run`` and prints a table, or with ``--json`` one value.
+A command makes its calls in one short ``trio.run``, then prints a table, or one value with
+``--json``.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import typer
 from rich.console import Console
 
 from emulator.cluster.admin import Admin, admin_over_tcp
-from emulator.cluster.overview import Looker, Overview
+from emulator.cluster.overview import ClusterReader, Overview
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -33,30 +34,32 @@ NAMESRV = "127.0.0.1:9876"
 WIDTH_IN_A_PIPE = 200
 
 
-def ask(namesrv: str, question: Callable[[Admin], Awaitable[T]]) -> T:
-    """The answer to *question*.  Raises ``AdminError``."""
+def call_cluster(namesrv: str, action: Callable[[Admin], Awaitable[T]]) -> T:
+    """What *action* returns.  Raises ``AdminError``."""
 
-    async def asked() -> T:
+    async def called() -> T:
         async with admin_over_tcp(namesrv) as admin:
-            return await question(admin)
+            return await action(admin)
 
-    return trio.run(asked)
-
-
-def overview(namesrv: str) -> Overview:
-    """A look at everything.  Raises ``AdminError``."""
-    return ask(namesrv, lambda admin: Looker(admin, namesrv).look())
+    return trio.run(called)
 
 
-def answer_json(value: Any) -> None:
+def read_cluster(namesrv: str) -> Overview:
+    """Everything at once.  Raises ``AdminError``."""
+    return call_cluster(namesrv, lambda admin: ClusterReader(admin, namesrv).read())
+
+
+def show_json(value: Any) -> None:
+    """One line of JSON on standard output."""
     typer.echo(msgspec.json.encode(value).decode())
 
 
-def answer(screen: RenderableType) -> None:
-    a_console().print(screen)
+def show(screen: RenderableType) -> None:
+    """Draw on standard output."""
+    make_console().print(screen)
 
 
-def a_console() -> Console:
+def make_console() -> Console:
     """Of the terminal's width; in a pipe plain text that is not folded."""
     is_terminal = sys.stdout.isatty()
     return Console(width=None if is_terminal else WIDTH_IN_A_PIPE, no_color=not is_terminal)

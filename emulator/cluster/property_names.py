@@ -16,24 +16,24 @@ LISTEN_HOST, LISTEN_PORT, ADVERTISED_HOST = "listen host", "listen port", "adver
 ANY_VALUE: frozenset[str] = frozenset()
 
 
-class Property(NamedTuple):
+class Setting(NamedTuple):
     """One setting: our field, and how many of our units one of upstream's is."""
 
     field: str
     unit: int = 1
 
 
-class Dialect(NamedTuple):
+class PropertyTable(NamedTuple):
     """The names one role understands."""
 
-    settings: Mapping[str, Property]
+    settings: Mapping[str, Setting]
     harmless: Mapping[str, frozenset[str]]  # values that change nothing; ANY_VALUE: all of them
 
 
 _NET = {
-    "listenPort": Property(LISTEN_PORT),
-    "bindAddress": Property(LISTEN_HOST),
-    "serverChannelMaxIdleTimeSeconds": Property("net.idle_ms_max", unit=1_000),
+    "listenPort": Setting(LISTEN_PORT),
+    "bindAddress": Setting(LISTEN_HOST),
+    "serverChannelMaxIdleTimeSeconds": Setting("net.idle_ms_max", unit=1_000),
 }
 _NET_HARMLESS = dict.fromkeys(
     (
@@ -58,20 +58,20 @@ _NET_HARMLESS = dict.fromkeys(
 )
 _OFF = frozenset({"false"})
 
-NAME_SERVER = Dialect(
+NAME_SERVER = PropertyTable(
     settings={
         **_NET,
-        "orderMessageEnable": Property("order_message_enable"),
-        "returnOrderTopicConfigToBroker": Property("return_order_topic_config_to_broker"),
-        "deleteTopicWithBrokerRegistration": Property("delete_topic_with_broker_registration"),
-        "enableAllTopicList": Property("enable_all_topic_list"),
-        "enableTopicList": Property("enable_topic_list"),
-        "supportActingMaster": Property("support_acting_master"),
-        "notifyMinBrokerIdChanged": Property("notify_min_broker_id_changed"),
-        "needWaitForService": Property("need_wait_for_service"),
-        "waitSecondsForService": Property("wait_for_service_ms", unit=1_000),
-        "scanNotActiveBrokerInterval": Property("scan_interval_ms"),
-        "configBlackList": Property("config_black_list"),
+        "orderMessageEnable": Setting("order_message_enable"),
+        "returnOrderTopicConfigToBroker": Setting("return_order_topic_config_to_broker"),
+        "deleteTopicWithBrokerRegistration": Setting("delete_topic_with_broker_registration"),
+        "enableAllTopicList": Setting("enable_all_topic_list"),
+        "enableTopicList": Setting("enable_topic_list"),
+        "supportActingMaster": Setting("support_acting_master"),
+        "notifyMinBrokerIdChanged": Setting("notify_min_broker_id_changed"),
+        "needWaitForService": Setting("need_wait_for_service"),
+        "waitSecondsForService": Setting("wait_for_service_ms", unit=1_000),
+        "scanNotActiveBrokerInterval": Setting("scan_interval_ms"),
+        "configBlackList": Setting("config_black_list"),
     },
     harmless={
         **_NET_HARMLESS,
@@ -87,45 +87,45 @@ NAME_SERVER = Dialect(
     },
 )
 
-BROKER = Dialect(
+BROKER = PropertyTable(
     settings={
         **_NET,
-        "brokerClusterName": Property("cluster"),
-        "brokerName": Property("name"),
-        "brokerId": Property("broker_id"),
-        "brokerIP1": Property(ADVERTISED_HOST),
-        "namesrvAddr": Property("namesrv"),
-        "brokerPermission": Property("perm"),
-        "regionId": Property("region"),
-        "traceOn": Property("trace_on"),
-        "registerNameServerPeriod": Property("register_interval_ms"),
-        "registerBrokerTimeoutMills": Property("register_call_ms_max"),
-        "autoCreateTopicEnable": Property("auto_create_topic"),
-        "autoCreateSubscriptionGroup": Property("auto_create_group"),
-        "defaultTopicQueueNums": Property("default_topic_queues"),
-        "clusterTopicEnable": Property("cluster_topic"),
-        "brokerTopicEnable": Property("broker_topic"),
-        "traceTopicEnable": Property("trace_topic"),
-        "rejectTransactionMessage": Property("reject_transactions"),
-        "enablePropertyFilter": Property("property_filter"),
-        "slaveReadEnable": Property("slave_read"),
-        "channelExpiredTimeout": Property("client_silence_ms_max"),
-        "notifyConsumerIdsChangedEnable": Property("notify_consumer_ids_changed"),
-        "longPollingEnable": Property("long_polling"),
-        "shortPollingTimeMills": Property("short_polling_ms"),
-        "maxTransferBytesOnMessageInMemory": Property("transfer_bytes_max"),
-        "maxTransferCountOnMessageInMemory": Property("transfer_messages_max"),
-        "maxMessageSize": Property("message_bytes_max"),
-        "messageDelayLevel": Property("delay_levels"),
-        "storePathRootDir": Property("store"),
-        "fileReservedTime": Property("retained_hours_max"),
-        "flushConsumerOffsetInterval": Property("persist_offsets_interval_ms"),
-        "flushDelayOffsetInterval": Property("persist_delays_interval_ms"),
-        "flushDiskType": Property("flush_disk_type"),
-        "syncFlushTimeout": Property("sync_flush_ms_max"),
-        "flushIntervalCommitLog": Property("flush_interval_ms"),
-        "flushCommitLogLeastPages": Property("flush_least_pages"),
-        "flushCommitLogThoroughInterval": Property("flush_thorough_interval_ms"),
+        "brokerClusterName": Setting("cluster"),
+        "brokerName": Setting("name"),
+        "brokerId": Setting("broker_id"),
+        "brokerIP1": Setting(ADVERTISED_HOST),
+        "namesrvAddr": Setting("namesrv"),
+        "brokerPermission": Setting("perm"),
+        "regionId": Setting("region"),
+        "traceOn": Setting("trace_on"),
+        "registerNameServerPeriod": Setting("register_interval_ms"),
+        "registerBrokerTimeoutMills": Setting("register_call_ms_max"),
+        "autoCreateTopicEnable": Setting("auto_create_topic"),
+        "autoCreateSubscriptionGroup": Setting("auto_create_group"),
+        "defaultTopicQueueNums": Setting("default_topic_queues"),
+        "clusterTopicEnable": Setting("cluster_topic"),
+        "brokerTopicEnable": Setting("broker_topic"),
+        "traceTopicEnable": Setting("trace_topic"),
+        "rejectTransactionMessage": Setting("reject_transactions"),
+        "enablePropertyFilter": Setting("property_filter"),
+        "slaveReadEnable": Setting("slave_read"),
+        "channelExpiredTimeout": Setting("client_silence_ms_max"),
+        "notifyConsumerIdsChangedEnable": Setting("notify_consumer_ids_changed"),
+        "longPollingEnable": Setting("long_polling"),
+        "shortPollingTimeMills": Setting("short_polling_ms"),
+        "maxTransferBytesOnMessageInMemory": Setting("transfer_bytes_max"),
+        "maxTransferCountOnMessageInMemory": Setting("transfer_messages_max"),
+        "maxMessageSize": Setting("message_bytes_max"),
+        "messageDelayLevel": Setting("delay_levels"),
+        "storePathRootDir": Setting("store"),
+        "fileReservedTime": Setting("retained_hours_max"),
+        "flushConsumerOffsetInterval": Setting("persist_offsets_interval_ms"),
+        "flushDelayOffsetInterval": Setting("persist_delays_interval_ms"),
+        "flushDiskType": Setting("flush_disk_type"),
+        "syncFlushTimeout": Setting("sync_flush_ms_max"),
+        "flushIntervalCommitLog": Setting("flush_interval_ms"),
+        "flushCommitLogLeastPages": Setting("flush_least_pages"),
+        "flushCommitLogThoroughInterval": Setting("flush_thorough_interval_ms"),
     },
     harmless={
         **_NET_HARMLESS,
