@@ -23,7 +23,7 @@ from emulator.broker.tables.client_channels import ClientChannels
 from emulator.broker.tables.locks import RebalanceLocks
 from emulator.broker.tables.offsets import ConsumerOffsets
 from emulator.broker.tables.subscription_groups import SubscriptionGroups
-from emulator.broker.tables.topics import Topics
+from emulator.broker.tables.topics import TopicConfigs
 from emulator.config import BrokerConfig
 from emulator.disk.port import NOT_WRITTEN, Disk
 from emulator.facts import Queue
@@ -72,7 +72,7 @@ class Broker:
         self._announce: Announce = _no_announce
         self._registering: dict[str, Hashable] = {}
         self.address = config.advertised_address or config.listen_address
-        self.topics = Topics(disk, config, note=self.note, now_ms=now_ms)
+        self.topics = TopicConfigs(disk, config, note=self.note, now_ms=now_ms)
         self.groups = SubscriptionGroups(disk, config, note=self.note, now_ms=now_ms)
         self.offsets = ConsumerOffsets(disk, config, note=self.note)
         self.locks = RebalanceLocks(config.lock_ms_max)
@@ -114,8 +114,9 @@ class Broker:
         self.address = address
         self.store_host = self.store.store_host = host_bytes(store_host)
 
-    def close(self) -> None:
-        self.offsets.persist()
+    def close(self, now_ms: int) -> None:
+        """Write what is not on disk yet."""
+        self.offsets.persist(now_ms)
         self.delays.persist()
         self.store.close()
 
@@ -126,6 +127,7 @@ class Broker:
         return Queue(topic, self.config.name, queue_id)
 
     def push(self, peer: Peer, code: int, header: Header | None, body: bytes) -> bool:
+        """A one-way request to a client; False if it is not sent."""
         return self._push(peer, code, header, body)
 
     @property
@@ -136,6 +138,7 @@ class Broker:
 
     @property
     def register_call_ms_max(self) -> int:
+        """How long one NameServer may take to answer a registration."""
         own = REGISTER_MS_MAX_5 if self.release >= REGISTER_WAITS_LONGER else REGISTER_MS_MAX
         return self.config.register_call_ms_max or own
 
@@ -152,11 +155,19 @@ class Broker:
     def create_topic_on_send(
         self, name: str, template: str, queues_max: int, now_ms: int
     ) -> TopicConfig | None:
+        """The topic, new if need be and announced; None if *template* may not be inherited from.
+
+        Raises ``Refusal`` if there is no room, or the disk will not remember it.
+        """
         self._check_room_for(name)
         made = self.topics.create_on_send(name, template, queues_max, now_ms)
         return None if made is None else self._announced(made)
 
     def ensure_topic(self, name: str, queues: int, now_ms: int, *, by: str) -> TopicConfig:
+        """A retry or dead-letter topic, new if need be and announced; *by* which kind of call.
+
+        Raises ``Refusal`` if there is no room.
+        """
         known = self.topics.get(name)
         if known is not None:
             return known
@@ -184,7 +195,7 @@ class Broker:
             check_room(len(table), self.config.topics_max, "topics")
 
     def delete_topic(self, name: str, now_ms: int) -> None:
-        """The NameServers keep their route until they are asked to delete it too.
+        """Delete it here; the NameServers keep its route until they are asked to delete it.
 
         Raises ``Refusal`` if the disk will not remember it, and then nothing is deleted.
         """
@@ -195,13 +206,14 @@ class Broker:
             raise Refusal(ResponseCode.SERVICE_NOT_AVAILABLE, remark) from error
         self.topics.delete(name, now_ms)
         if self.release >= OFFSETS_DELETED_WITH_TOPIC:
-            self.offsets.delete_topic(name)
+            self.offsets.delete_topic(name, now_ms)
 
     def registering(self, topic: str) -> Hashable | None:
         """The bell that rings when every NameServer knows *topic*; None if nobody need wait."""
         return self._registering.get(topic)
 
     def registered(self, topic: str, bell: Hashable) -> None:
+        """A registration of *topic* has ended at every NameServer: ring *bell*."""
         self._registering.pop(topic, None)
         self._ring(bell, None)
 

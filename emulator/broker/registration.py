@@ -1,8 +1,8 @@
 """Keeping this broker in every NameServer's routes.
 
-A round tells all NameServers at once and waits for all of them: at start, ten seconds
-later, then every thirty.  A changed topic table is told at once, before 5.1.4 without
-waiting for anybody, since then one topic at a time and with the first send waiting.
+A round registers at all NameServers at once and waits for all of them: at start, ten seconds
+later, then every thirty.  A changed topic is registered at once: before 5.1.4 with the whole
+table and without waiting, since then alone, and its first send waits for it.
 
 Upstream: BrokerController.registerBrokerAll, BrokerOuterAPI.
 """
@@ -17,7 +17,7 @@ import trio
 from emulator.facts import RegisteredWith, RegistrationFailing, RegistrationRecovered
 from emulator.net.errors import RemoteError
 from emulator.net.services import every_waiting
-from emulator.releases import FIVE
+from emulator.releases import ACTING_MASTER_SENT
 from protocol import catalog
 from protocol.bodies.body import decode_body
 from protocol.bodies.encoded_cache import EncodedCache
@@ -36,8 +36,8 @@ INTERVAL_MS_MIN, INTERVAL_MS_MAX = 10_000, 60_000
 UNREGISTER_MS_MAX = 3_000
 
 
-class Registration:
-    """One broker's registrations."""
+class BrokerRegistration:
+    """Registers one broker, again and again; each round is a fact."""
 
     def __init__(self, broker: Broker, client: RemotingClient, nursery: trio.Nursery) -> None:
         self._broker = broker
@@ -51,6 +51,7 @@ class Registration:
         )
 
     async def run(self) -> None:
+        """Rounds at the configured interval, for ever."""
         config = self._broker.config
         interval_ms = min(max(config.register_interval_ms, INTERVAL_MS_MIN), INTERVAL_MS_MAX)
         await every_waiting(interval_ms, self.register, first_ms=config.register_first_ms)
@@ -61,7 +62,7 @@ class Registration:
         accepted: dict[str, bytes] = {}
         failed: list[str] = []
 
-        async def tell(address: str) -> None:
+        async def register_at(address: str) -> None:
             try:
                 reply = await self._client.invoke(
                     address,
@@ -84,10 +85,10 @@ class Registration:
 
         async with trio.open_nursery() as round_nursery:
             for address in self._namesrv:
-                round_nursery.start_soon(tell, address)
+                round_nursery.start_soon(register_at, address)
         if self._namesrv:
             self._broker.note(RegisteredWith(tuple(sorted(accepted)), tuple(sorted(failed))))
-        for body in list(accepted.values())[:1]:  # as upstream: who answers first is believed
+        for body in list(accepted.values())[:1]:  # as upstream: the first answer counts
             self._mark_ordered(body)
 
     def announce(self, topic: TopicConfig, bell: object | None) -> None:
@@ -105,7 +106,7 @@ class Registration:
         self._nursery.start_soon(announce_and_ring)
 
     async def unregister(self) -> None:
-        """Say goodbye to every NameServer, as a clean shutdown does."""
+        """Leave the routes of every NameServer, as a clean shutdown does."""
         broker = self._broker
         header = UnregisterBrokerRequest(
             broker_name=broker.config.name,
@@ -114,21 +115,21 @@ class Registration:
             broker_id=broker.config.broker_id,
         )
 
-        async def tell(address: str) -> None:
+        async def unregister_at(address: str) -> None:
             try:
                 await self._client.invoke(
                     address, catalog.UNREGISTER_BROKER, header, timeout_ms=UNREGISTER_MS_MAX
                 )
             except RemoteError as error:
-                # It will notice by itself: our connection is about to close.
+                # It will notice by itself that our connection closes.
                 broker.note(RegisteredWith((), (error.address,)))
 
         async with trio.open_nursery() as nursery:
             for address in self._namesrv:
-                nursery.start_soon(tell, address)
+                nursery.start_soon(unregister_at, address)
 
     def _fails(self, address: str, error: str) -> None:
-        """Note the first failure in a row: somebody must know, but not twice a minute."""
+        """Note the first failure in a row, not each."""
         if address not in self._failing_since_ms:
             since_ms = self._failing_since_ms[address] = self._now_ms()
             self._broker.note(RegistrationFailing(address, error, since_ms))
@@ -139,11 +140,11 @@ class Registration:
             self._broker.note(RegistrationRecovered(address, self._now_ms() - since_ms))
 
     def _mark_ordered(self, body: bytes) -> None:
-        """A NameServer says which topics are ordered."""
+        """A NameServer's answer lists the topics that are ordered."""
         try:
             table = decode_body(body, KVTable).table if body else {}
         except BadFields:
-            return  # what cannot be read says nothing
+            return  # an answer that cannot be read lists none
         self._broker.topics.set_order(table, self._now_ms())
 
     def _request(
@@ -165,6 +166,6 @@ class Registration:
             ha_server_addr=broker.ha_address,
             broker_id=config.broker_id,
             body_crc32=crc32(body),
-            enable_acting_master=False if broker.release >= FIVE else None,
+            enable_acting_master=False if broker.release >= ACTING_MASTER_SENT else None,
         )
         return header, body

@@ -59,7 +59,11 @@ class ConsumerManageProcessor:
             self._check_known(request.consumer_group, request.topic)
         broker.offsets.check_room(request.consumer_group, request.topic, request.queue_id)
         broker.offsets.commit(
-            request.consumer_group, request.topic, request.queue_id, request.commit_offset
+            request.consumer_group,
+            request.topic,
+            request.queue_id,
+            request.commit_offset,
+            call.now_ms,
         )
         if broker.offsets.owes_disk:
             remark = "the offset is not saved: the broker's disk is full"

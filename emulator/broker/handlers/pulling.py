@@ -77,7 +77,7 @@ class PullMessageProcessor:
         if request.sys_flag & COMMIT_OFFSET:
             queue = (request.consumer_group, request.topic, request.queue_id)
             self._broker.offsets.check_room(*queue)
-            moved = self._broker.offsets.commit(*queue, request.commit_offset)
+            moved = self._broker.offsets.commit(*queue, request.commit_offset, call.now_ms)
             if moved and self._broker.wants(OffsetCommitted):
                 self._broker.note(
                     OffsetCommitted(

@@ -59,6 +59,7 @@ class CommitLog:
 
     @property
     def min_position(self) -> int:
+        """Where the oldest segment begins."""
         return self._bases[0] if self._bases else self.end_position
 
     @property
@@ -124,6 +125,7 @@ class CommitLog:
             _erase(last.view, self._filled)
 
     def close(self) -> None:
+        """Close the segments; what is in them stays."""
         for segment in self._segments:
             segment.close()
 

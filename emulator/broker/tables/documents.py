@@ -45,12 +45,12 @@ class Document(Generic[B]):
         return None
 
     def save(self, body: B) -> bool:
-        """False if the disk will not have it: the table lives on in memory, the old text stays."""
+        """False if the disk cannot be read or written, and then the old text stays."""
         text = encode_config_file(body, self._release)
-        before = self._disk.read(self._name)
-        if text == before:
-            return True
         try:
+            before = self._disk.read(self._name)
+            if text == before:
+                return True
             if before:
                 self._disk.replace(f"{self._name}.bak", before)
             self._disk.replace(self._name, text)

@@ -51,6 +51,7 @@ class RebalanceLocks:
                 del held[queue]
 
     def owner(self, group: str, queue: MessageQueue, now_ms: int) -> str | None:
+        """The client that holds the queue just now."""
         lock = self._locks.get(group, {}).get(queue)
         return None if lock is None or self._has_lapsed(lock, now_ms) else lock.client
 

@@ -1,6 +1,6 @@
 """How far each group has come in each queue: committed, not necessarily consumed.
 
-Nobody checks a commit against the queue or its owner: the last one counts, a smaller
+A broker does not check a commit against the queue or its owner: the last one counts, a smaller
 one too.  Commits live in memory and reach the disk every few seconds, so a crash sends
 consumers back a little; a durable table writes each one at once.
 
@@ -15,7 +15,7 @@ from emulator.broker.checks import check_name, check_room
 from emulator.broker.tables.documents import Document
 from emulator.facts import Note
 from emulator.journal import silent
-from emulator.releases import EMPTY_QUEUE_HAS_NO_OFFSET, FIVE, Release
+from emulator.releases import EMPTY_QUEUE_HAS_NO_OFFSET, OFFSETS_HAVE_VERSION, Release
 from protocol.bodies.offsets import ConsumerOffsetSerializeWrapper
 from protocol.bodies.topics import DataVersion
 
@@ -31,7 +31,7 @@ class ConsumerOffsets:
     """The offset table: ``topic@group`` to queue id to offset."""
 
     def __init__(self, disk: Disk, config: BrokerConfig, *, note: Note = silent) -> None:
-        self._is_five = config.profile >= FIVE
+        self._has_version = config.profile >= OFFSETS_HAVE_VERSION
         self._is_durable = config.durable_offsets
         self._config = config
         self._document = Document(
@@ -43,14 +43,14 @@ class ConsumerOffsets:
         self._pending_resets: dict[str, dict[int, int]] = {}
         self._is_dirty = False
 
-    def commit(self, group: str, topic: str, queue_id: int, offset: int) -> bool:
-        """The group goes on from *offset*; whether that is news.
+    def commit(self, group: str, topic: str, queue_id: int, offset: int, now_ms: int) -> bool:
+        """The group goes on from *offset*; whether that changed anything.
 
-        Of no effect while a reset waits to be noticed.
+        Of no effect until the group has taken a reset that is pending.
         """
         key = _key(topic, group)
         is_blocked = queue_id in self._pending_resets.get(key, ())
-        return not is_blocked and self._store(key, queue_id, offset)
+        return not is_blocked and self._store(key, queue_id, offset, now_ms)
 
     def check_room(self, group: str, topic: str, queue_id: int) -> None:
         """May the group commit there?  Raises ``Refusal``."""
@@ -64,24 +64,27 @@ class ConsumerOffsets:
 
     @property
     def owes_disk(self) -> bool:
-        """A durable table that the disk had no room for: nobody may be told that it is there."""
+        """Whether a durable table is not on disk: then its commits may not be acknowledged."""
         return self._is_durable and self._is_dirty
 
     def query(self, group: str, topic: str, queue_id: int) -> int | None:
         """What was committed last."""
         return self.offset_table.get(_key(topic, group), {}).get(queue_id)
 
-    def reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """The group shall go on from *offset*, whatever it commits before it hears of it.
+    def reset(self, group: str, topic: str, queue_id: int, offset: int, now_ms: int) -> None:
+        """The group goes on from *offset*, whatever it commits before it takes the reset.
 
         Upstream: ConsumerOffsetManager.assignResetOffset (5.x).
         """
         key = _key(topic, group)
         self._pending_resets.setdefault(key, {})[queue_id] = offset
-        self._store(key, queue_id, offset)
+        self._store(key, queue_id, offset, now_ms)
 
     def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
-        """The reset a pull must be told of; once.  Upstream: queryThenEraseResetOffset."""
+        """The pending reset of a queue, once; a pull's answer carries it.
+
+        Upstream: ConsumerOffsetManager.queryThenEraseResetOffset.
+        """
         return self._pending_resets.get(_key(topic, group), {}).pop(queue_id, None)
 
     def topics_of_group(self, group: str) -> list[str]:
@@ -94,31 +97,38 @@ class ConsumerOffsets:
         start = topic + TOPIC_GROUP_SEPARATOR
         return [key.removeprefix(start) for key in self.offset_table if key.startswith(start)]
 
-    def clone(self, source: str, target: str, topic: str) -> None:
-        """Upstream: ConsumerOffsetManager.cloneOffset."""
+    def clone(self, source: str, target: str, topic: str, now_ms: int) -> None:
+        """Give *target* the offsets that *source* has committed of *topic*.
+
+        Upstream: ConsumerOffsetManager.cloneOffset.
+        """
         queues = self.offset_table.get(_key(topic, source))
         if queues is not None:
             self.offset_table[_key(topic, target)] = dict(queues)
-            self._changed()
+            self._changed(now_ms)
 
-    def delete_topic(self, topic: str) -> None:
-        """Upstream: ConsumerOffsetManager.cleanOffsetByTopic (5.x)."""
-        self._forget([_key(topic, group) for group in self.groups_of_topic(topic)])
+    def delete_topic(self, topic: str, now_ms: int) -> None:
+        """Remove what was committed of *topic*.
 
-    def forget_group(self, group: str) -> None:
-        """Upstream: ConsumerOffsetManager.removeOffset."""
-        self._forget([_key(topic, group) for topic in self.topics_of_group(group)])
+        Upstream: ConsumerOffsetManager.cleanOffsetByTopic (5.x).
+        """
+        keys = [_key(topic, group) for group in self.groups_of_topic(topic)]
+        for key in keys:
+            del self.offset_table[key]
+            self._pending_resets.pop(key, None)
+        if keys:
+            self._changed(now_ms)
 
-    def persist(self, now_ms: int = 0) -> None:
+    def persist(self, now_ms: int) -> None:
         """Write the table if it has changed since; upstream does every 5 s."""
         if not self._is_dirty:
             return
-        if self._is_five:
+        if self._has_version:
             self._data_version = self._data_version.next(now_ms)
         body = ConsumerOffsetSerializeWrapper(
             offset_table=self.offset_table,
-            data_version=self._data_version if self._is_five else None,
-            group_topic_map=self._group_topic_map() if self._is_five else None,
+            data_version=self._data_version if self._has_version else None,
+            group_topic_map=self._group_topic_map() if self._has_version else None,
         )
         self._is_dirty = not self._document.save(body)
 
@@ -129,25 +139,18 @@ class ConsumerOffsets:
             topics.setdefault(group, []).append(topic)
         return topics
 
-    def _store(self, key: str, queue_id: int, offset: int) -> bool:
+    def _store(self, key: str, queue_id: int, offset: int, now_ms: int) -> bool:
         queues = self.offset_table.setdefault(key, {})
         if queues.get(queue_id) == offset and not self.owes_disk:
-            return False  # clients say the same every 5 s: the file on disk is right already
+            return False  # clients commit the same every 5 s: the file on disk is right already
         queues[queue_id] = offset
-        self._changed()
+        self._changed(now_ms)
         return True
 
-    def _forget(self, keys: list[str]) -> None:
-        for key in keys:
-            del self.offset_table[key]
-            self._pending_resets.pop(key, None)
-        if keys:
-            self._changed()
-
-    def _changed(self) -> None:
+    def _changed(self, now_ms: int) -> None:
         self._is_dirty = True
         if self._is_durable:
-            self.persist()
+            self.persist(now_ms)
 
 
 def first_offset(min_offset: int, max_offset: int, release: Release) -> int | None:

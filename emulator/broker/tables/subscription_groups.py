@@ -14,7 +14,7 @@ from emulator.broker.checks import check_name, check_room
 from emulator.broker.tables.documents import Document
 from emulator.facts import GroupCreated
 from emulator.net.results import Refusal
-from emulator.releases import FIVE, GROUP_NAMES_CHECKED
+from emulator.releases import GROUP_NAMES_CHECKED, MORE_SYSTEM_GROUPS
 from protocol import names
 from protocol.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper
 from protocol.bodies.topics import DataVersion
@@ -39,13 +39,14 @@ _OWN_GROUPS = (
 
 
 class SubscriptionGroups:
-    """Every group this broker has heard of, as *disk* remembers them."""
+    """Every group this broker knows, as *disk* remembers them."""
 
     def __init__(self, disk: Disk, config: BrokerConfig, *, note: Note, now_ms: int = 0) -> None:
         self._config = config
         self._note = note
         self._document = Document(disk, DOCUMENT, SubscriptionGroupWrapper, config.profile, note)
-        own = (*_OWN_GROUPS, names.CID_SYS_RMQ_TRANS) if config.profile >= FIVE else _OWN_GROUPS
+        has_more = config.profile >= MORE_SYSTEM_GROUPS
+        own = (*_OWN_GROUPS, names.CID_SYS_RMQ_TRANS) if has_more else _OWN_GROUPS
         self.subscription_group_table = {
             name: SubscriptionGroupConfig(group_name=name) for name in own
         }
@@ -70,7 +71,8 @@ class SubscriptionGroups:
             return known
         self.check_room(name)
         made = SubscriptionGroupConfig(group_name=name)
-        self._put(name, made, now_ms)
+        self.subscription_group_table[name] = made
+        self._changed(now_ms)
         self._note(GroupCreated(name, by))
         return made
 
@@ -84,16 +86,18 @@ class SubscriptionGroups:
         return found
 
     def all(self) -> list[SubscriptionGroupConfig]:
+        """Every group, the broker's own included."""
         return list(self.subscription_group_table.values())
 
     def update(self, config: SubscriptionGroupConfig, now_ms: int) -> None:
-        """An administrator's word.
+        """What an administrator sets, new or not.
 
         Upstream: SubscriptionGroupManager.updateSubscriptionGroupConfig.
         """
         name = config.group_name or ""
         is_new = name not in self.subscription_group_table
-        self._put(name, config, now_ms)
+        self.subscription_group_table[name] = config
+        self._changed(now_ms)
         if is_new:
             self._note(GroupCreated(name, "admin"))
 
@@ -104,23 +108,14 @@ class SubscriptionGroups:
             check_name(name, "a group's name")
             check_room(len(table), self._config.groups_max, "groups")
 
-    def delete(self, name: str, now_ms: int) -> None:
-        """Upstream: SubscriptionGroupManager.deleteSubscriptionGroupConfig."""
-        self._forbidden.pop(name, None)
-        if self.subscription_group_table.pop(name, None) is not None:
-            self._changed(now_ms)
-
     def _may_create(self, name: str) -> bool:
-        five = self._config.profile >= FIVE
-        if not (self._config.auto_create_group or (five and names.is_system_consumer_group(name))):
+        is_system = names.is_system_consumer_group(name)
+        always = is_system and self._config.profile >= MORE_SYSTEM_GROUPS
+        if not (self._config.auto_create_group or always):
             return False
         if self._config.profile < GROUP_NAMES_CHECKED:
             return True
         return broker_refuses_group(name) is None
-
-    def _put(self, name: str, config: SubscriptionGroupConfig, now_ms: int) -> None:
-        self.subscription_group_table[name] = config
-        self._changed(now_ms)
 
     def _changed(self, now_ms: int) -> None:
         self.data_version = self.data_version.next(now_ms)

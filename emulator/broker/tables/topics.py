@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from emulator.broker.tables.documents import Document
-from emulator.broker.tables.system_topics import system_topics
 from emulator.facts import TopicChanged, TopicCreated
 from emulator.net.results import Refusal
-from emulator.releases import DLQ_IS_READABLE
+from emulator.releases import DLQ_IS_READABLE, MORE_SYSTEM_TOPICS
+from protocol import names
 from protocol.bodies.topics import DataVersion, TopicConfig, TopicConfigSerializeWrapper
 from protocol.codes import ResponseCode
 from protocol.names import AUTO_CREATE_TOPIC_KEY_TOPIC, is_dlq_topic
@@ -31,9 +31,10 @@ if TYPE_CHECKING:
     from emulator.facts import Note
 
 DOCUMENT = "topics.json"
+_TEMPLATE = READ_WRITE | INHERIT  # whoever sends to a missing topic may inherit this one
 
 
-class Topics:
+class TopicConfigs:
     """Every topic of one broker, as *disk* remembers them and as *config* wants them."""
 
     def __init__(self, disk: Disk, config: BrokerConfig, *, note: Note, now_ms: int) -> None:
@@ -42,7 +43,7 @@ class Topics:
         self._document = Document(
             disk, DOCUMENT, TopicConfigSerializeWrapper, config.profile, note
         )
-        self._system = {_name(topic): topic for topic in system_topics(config)}
+        self._system = {_name(topic): topic for topic in _system_topics(config)}
         self.topic_config_table = dict(self._system)
         self.data_version = DataVersion(timestamp=now_ms)
         if (saved := self._document.load()) is not None:
@@ -50,9 +51,11 @@ class Topics:
             self.data_version = saved.data_version
 
     def get(self, name: str) -> TopicConfig | None:
+        """The topic if there is one."""
         return self.topic_config_table.get(name)
 
     def all(self) -> list[TopicConfig]:
+        """Every topic, the broker's own included."""
         return list(self.topic_config_table.values())
 
     def is_system(self, name: str) -> bool:
@@ -111,7 +114,7 @@ class Topics:
         return self._create(topic, now_ms, by=by)
 
     def update(self, topic: TopicConfig, now_ms: int) -> None:
-        """An administrator's word; raises ``Refusal`` where it cannot be saved.
+        """What an administrator sets; raises ``Refusal`` where it cannot be saved.
 
         Upstream: TopicConfigManager.updateTopicConfig.
         """
@@ -122,17 +125,17 @@ class Topics:
         self._put(topic, now_ms, must_last=True)
         self._note(TopicChanged(*_shape(topic)))
 
-    def set_order(self, names: Collection[str], now_ms: int) -> None:
-        """These are ordered topics, as the NameServer says; no topic ever stops being one.
+    def set_order(self, ordered: Collection[str], now_ms: int) -> None:
+        """The NameServer lists ordered topics; a topic it no longer lists stays one.
 
         Upstream: TopicConfigManager.updateOrderTopicConfig.
         """
         for topic in self.all():
-            if topic.topic_name in names and not topic.order:
+            if topic.topic_name in ordered and not topic.order:
                 self._put(msgspec.structs.replace(topic, order=True), now_ms)
 
     def delete(self, name: str, now_ms: int) -> None:
-        """Upstream: TopicConfigManager.deleteTopicConfig."""
+        """Remove it if it is there.  Upstream: TopicConfigManager.deleteTopicConfig."""
         if self.topic_config_table.pop(name, None) is not None:
             self.data_version = self.data_version.next(now_ms)
             self._save()
@@ -145,7 +148,7 @@ class Topics:
         return topic
 
     def _put(self, topic: TopicConfig, now_ms: int, *, must_last: bool = False) -> None:
-        """What need not last is written with the next change, if there is no room now."""
+        """Save it, later if there is no room now; raises ``Refusal`` then if it *must_last*."""
         before = self.topic_config_table, self.data_version
         self.topic_config_table = {**self.topic_config_table, _name(topic): topic}
         self.data_version = self.data_version.next(now_ms)
@@ -169,3 +172,34 @@ def _name(topic: TopicConfig) -> str:
 
 def _shape(topic: TopicConfig) -> tuple[str, int, int, int]:
     return _name(topic), topic.read_queue_nums, topic.write_queue_nums, topic.perm
+
+
+def _system_topics(config: BrokerConfig) -> list[TopicConfig]:
+    """What a broker has before anybody asks, in upstream's order: its own topics, and templates.
+
+    Upstream: the constructor of TopicConfigManager.
+    """
+    queues = config.default_topic_queues
+    always = True
+    has_more = config.profile >= MORE_SYSTEM_TOPICS
+    rows = (  # wanted, name, queues, perm
+        (always, names.SELF_TEST_TOPIC, 1, READ_WRITE),
+        (config.auto_create_topic, names.AUTO_CREATE_TOPIC_KEY_TOPIC, queues, _TEMPLATE),
+        (always, names.BENCHMARK_TOPIC, 1024, READ_WRITE),
+        (always, config.cluster, 16, _TEMPLATE if config.cluster_topic else INHERIT),
+        (always, config.name, 1, _TEMPLATE if config.broker_topic else INHERIT),
+        (always, names.OFFSET_MOVED_EVENT, 1, READ_WRITE),
+        (always, names.SCHEDULE_TOPIC, 18, READ_WRITE),
+        (config.trace_topic, names.TRACE_TOPIC, 1, READ_WRITE),
+        (always, names.reply_topic(config.cluster), 1, READ_WRITE),
+        (has_more, f"rmq_sys_REVIVE_LOG_{config.cluster}", 8, READ_WRITE),
+        (has_more, f"rmq_sys_SYNC_BROKER_MEMBER_{config.name}", 1, INHERIT),
+        (has_more, names.TRANS_HALF_TOPIC, 1, READ_WRITE),
+        (has_more, names.TRANS_OP_HALF_TOPIC, 1, READ_WRITE),
+        (has_more, names.TIMER_TOPIC, 1, READ_WRITE),
+    )
+    return [
+        TopicConfig(topic_name=name, read_queue_nums=count, write_queue_nums=count, perm=perm)
+        for wanted, name, count, perm in rows
+        if wanted
+    ]

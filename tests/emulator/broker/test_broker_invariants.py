@@ -77,7 +77,7 @@ async def test_invariant_22_a_restart_keeps_topics_groups_and_messages_exactly(
     assert client.must(catalog.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, body).code == 0
     tables = [catalog.GET_ALL_TOPIC_CONFIG, catalog.GET_ALL_SUBSCRIPTIONGROUP_CONFIG]
     told = [client.must(rpc).body for rpc in tables]
-    before.broker.close()
+    before.broker.close(before.now_ms())
 
     after = Bench(before.disk, release=release)
     client = after.client()
@@ -89,7 +89,7 @@ async def test_invariant_22_a_restart_keeps_topics_groups_and_messages_exactly(
 async def test_invariant_28_queue_offsets_go_on_after_a_restart() -> None:
     before = Bench()
     assert [before.client().sent("Orders").queue_offset for _ in range(3)] == [0, 1, 2]
-    before.broker.close()
+    before.broker.close(before.now_ms())
     assert Bench(before.disk).client().sent("Orders").queue_offset == 3
 
 

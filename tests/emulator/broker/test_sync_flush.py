@@ -160,5 +160,5 @@ async def test_what_was_not_flushed_is_flushed_when_the_broker_stops(rig: Rig) -
     rig.disk.finish()
     rig.send("WAIT\x01false")
     rig.disk.asked.clear()
-    rig.bench.broker.close()
+    rig.bench.broker.close(rig.bench.now_ms())
     assert len(rig.disk.asked) == 1

@@ -8,7 +8,7 @@ import pytest
 from golden_data import cases
 from store_makers import LAST_4, LAST_5, NOW
 
-from emulator.broker.tables.topics import DOCUMENT, Topics
+from emulator.broker.tables.topics import DOCUMENT, TopicConfigs
 from emulator.config import BrokerConfig
 from emulator.disk.memory import MemoryDisk
 from emulator.facts import Fact, StoreRefused, TopicChanged, TopicCreated
@@ -24,7 +24,9 @@ class Rig:
     def __init__(self, disk: MemoryDisk | None = None, **config: Any) -> None:
         self.disk = disk or MemoryDisk()
         self.facts: list[Fact] = []
-        self.topics = Topics(self.disk, BrokerConfig(**config), note=self.facts.append, now_ms=NOW)
+        self.topics = TopicConfigs(
+            self.disk, BrokerConfig(**config), note=self.facts.append, now_ms=NOW
+        )
 
     def send(self, topic: str, queues: int = CLIENT_QUEUES, template: str = "TBW102") -> Any:
         return self.topics.create_on_send(topic, template, queues, NOW + 1)
@@ -216,7 +218,7 @@ def test_a_real_brokers_file_is_loaded_and_written_back_to_the_byte(
         text = case["out"].encode()
         disk = MemoryDisk()
         disk.replace(DOCUMENT, text)
-        topics = Topics(disk, BrokerConfig(release=release), note=[].append, now_ms=NOW)
+        topics = TopicConfigs(disk, BrokerConfig(release=release), note=[].append, now_ms=NOW)
         pairs = case["in"]["fields"]["topicConfigTable"]["map"]
         for name, fields in pairs:
             topic = topics.get(name)
