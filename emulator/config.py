@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from emulator.facts import kinds_on_demand
 from emulator.releases import Release
 from protocol.delay_levels import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from protocol.validation import MESSAGE_BYTES_MAX
@@ -55,10 +56,12 @@ class NameServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     topics_max: int = 500_000
     kv_entries_max: int = 100_000
     reply_rules_allowed: bool = False  # ours: whoever reaches the port may set reply rules
+    facts_on_demand: tuple[str, ...] = ()  # ours: kinds for the journal besides the usual ones
     net: NetConfig = NetConfig()
 
     def __post_init__(self) -> None:
         Release.parse(self.release)
+        kinds_on_demand(self.facts_on_demand)
         if not 0 < self.scan_first_ms <= self.broker_silence_ms_max:
             raise ValueError("scan_first_ms must be above 0 and at most broker_silence_ms_max")
         if self.scan_interval_ms < 0:
@@ -145,10 +148,12 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     flush_thorough_interval_ms: int = 10_000  # MessageStoreConfig.flushCommitLogThoroughInterval
 
     reply_rules_allowed: bool = False  # ours: whoever reaches the port may set reply rules
+    facts_on_demand: tuple[str, ...] = ()  # ours: kinds for the journal besides the usual ones
     net: NetConfig = NetConfig()
 
     def __post_init__(self) -> None:
         Release.parse(self.release)
+        kinds_on_demand(self.facts_on_demand)
         if self.register_interval_ms >= self.client_silence_ms_max:
             raise ValueError("register_interval_ms must be below client_silence_ms_max")
         if self.message_bytes_max + 131_072 > self.segment_bytes:

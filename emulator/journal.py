@@ -39,7 +39,8 @@ Plan = tuple[int, tuple[Listener, ...]]  # of a kind: what it adds to the number
 class Journal:
     """Facts of one node.  *write* takes finished lines; *clock* is that node's own.
 
-    *kinds* are the facts to be written; without them all that are not ``on_demand``.
+    *kinds* are the facts to be written; without them all that are not ``on_demand``, or
+    are asked for.
     *listeners* are given the same entries as *write*; see ``listen`` for others.
     """
 
@@ -62,7 +63,13 @@ class Journal:
         ]
         self._plans: dict[type[Fact], Plan] = {}
         self._wanted: dict[type[Fact], bool] = {}
+        self._asked_for: frozenset[type[Fact]] = frozenset()
         self._seq = 0
+
+    def ask_for(self, on_demand: Collection[type[Fact]]) -> None:
+        """From now on facts of these kinds are wanted too."""
+        self._asked_for |= frozenset(on_demand)
+        self._forget_plans()
 
     def wants(self, kind: type[Fact]) -> bool:
         """Whether anybody takes facts of this kind.
@@ -85,20 +92,18 @@ class Journal:
     def listen(self, listener: Listener, kinds: Collection[type[Fact]] | None = None) -> None:
         """Give *listener* every entry of *kinds* (default: all not ``on_demand``) from now on."""
         self._listeners.append((listener, None if kinds is None else frozenset(kinds)))
-        self._plans.clear()
-        self._wanted.clear()
+        self._forget_plans()
 
     def close(self) -> None:
         """Whoever noted facts here is dead: what it still notes while it unwinds goes nowhere."""
         self._write = None
         self._listeners.clear()
-        self._plans.clear()
-        self._wanted.clear()
+        self._forget_plans()
 
     def _plan(self, kind: type[Fact]) -> Plan:
         """What becomes of facts of this kind, worked out once."""
-        is_written = self._write is not None and _is_among(kind, self._kinds)
-        takers = [take for take, kinds in self._listeners if _is_among(kind, kinds)]
+        is_written = self._write is not None and self._takes(kind, self._kinds)
+        takers = [take for take, kinds in self._listeners if self._takes(kind, kinds)]
         if is_written:
             takers.insert(0, self._write_entry)
         # A line that is missing leaves a hole in the numbers: only what is written counts.
@@ -107,13 +112,18 @@ class Journal:
         self._wanted[kind] = bool(takers)
         return plan
 
+    def _takes(self, kind: type[Fact], kinds: Collection[type[Fact]] | None) -> bool:
+        if kinds is None:
+            return not kind.on_demand or kind in self._asked_for
+        return kind in kinds
+
+    def _forget_plans(self) -> None:
+        self._plans.clear()
+        self._wanted.clear()
+
     def _write_entry(self, entry: Entry) -> None:
         assert self._write is not None
         self._write(encode_entry(entry))
-
-
-def _is_among(kind: type[Fact], kinds: Collection[type[Fact]] | None) -> bool:
-    return not kind.on_demand if kinds is None else kind in kinds
 
 
 def silent(fact: Fact) -> None:

@@ -11,6 +11,7 @@ import random
 from typing import TYPE_CHECKING, TypeAlias
 
 from emulator.config import BrokerConfig, NameServerConfig
+from emulator.facts import kinds_on_demand
 
 if TYPE_CHECKING:
     import trio
@@ -45,6 +46,7 @@ async def serve_role(
     task_status: trio.TaskStatus[str],
 ) -> None:
     """Serve until *stop*; started, with the bound address, once it is ready."""
+    journal.ask_for(kinds_on_demand(config.facts_on_demand))
     if isinstance(config, BrokerConfig):
         from emulator.broker.service import serve_broker  # noqa: PLC0415  # see above
 

@@ -128,7 +128,7 @@ class Settings:
     # Inside ---------------------------------------------------------------------------
 
     def _set(self, name: str, value: Any, where: str, unit: int = 1) -> None:
-        if name == "namesrv" and isinstance(value, str):
+        if self._types[name] == tuple[str, ...] and isinstance(value, str):
             value = [part.strip() for part in value.replace(",", ";").split(";") if part.strip()]
         try:
             fit = msgspec.convert(value, self._types[name], strict=False)

@@ -7,7 +7,7 @@ lines, in the order in which things happened.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -20,7 +20,7 @@ from emulator.cluster.roles import RoleConfig, serve_role
 from emulator.cluster.spec import ClusterSpec
 from emulator.cluster.virtual_reply_rules import AwaitedReplyRules
 from emulator.cluster.world import START_S_MAX, STOP_S_MAX, NotReady
-from emulator.facts import PowerLost
+from emulator.facts import PowerLost, kinds_on_demand
 from emulator.journal import Journal
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ NAMESRV_PORT, BROKER_PORT = 9876, 10911  # a machine each: all may listen where 
 
 
 class VirtualCluster(AwaitedReplyRules):
-    """A spec in a virtual *world*; *lines* takes the journal.
+    """A spec in a virtual *world*; *lines* takes the journal, *facts_on_demand* included.
 
     Machines bear the names of the nodes, and the verbs take clients' machines too.  Every
     machine has a drive, so what a node stored outlives its process without a ``store``.
@@ -49,12 +49,15 @@ class VirtualCluster(AwaitedReplyRules):
         world: VirtualWorld,
         spec: ClusterSpec,
         lines: Callable[[bytes], object] | None = None,
+        *,
+        facts_on_demand: Collection[str] = (),
     ) -> None:
         spec.check()
         self.world = world
         self.spec = spec
         self._machines = world.machines
         self._write = lines
+        self._facts_on_demand = kinds_on_demand(facts_on_demand)
         self._clients = 0
         self._programs: dict[str, Program] = dict.fromkeys(self.node_names, self._node)
         self._stops: dict[str, Callable[[], None]] = {}  # how to ask for an orderly end
@@ -216,4 +219,6 @@ class VirtualCluster(AwaitedReplyRules):
             if machine.process is process and write is not None:
                 write(line)
 
-        return Journal(machine.name, machine.clock, write and write_alive)
+        journal = Journal(machine.name, machine.clock, write and write_alive)
+        journal.ask_for(self._facts_on_demand)
+        return journal

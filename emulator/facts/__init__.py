@@ -48,6 +48,7 @@ from emulator.facts.fact import (
     Queue,
     Severity,
     all_facts,
+    kinds_on_demand,
 )
 from emulator.facts.name_servers import (
     BrokerExpired,
@@ -147,4 +148,5 @@ __all__ = [
     "TopicCreated",
     "WritePermChanged",
     "all_facts",
+    "kinds_on_demand",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import ClassVar, Literal
 
 import msgspec
@@ -35,6 +35,14 @@ class Queue(msgspec.Struct, frozen=True, order=True, gc=False):
     topic: str
     broker: str
     queue_id: int
+
+
+def kinds_on_demand(names: Iterable[str]) -> frozenset[type[Fact]]:
+    """The facts of these *names*; raises ``ValueError`` for a name that is no fact on demand."""
+    known = {kind.__name__: kind for kind in all_facts() if kind.on_demand}
+    if unknown := sorted(set(names) - known.keys()):
+        raise ValueError(f"{', '.join(unknown)}: no facts on demand; there are {', '.join(known)}")
+    return frozenset(known[name] for name in names)
 
 
 def all_facts() -> tuple[type[Fact], ...]:

@@ -9,7 +9,17 @@ import msgspec
 import pytest
 
 import emulator.facts
-from emulator.facts import SCHEMA_VERSION, Fact, NodeStarted, Queue, QueuesClaimed, all_facts
+from emulator.config import BrokerConfig
+from emulator.facts import (
+    SCHEMA_VERSION,
+    Fact,
+    NodeStarted,
+    Queue,
+    QueuesClaimed,
+    RequestReceived,
+    all_facts,
+    kinds_on_demand,
+)
 from emulator.facts.fact import Severity
 
 
@@ -75,3 +85,9 @@ def test_a_queue_is_an_object_with_named_fields() -> None:
 
 def test_a_node_says_which_schema_its_journal_has() -> None:
     assert NodeStarted("broker", "127.0.0.1:1", "4.9.7").schema == SCHEMA_VERSION == 2
+
+
+def test_only_facts_on_demand_can_be_asked_for_by_name() -> None:
+    assert kinds_on_demand(["RequestReceived"]) == {RequestReceived}
+    with pytest.raises(ValueError, match="MessageStored, Nonsense: no facts on demand; there are"):
+        BrokerConfig(facts_on_demand=("RequestReceived", "Nonsense", "MessageStored"))

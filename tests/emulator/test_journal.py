@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from emulator.clock import StoppedClock
-from emulator.facts import GroupCreated, RequestReceived, TopicChanged
+from emulator.facts import GroupCreated, MessageGivenToListener, RequestReceived, TopicChanged
 from emulator.journal import Entry, Journal, encode_entry, merged
 
 
@@ -45,6 +45,34 @@ def test_a_fact_on_demand_is_written_only_where_it_is_asked_for_by_kind() -> Non
     assert not Journal("broker-a", StoppedClock(), lambda _line: None).wants(RequestReceived)
     asked = Journal("a", StoppedClock(), lambda _line: None, kinds=[RequestReceived])
     assert asked.wants(RequestReceived)
+
+
+def test_what_is_asked_for_is_written_besides_what_always_is() -> None:
+    journal = Journal("broker-a", StoppedClock(), lambda _line: None)
+    journal.ask_for([RequestReceived])
+    assert journal.wants(RequestReceived)
+    assert journal.wants(GroupCreated)
+    assert not journal.wants(MessageGivenToListener)
+
+
+def test_only_what_is_written_is_numbered_so_that_a_hole_is_a_loss() -> None:
+    lines: list[bytes] = []
+    heard: list[Entry] = []
+    journal = Journal("broker-a", StoppedClock(), lines.append, kinds=[GroupCreated])
+    journal.listen(heard.append, kinds=[TopicChanged])
+    for fact in (GroupCreated("a", "pull"), TopicChanged("t", 1, 1, 6), GroupCreated("b", "pull")):
+        journal.note(fact)
+    assert [msgspec.json.decode(line)["seq"] for line in lines] == [1, 2]
+    assert [type(entry.fact) for entry in heard] == [TopicChanged]
+
+
+def test_what_the_dead_note_goes_nowhere() -> None:
+    lines: list[bytes] = []
+    journal = Journal("broker-a", StoppedClock(), lines.append, listeners=[lines.append])
+    journal.note(GroupCreated("a", "pull"))
+    journal.close()
+    journal.note(GroupCreated("b", "pull"))
+    assert len(lines) == 2
 
 
 def a_line(node: str, seq: int, mono_us: int, at_ms: int = 0) -> bytes:

@@ -77,6 +77,15 @@ def test_several_name_servers_may_be_split_as_upstream_does() -> None:
     assert settings.config().namesrv == ("a:1", "b:2")
 
 
+def test_facts_on_demand_are_a_list_and_each_must_be_one() -> None:
+    settings = Settings(BrokerConfig)
+    settings.add_assignments(["facts_on_demand=RequestReceived"])
+    assert settings.config().facts_on_demand == ("RequestReceived",)
+    settings.add_assignments(["facts_on_demand=PullHeld"])
+    with pytest.raises(BadSetting, match="PullHeld: no facts on demand"):
+        settings.config()
+
+
 def test_limits_of_the_network_are_a_table_in_toml_and_a_prefix_elsewhere(tmp_path) -> None:
     settings = Settings(BrokerConfig)
     settings.add_toml_file(a_file(tmp_path, "b.toml", "[net]\nconnect_ms_max = 5\n"))

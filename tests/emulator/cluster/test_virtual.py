@@ -26,6 +26,24 @@ def test_every_broker_is_in_the_route_when_the_cluster_has_started() -> None:
     assert kinds(lines, "namesrv").count("BrokerRegistered") == 3
 
 
+def test_facts_on_demand_are_written_where_they_are_asked_for() -> None:
+    asked: list[bytes] = []
+    usual: list[bytes] = []
+
+    async def main(world) -> None:
+        spec = ClusterSpec(brokers=1)
+        kinds = ("RequestReceived",)
+        await VirtualCluster(world, spec, asked.append, facts_on_demand=kinds).start()
+
+    async def usually(world) -> None:
+        await VirtualCluster(world, ClusterSpec(brokers=1), usual.append).start()
+
+    run_virtual(main, seed=1)
+    run_virtual(usually, seed=1)
+    assert "RequestReceived" in kinds(asked, "namesrv")
+    assert "RequestReceived" not in kinds(usual, "namesrv")
+
+
 def test_a_killed_node_writes_nothing_while_it_dies() -> None:
     lines: list[bytes] = []
 
