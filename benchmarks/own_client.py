@@ -12,8 +12,7 @@ import time
 
 import trio
 
-from emulator.client.consumer.push_consumer import PushConsumer
-from emulator.client.producer.producer import Producer
+from emulator.client import Producer, PushConsumer
 from protocol.message import Message, MessageExt
 
 BODY = b"x" * 100

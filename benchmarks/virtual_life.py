@@ -13,9 +13,7 @@ import time
 
 import trio
 
-from emulator.client.consumer.push_consumer import PushConsumer
-from emulator.client.instance.process import ClientProcess
-from emulator.client.producer.producer import Producer
+from emulator.client import ClientProcess, Producer, PushConsumer
 from emulator.cluster.spec import ClusterSpec
 from emulator.cluster.virtual import ClientProgram, VirtualCluster
 from emulator.sim.world import VirtualWorld, run_virtual

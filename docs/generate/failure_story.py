@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from emulator.client import ClientConfig, Message, Producer, SendError
-from emulator.client.consumer.push_consumer import PushConsumer
+from emulator.client import ClientConfig, Message, Producer, PushConsumer, SendError
 from emulator.cluster.admin import Admin
 from emulator.cluster.spec import ClusterSpec
 from emulator.cluster.virtual import VirtualCluster
@@ -21,7 +20,7 @@ from emulator.sim.world import VirtualWorld, run_virtual
 from protocol.bodies.topics import TopicConfig
 
 if TYPE_CHECKING:
-    from emulator.client.instance.process import ClientProcess
+    from emulator.client import ClientProcess
     from protocol.message import MessageExt
 
 SEED = 1

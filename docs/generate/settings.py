@@ -15,8 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from docs.generate.sections import DOCS, write_section
-from emulator.client.config import ClientConfig, ConsumerConfig, ProducerConfig
-from emulator.client.consumer.push_config import PushConsumerConfig
+from emulator.client import ClientConfig, ConsumerConfig, ProducerConfig, PushConsumerConfig
 from emulator.cluster.property_names import (
     ADVERTISED_HOST,
     ANY_VALUE,

@@ -12,8 +12,7 @@ import typer
 
 from emulator.cli.errors import BadUse, fail, plain_errors
 from emulator.cli.shared import NAMESRV, Namesrv
-from emulator.client.consumer.push_config import PushConsumerConfig
-from emulator.client.consumer.push_consumer import PushConsumer
+from emulator.client import PushConsumer, PushConsumerConfig
 from emulator.cluster.admin import admin_over_tcp
 from emulator.cluster.stopping import stop_on_signal
 from emulator.net.plain_nursery import plain_nursery

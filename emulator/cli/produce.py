@@ -20,7 +20,7 @@ from emulator.cli.shared import NAMESRV, Namesrv, show_json
 from emulator.client import ClientError, Message, Producer
 
 if TYPE_CHECKING:
-    from emulator.client.producer.send_result import SendResult
+    from emulator.client import SendResult
 
 GROUP = "rmqemu-produce"
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, TypeAlias
 import msgspec
 import trio
 
+from emulator.client import ClientProcess
 from emulator.client.instance.plain_functions import InlineWithDuration
-from emulator.client.instance.process import ClientProcess
 from emulator.cluster.roles import RoleConfig, serve_role
 from emulator.cluster.spec import ClusterSpec
 from emulator.cluster.virtual_reply_rules import AwaitedReplyRules

@@ -18,10 +18,15 @@ import trio
 from emulator.cli.demo.ledger import KINDS
 from emulator.cli.demo.plan import GROUP, PRODUCER_GROUP, TOPIC
 from emulator.cli.lines import bodies, is_sendable
-from emulator.client import Message, Producer, ProducerConfig, SendError
-from emulator.client.consumer.push_config import PushConsumerConfig
-from emulator.client.consumer.push_consumer import PushConsumer
-from emulator.client.instance.process import ClientProcess
+from emulator.client import (
+    ClientProcess,
+    Message,
+    Producer,
+    ProducerConfig,
+    PushConsumer,
+    PushConsumerConfig,
+    SendError,
+)
 from emulator.clock import WallClock
 from emulator.cluster.stopping import stop_on_signal, stop_with_parent
 from emulator.facts import NodeStarted
