@@ -14,8 +14,6 @@ from protocol.versions import R_4_9_7, R_5_0_0, R_5_3_3, Release
 
 __all__ = ["R_4_9_7", "R_5_0_0", "R_5_3_3", "Release"]
 
-FIVE = R_5_0_0  # to be replaced by names of behaviours
-
 
 class Backported(NamedTuple):
     """A change that came to both lines, each at its own release."""
