@@ -83,7 +83,7 @@ class Bells:
             held.wait.gone()
 
     def _deliver(self, rung: dict[Hashable, Rung]) -> None:
-        now_ms = self._clock.now_ms()
+        now_ms = self._turn.now_ms
         for bell, news in rung.items():
             for held in list(self._held.get(bell, ())):
                 if held.number <= news[-1][0]:  # else it was held after the last of them

@@ -76,12 +76,10 @@ class Connection:
     def feed(self, data: bytes) -> None:
         """Bytes arrived: every complete frame is handled, in one turn."""
         self._decoder.feed(data)
-        self.last_active_ms = self._remoting.clock.now_ms()
         self._work()
 
     def writable(self) -> None:
         """Everything has left: frames that waited behind a full outbox are handled."""
-        self.last_active_ms = self._remoting.clock.now_ms()
         self._work()
 
     def closed(self, reason: str) -> None:
@@ -104,7 +102,11 @@ class Connection:
         """Queue a frame; it leaves with everything else written in this turn."""
         self._out.append(data)
         self._out_bytes += len(data)
-        self._remoting.turn.mark_dirty(self)
+        turn = self._remoting.turn
+        turn.dirty[self] = None
+        if not turn.depth:  # outside of a turn: at once
+            with turn:
+                pass
 
     def flush(self) -> None:
         """Send what was written, in one piece."""
@@ -113,7 +115,7 @@ class Connection:
             self._out.clear()
             self._out_bytes = 0
             if self.peer.is_open:
-                self.last_active_ms = self._remoting.clock.now_ms()
+                self.last_active_ms = self._remoting.turn.now_ms
                 self.transport.send(data)
 
     def waiting_bytes(self) -> int:
@@ -168,7 +170,8 @@ class Connection:
     def _work(self) -> None:
         remoting = self._remoting
         full = remoting.config.outbox_bytes_max
-        with remoting.turn:
+        with remoting.turn as now_ms:
+            self.last_active_ms = now_ms
             try:
                 while self.peer.is_open and (frame := self._decoder.next_frame()) is not None:
                     self._received(decode_command(frame, remoting.release))

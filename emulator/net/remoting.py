@@ -76,7 +76,7 @@ class Remoting:
         self.release = release
         self.version = release.version
         self.note = note
-        self.turn = Turn()
+        self.turn = Turn(clock)
         self.timers = Timers(self.turn)
         self.bells = Bells(clock, self.timers, self.turn)
         self.ring: Ring = self.bells.ring
@@ -90,7 +90,7 @@ class Remoting:
 
     # For services that act outside of a handler -----------------------------------------
 
-    def batch(self) -> AbstractContextManager[None]:
+    def batch(self) -> AbstractContextManager[object]:
         """One turn: bells rung inside are delivered at its end, one write a connection."""
         return self.turn
 

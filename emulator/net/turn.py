@@ -10,7 +10,10 @@ of ten messages wakes a held pull with ten messages.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    from emulator.clock import WallClock
 
 Rung: TypeAlias = list[tuple[int, Any]]  # how many calls had been held by then, and the news
 
@@ -19,26 +22,34 @@ class Flushable(Protocol):
     """A connection, as far as a turn knows one."""
 
     def flush(self) -> None:
-        """Send what was written."""
+        """Send what was written.  It is called inside a turn only."""
         ...
 
 
 class Turn:
-    """A context manager that nests: only the outermost block ends the turn.
+    """A context manager that nests: only the outermost block begins and ends the turn.
 
-    ``rung`` collects news by bell for *deliver*, which whoever holds calls puts here.
+    ``now_ms`` is the wall time at which it began.  ``dirty`` are the connections that have
+    something to send; ``rung`` collects news by bell for ``deliver``, which whoever holds
+    calls puts here.
     """
 
-    __slots__ = ("_dirty", "deliver", "depth", "rung")
+    __slots__ = ("_clock", "deliver", "depth", "dirty", "now_ms", "rung")
 
-    def __init__(self) -> None:
+    def __init__(self, clock: WallClock) -> None:
+        self._clock = clock
         self.depth = 0  # of nested blocks; 0: no turn
+        self.now_ms = clock.now_ms()
         self.rung: dict[Hashable, Rung] = {}
         self.deliver: Callable[[dict[Hashable, Rung]], object] = dict.clear
-        self._dirty: dict[Flushable, None] = {}
+        self.dirty: dict[Flushable, None] = {}
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> int:
+        """Begin or join a turn; the wall time at which it began."""
+        if not self.depth:
+            self.now_ms = self._clock.now_ms()
         self.depth += 1
+        return self.now_ms
 
     def __exit__(self, *_: object) -> None:
         try:
@@ -47,19 +58,12 @@ class Turn:
         finally:
             self.depth -= 1
 
-    def mark_dirty(self, connection: Flushable) -> None:
-        """*connection* has something to send: at the end of the turn, or now if there is none."""
-        if self.depth:
-            self._dirty[connection] = None
-        else:
-            connection.flush()
-
     def _end(self) -> None:
         """Who is woken may ring again, and a stream that breaks may wake somebody."""
-        while self.rung or self._dirty:
+        while self.rung or self.dirty:
             while self.rung:
                 rung, self.rung = self.rung, {}
                 self.deliver(rung)
-            dirty, self._dirty = self._dirty, {}
+            dirty, self.dirty = self.dirty, {}
             for connection in dirty:
                 connection.flush()
