@@ -68,7 +68,7 @@ async def serve_broker(
             registration = BrokerRegistration(broker, client, nursery)
             broker.connect(server.ring, server.push, registration.announce)
             tasks = ScheduledTasks(broker, server, clock)
-            server.on_lost = broker.clients.close
+            server.on_closed = broker.clients.close
             journal.note(NodeStarted("broker", listener.address, config.release))
             await registration.register()
             nursery.start_soon(registration.run)

@@ -49,7 +49,7 @@ async def serve_name_server(
         note_requests(server, journal)
         obey_reply_rules(server, allowed=config.reply_rules_allowed, rng=rng)
         name_server.push = server.push
-        server.on_lost = name_server.closed
+        server.on_closed = name_server.closed
 
         def scan() -> None:
             for peer in name_server.scan(clock.now_ms()):

@@ -78,7 +78,7 @@ class Bells:
     def gone(self, asker: Hashable) -> None:
         """Let go of what *asker* waited for, as far as it matters to nobody else."""
         for held in list(self._of.get(asker, ())):
-            self._let_go(held)
+            self._release(held)
             assert held.wait.gone is not None, "only such waits are kept by asker"
             held.wait.gone()
 
@@ -116,10 +116,10 @@ class Bells:
     def _resume(self, held: _Held, resume: Resume, now_ms: int, *, expired: bool) -> None:
         if held.is_over:
             return  # by one that was resumed before it
-        self._let_go(held)
+        self._release(held)
         held.answer(resume, now_ms, expired)
 
-    def _let_go(self, held: _Held) -> None:
+    def _release(self, held: _Held) -> None:
         """Forget it; empty rows go with their last entry."""
         held.is_over = True
         wait, asker = held.wait, held.asker

@@ -2,7 +2,7 @@
 
 Links are asked in the order of their places, each ``Call -> Result | Delay | None``: None
 passes the call on, a result answers it, a ``Delay`` holds it until a time and passes it on
-then.  An empty chain is one look at an empty tuple.
+then.  An empty chain costs the test of an empty tuple.
 
 Upstream: RPCHook, NettyRemotingAbstract.doBeforeRpcHooks and doAfterRpcHooks.
 """
@@ -70,7 +70,7 @@ class Chain:
         self.links = tuple(self._placed[place] for place in sorted(self._placed))
 
     def handle(self, call: Call[Any], handler: Handler) -> Result:
-        """What the first link that answers says; the handler's result if none does."""
+        """The result of the first link that has one; the handler's if none has."""
         return _pass_on(call, handler, self.links)
 
 

@@ -47,11 +47,11 @@ class End(Protocol):
         """Answer a request, now or later."""
         ...
 
-    def lost(self, connection: Connection) -> None:
+    def connection_closed(self, connection: Connection) -> None:
         """The stream ended."""
         ...
 
-    def call_timed_out(self, connection: Connection) -> None:
+    def request_timed_out(self, connection: Connection) -> None:
         """A request of ours got no answer in time."""
         ...
 
@@ -91,7 +91,7 @@ class Connection:
         self._decoder = FrameDecoder()  # who still knows us need not keep half a frame
         pending, self._pending = self._pending, {}
         with self._remoting.turn:
-            self._remoting.lost(self)  # first: who is told may send again, on another one
+            self._remoting.connection_closed(self)  # first: on_done may send again, on another one
             for on_done, timer in pending.values():
                 timer.cancel()
                 on_done(NoAnswer(self.peer.address, f"the connection ended ({reason})"))
@@ -198,7 +198,7 @@ class Connection:
         on_done, _ = self._pending.pop(opaque)
         with self._remoting.turn:
             on_done(TimedOut(self.peer.address, "no answer in time"))
-            self._remoting.call_timed_out(self)
+            self._remoting.request_timed_out(self)
 
     def _encode(
         self, code: int, header: Header | None, body: bytes, opaque: int, flag: int

@@ -1,10 +1,10 @@
-"""How a remote call can fail, said so that the caller knows whether anything happened."""
+"""How a remote call can fail: each error tells the caller whether anything may have happened."""
 
 from __future__ import annotations
 
 
 class RemoteError(Exception):
-    """A call that did not succeed; ``definite`` says whether it surely did nothing."""
+    """A call that did not succeed; ``definite``: it surely did nothing."""
 
     definite = False
 

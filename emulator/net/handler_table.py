@@ -1,7 +1,7 @@
 """What a role answers, as data: one row a call, the same form in every role.
 
 A role's table is a literal tuple of rows, built from the role by one function.  In which
-releases a call exists is said once, in the catalog (``since``, ``until``), and applied
+releases a call exists stands once, in the catalog (``since``, ``until``), and is applied
 here: no handler asks for it.
 """
 

@@ -126,26 +126,26 @@ class Remoting:
             call = Call(command, request, connection.peer, connection.last_active_ms)
             chain = self.chain
             result = chain.handle(call, handler) if chain.links else handler(call)
-        except Exception as error:  # noqa: BLE001  # upstream answers SYSTEM_ERROR; the fact tells us
+        except Exception as error:  # noqa: BLE001  # upstream answers SYSTEM_ERROR, too
             self._answer_error(connection, command, error, connection.last_active_ms)
             return
         if type(result) is Reply:
             self._answer(connection, command, result, connection.last_active_ms)
         else:
-            self._go_on(_Pending(connection, command, connection.last_active_ms), result)
+            self._carry_out(_Pending(connection, command, connection.last_active_ms), result)
 
-    def lost(self, connection: Connection) -> None:
-        """The stream ended: servers inform their role, clients forget the address."""
+    def connection_closed(self, connection: Connection) -> None:
+        """The stream ended: its held calls end; both shells do more."""
         self.connections.pop(connection.peer, None)
         self.bells.gone(connection.peer)
         self.watermarks.gone(connection.peer)
 
-    def call_timed_out(self, connection: Connection) -> None:
+    def request_timed_out(self, connection: Connection) -> None:
         """A call got no answer in time: clients close the connection."""
 
     # Answering later ------------------------------------------------------------------
 
-    def _go_on(self, pending: _Pending, result: Result) -> None:
+    def _carry_out(self, pending: _Pending, result: Result) -> None:
         if isinstance(result, Reply):
             connection, command = pending.connection, pending.command
             on_purpose = pending.held_on_purpose
@@ -169,7 +169,7 @@ class Remoting:
             connection, command = pending.connection, pending.command
             self._answer_error(connection, command, error, pending.arrived_ms)
         else:
-            self._go_on(pending, result)
+            self._carry_out(pending, result)
 
     def _ask(self, pending: _Pending, ask: Ask) -> None:
         def on_done(reply: RemotingCommand | RemoteError) -> None:

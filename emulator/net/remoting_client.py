@@ -33,7 +33,7 @@ Request = TypeVar("Request", bound=Header)
 Reply = TypeVar("Reply", bound=Header)
 
 
-class _Link:
+class _Channel:
     """An address: connected, or being connected with calls waiting for it."""
 
     __slots__ = ("connection", "waiting")
@@ -64,7 +64,7 @@ class RemotingClient(Remoting):
         super().__init__(clock, config, release, note, handlers)
         self._network = network
         self._nursery = nursery
-        self._links: dict[str, _Link] = {}
+        self._channels: dict[str, _Channel] = {}
         self._opened = 0
         self._has_ended = False
         self.on_connected: Callable[[str], object] | None = None
@@ -88,7 +88,7 @@ class RemotingClient(Remoting):
             if caller:
                 trio.lowlevel.reschedule(caller.pop())
 
-        def gone(_: Callable[[], None]) -> trio.lowlevel.Abort:
+        def cancelled(_: Callable[[], None]) -> trio.lowlevel.Abort:
             caller.clear()
             return trio.lowlevel.Abort.SUCCEEDED
 
@@ -97,7 +97,7 @@ class RemotingClient(Remoting):
             await trio.lowlevel.checkpoint()
         else:
             caller.append(trio.lowlevel.current_task())
-            await trio.lowlevel.wait_task_rescheduled(gone)
+            await trio.lowlevel.wait_task_rescheduled(cancelled)
         [reply] = replies
         if isinstance(reply, RemoteError):
             raise reply
@@ -118,12 +118,12 @@ class RemotingClient(Remoting):
             on_done(NeverSent(address, "the client has ended"))
             return
         until_s = trio.current_time() + timeout_ms / 1000
-        link = self._link(address)
-        if link.connection is not None:
-            link.connection.invoke(rpc.code, header, body, until_s, on_done)
+        channel = self._channel(address)
+        if channel.connection is not None:
+            channel.connection.invoke(rpc.code, header, body, until_s, on_done)
             return
 
-        def go_on(found: Connection | RemoteError) -> None:
+        def send_when_connected(found: Connection | RemoteError) -> None:
             expired.cancel()
             if isinstance(found, RemoteError):
                 on_done(found)
@@ -131,12 +131,12 @@ class RemotingClient(Remoting):
                 found.invoke(rpc.code, header, body, until_s, on_done)
 
         def give_up() -> None:
-            link.waiting.remove(go_on)
+            channel.waiting.remove(send_when_connected)
             with self.turn:
                 on_done(NeverSent(address, "no connection in time"))
 
         expired = self.timers.at(until_s, give_up)
-        link.waiting.append(go_on)
+        channel.waiting.append(send_when_connected)
 
     def send_oneway(
         self,
@@ -150,28 +150,28 @@ class RemotingClient(Remoting):
         It is dropped if there is no connection and none can be made.
         """
 
-        def go_on(found: Connection | RemoteError) -> None:
+        def send_when_connected(found: Connection | RemoteError) -> None:
             if isinstance(found, Connection):
                 found.send_oneway(rpc.code, header, body)
 
         if self._has_ended:
             return
-        link = self._link(address)
-        if link.connection is not None:
-            go_on(link.connection)
+        channel = self._channel(address)
+        if channel.connection is not None:
+            send_when_connected(channel.connection)
         else:
-            link.waiting.append(go_on)
+            channel.waiting.append(send_when_connected)
 
     def is_connected(self, address: str) -> bool:
         """Whether requests to *address* leave at once."""
-        link = self._links.get(address)
-        return link is not None and link.connection is not None
+        channel = self._channels.get(address)
+        return channel is not None and channel.connection is not None
 
     def close_address(self, address: str) -> None:
         """Close the connection to *address*, if there is one; its calls get ``NoAnswer``."""
-        link = self._links.get(address)
-        if link is not None and link.connection is not None:
-            link.connection.transport.close()
+        channel = self._channels.get(address)
+        if channel is not None and channel.connection is not None:
+            channel.connection.transport.close()
 
     def close_all(self) -> None:
         """Close every connection; their calls get ``NoAnswer``."""
@@ -181,10 +181,10 @@ class RemotingClient(Remoting):
     def end(self) -> None:
         """Fail whatever waits for an answer or a connection, and all calls made later."""
         self._has_ended = True
-        links, self._links = self._links, {}
+        channels, self._channels = self._channels, {}
         self.close_all()
-        for address, link in links.items():
-            self._connected(address, link, NeverSent(address, "the client has ended"))
+        for address, channel in channels.items():
+            self._connected(address, channel, NeverSent(address, "the client has ended"))
 
     # Inside ---------------------------------------------------------------------------
 
@@ -194,24 +194,26 @@ class RemotingClient(Remoting):
         finally:
             self.end()  # callers may live longer than our nursery
 
-    def lost(self, connection: Connection) -> None:
-        super().lost(connection)
-        link = self._links.get(connection.peer.address)
-        if link is not None and link.connection is connection:
-            del self._links[connection.peer.address]
+    def connection_closed(self, connection: Connection) -> None:
+        """The stream ended: the next call to its address connects again."""
+        super().connection_closed(connection)
+        channel = self._channels.get(connection.peer.address)
+        if channel is not None and channel.connection is connection:
+            del self._channels[connection.peer.address]
 
-    def call_timed_out(self, connection: Connection) -> None:
+    def request_timed_out(self, connection: Connection) -> None:
+        """Close it, unless ``close_on_timeout`` is off."""
         if self.config.close_on_timeout:
             connection.transport.close()
 
-    def _link(self, address: str) -> _Link:
-        link = self._links.get(address)
-        if link is None:
-            link = self._links[address] = _Link()
-            self._nursery.start_soon(self._connect, address, link)
-        return link
+    def _channel(self, address: str) -> _Channel:
+        channel = self._channels.get(address)
+        if channel is None:
+            channel = self._channels[address] = _Channel()
+            self._nursery.start_soon(self._connect, address, channel)
+        return channel
 
-    async def _connect(self, address: str, link: _Link) -> None:
+    async def _connect(self, address: str, channel: _Channel) -> None:
         made: list[Connection] = []
 
         def accept(transport: Transport) -> Connection:
@@ -234,19 +236,19 @@ class RemotingClient(Remoting):
         if failure is None and self._has_ended:
             made[0].transport.close()
             return  # those who waited have failed already
-        self._connected(address, link, made[0] if failure is None else failure)
+        self._connected(address, channel, made[0] if failure is None else failure)
 
-    def _connected(self, address: str, link: _Link, found: Connection | RemoteError) -> None:
-        waiting, link.waiting = link.waiting, []
+    def _connected(self, address: str, channel: _Channel, found: Connection | RemoteError) -> None:
+        waiting, channel.waiting = channel.waiting, []
         if isinstance(found, Connection):
-            link.connection = found
+            channel.connection = found
             self.connections[found.peer] = found
             self.note(ConnectionOpened(address, by="us"))
-        elif self._links.get(address) is link:
-            del self._links[address]
+        elif self._channels.get(address) is channel:
+            del self._channels[address]
         with self.turn:
-            for go_on in waiting:
-                go_on(found)
+            for on_connected in waiting:
+                on_connected(found)
         if isinstance(found, Connection) and self.on_connected is not None:
             self.on_connected(address)
 

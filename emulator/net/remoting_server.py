@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 class RemotingServer(Remoting):
-    """Accepts connections; ``on_lost(peer, now_ms)`` is called when one has ended."""
+    """Accepts connections; ``on_closed(peer, now_ms)`` is called when one has ended."""
 
-    on_lost: Callable[[Peer, int], object] | None = None
+    on_closed: Callable[[Peer, int], object] | None = None
     _accepted = 0
 
     async def serve(self, network: Network, address: str, nursery: trio.Nursery) -> Listener:
@@ -40,13 +40,13 @@ class RemotingServer(Remoting):
         self._watch(connection)
         return connection
 
-    def lost(self, connection: Connection) -> None:
-        """The stream ended: ``on_lost`` is told."""
-        super().lost(connection)
+    def connection_closed(self, connection: Connection) -> None:
+        """The stream ended: ``on_closed`` is called."""
+        super().connection_closed(connection)
         if connection.watch is not None:
             connection.watch.cancel()
-        if self.on_lost is not None:
-            self.on_lost(connection.peer, self.clock.now_ms())
+        if self.on_closed is not None:
+            self.on_closed(connection.peer, self.clock.now_ms())
 
     def close_all(self) -> None:
         """Close every connection, in the order in which they came."""

@@ -2,7 +2,7 @@
 
 The first rule that matches a request decides what becomes of it.  A server without rules
 has no link in its chain, so they cost nothing until there is one.  The calls that manage
-rules are answered whatever the rules say, and refused unless the server was started with
+rules are answered whatever rules hold, and refused unless the server was started with
 ``reply_rules_allowed``: whoever may set rules can stop a cluster.
 """
 
@@ -117,7 +117,7 @@ class ReplyRules:
     # Obeying --------------------------------------------------------------------------
 
     def decide(self, call: Call[Any]) -> Result | Delay | None:
-        """The link of the chain: what the first matching rule says, None if none matches."""
+        """The link of the chain: the verdict of the first rule that matches, None if none does."""
         code = call.command.code
         if code in OWN_CODES:
             return None

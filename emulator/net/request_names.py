@@ -1,6 +1,6 @@
 """Which topics, groups and client a request is about, whatever its code.
 
-Read off the typed ext fields by their names, and for the few calls that say it in their
+Read off the typed ext fields by their names, and for the few calls that carry it in their
 body, off that.  A client that only sends or pulls names itself nowhere: it is known by
 the heartbeats it sent on the same connection (``Peer.client_id``).
 """

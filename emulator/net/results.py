@@ -20,7 +20,7 @@ Request_co = TypeVar("Request_co", bound=Header, covariant=True)
 
 
 class Refusal(Exception):
-    """The request is answered with an error code; nothing was done unless the code says so."""
+    """The request is answered with an error code.  Nothing was done, unless the code means it."""
 
     def __init__(self, code: int, remark: str, header: Header | None = None) -> None:
         super().__init__(code, remark)
@@ -91,8 +91,8 @@ class Wait(msgspec.Struct):
     every held pull whose queue has grown, whatever its filter says).
 
     ``gone`` is called instead if the asker's connection ends before; without it the call
-    goes on, and its answer is nobody's.  ``on_purpose`` says that the client asked to be
-    held: then no answer is a slow one.
+    goes on, and its answer is dropped.  ``on_purpose``: the client asked to be held, so the
+    answer never counts as slow.
     """
 
     on: Hashable
@@ -118,7 +118,7 @@ class Ask(msgspec.Struct):
 Result: TypeAlias = Reply | NoReply | Wait | Ask
 Handler: TypeAlias = Callable[[Call[Any]], Result]  # of a call that its table has decoded
 
-# Outlets: what handlers say besides their answer.
+# Outlets: what handlers do besides answering.
 Ring: TypeAlias = Callable[[Hashable, Any], None]  # ring(bell, news): wakes held calls
 Push: TypeAlias = Callable[
     [Peer, int, Header | None, bytes], bool

@@ -1,7 +1,7 @@
 """TCP: one reader task a socket, direct sends, a writer only when the kernel is full.
 
 Plain non-blocking sockets under trio: a read takes whatever has come (many frames), the
-connection handles all of it, and what it has to say goes out in one send.
+connection handles all of it, and what it writes goes out in one send.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ class TcpNetwork:
         self._nursery = nursery
 
     async def listen(self, address: str, accept: Accept) -> TcpListener:
+        """Bind and listen.  Raises ``AddressInUse``, or ``OSError`` for an address not ours."""
         host, port = split_address(address)
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         sock = socket.socket(family, socket.SOCK_STREAM)
@@ -44,6 +45,7 @@ class TcpNetwork:
         return listener
 
     async def connect(self, address: str, accept: Accept) -> TcpTransport:
+        """Connect; what resolving or connecting raises becomes ``ConnectRefused``."""
         host, port = split_address(address)
         sock = trio.socket.socket(
             trio.socket.AF_INET6 if ":" in host else trio.socket.AF_INET, trio.socket.SOCK_STREAM
@@ -83,6 +85,7 @@ class TcpListener:
         self._opened = opened
 
     async def run(self) -> None:
+        """Accept until it is closed."""
         try:
             while True:
                 await trio.lowlevel.wait_readable(self._sock)
@@ -93,6 +96,7 @@ class TcpListener:
             self.close()
 
     def close(self) -> None:
+        """Stop accepting; open streams stay."""
         if self._sock.fileno() >= 0:
             trio.lowlevel.notify_closing(self._sock)
             self._sock.close()
@@ -132,6 +136,7 @@ class TcpTransport:
         self._ended = False
 
     def send(self, data: bytes) -> None:
+        """Give it to the kernel now, or keep what the kernel does not take, in order."""
         if self._ended:
             return
         if self._unsent:
@@ -144,12 +149,15 @@ class TcpTransport:
             self._nursery.start_soon(self._write)
 
     def unsent_bytes(self) -> int:
+        """How much the kernel has not taken yet."""
         return len(self._unsent)
 
     def close(self) -> None:
+        """Close the socket; what was not sent is dropped."""
         self._end("closed here")
 
     async def read(self) -> None:
+        """Feed the endpoint until the stream ends; not while too much is unsent."""
         endpoint = self.endpoint
         try:
             while not self._ended:
@@ -219,6 +227,7 @@ def split_address(address: str) -> tuple[str, int]:
 
 
 def join_address(name: tuple[object, ...]) -> str:
+    """A socket's name as "ip:port" or "[ip6]:port"."""
     host, port = name[0], name[1]
     return f"[{host}]:{port}" if ":" in str(host) else f"{host}:{port}"
 

@@ -1,7 +1,7 @@
 """The port between a connection and whatever moves its bytes.
 
-A connection is a machine, not a task: bytes are fed to an *endpoint*, what it has to
-say goes out through a *transport*, and neither waits.  On TCP a reader task per socket
+A connection is a machine, not a task: bytes are fed to an *endpoint*, what it writes
+goes out through a *transport*, and neither waits.  On TCP a reader task per socket
 feeds; in the virtual world the clock does, while it moves time.  So everything above
 this port is the same code in both worlds.
 """
@@ -13,7 +13,7 @@ from typing import Protocol
 
 
 class ConnectRefused(OSError):
-    """Nobody listens there, or the network says no: nothing was sent."""
+    """Nobody listens there, or the network refuses: nothing was sent."""
 
 
 class AddressInUse(OSError):
@@ -35,7 +35,7 @@ class Transport(Protocol):
         ...
 
     def close(self) -> None:
-        """Close now; the own endpoint hears ``closed`` once, the far end sees the stream end."""
+        """Close now: the own endpoint's ``closed`` is called once, the far end sees an end."""
         ...
 
 

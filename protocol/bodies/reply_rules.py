@@ -5,7 +5,7 @@
     ReplyRule(code=RequestCode.HEART_BEAT, client_id="10.0.0.7@1", cut_connection=True)
 
 The bodies of our own calls (9000 to 9002) are plain JSON with these very names.  What is
-wrong with a rule is found when it is made, on either side, and said with the field's name.
+wrong with a rule is found when it is made, on either side, and named by its field.
 """
 
 from __future__ import annotations

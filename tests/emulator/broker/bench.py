@@ -203,7 +203,7 @@ class Bench:
         self.broker.connect(
             self.server.ring, self.server.push, lambda *news: self.announced.append(news)
         )
-        self.server.on_lost = self.broker.clients.close
+        self.server.on_closed = self.broker.clients.close
         self._ports = 40_000
 
     def start(self, nursery: trio.Nursery) -> None:

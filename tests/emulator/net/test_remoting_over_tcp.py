@@ -228,7 +228,7 @@ async def test_a_peer_that_dies_is_noticed_at_once() -> None:
     async with a_pair() as pair:
         await pair.client.invoke(pair.address, ECHO, Word(word="hi"), timeout_ms=5_000)
         lost = trio.Event()
-        pair.server.on_lost = lambda _peer, _now_ms: lost.set()
+        pair.server.on_closed = lambda _peer, _now_ms: lost.set()
         pair.client.close_address(pair.address)
         await lost.wait()
         assert {f.reason for f in pair.facts if isinstance(f, ConnectionClosed)} == {
