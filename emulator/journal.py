@@ -56,7 +56,7 @@ class Journal:
         self.node = node
         self._now_ms = clock.now_ms
         self._mono_us = clock.mono_us
-        self._write = write
+        self._write_entry = None if write is None else _entry_writer(write)
         self._kinds = None if kinds is None else frozenset(kinds)
         self._listeners: list[tuple[Listener, frozenset[type[Fact]] | None]] = [
             (listener, self._kinds) for listener in listeners
@@ -96,18 +96,19 @@ class Journal:
 
     def close(self) -> None:
         """Whoever noted facts here is dead: what it still notes while it unwinds goes nowhere."""
-        self._write = None
+        self._write_entry = None
         self._listeners.clear()
         self._forget_plans()
 
     def _plan(self, kind: type[Fact]) -> Plan:
         """What becomes of facts of this kind, worked out once."""
-        is_written = self._write is not None and self._takes(kind, self._kinds)
+        write = self._write_entry
+        is_written = write is not None and self._takes(kind, self._kinds)
         takers = [take for take, kinds in self._listeners if self._takes(kind, kinds)]
-        if is_written:
-            takers.insert(0, self._write_entry)
+        if write is not None and is_written:
+            takers.insert(0, write)
         # A line that is missing leaves a hole in the numbers: only what is written counts.
-        step = int(is_written or self._write is None)
+        step = int(is_written or write is None)
         plan = self._plans[kind] = step, tuple(takers)
         self._wanted[kind] = bool(takers)
         return plan
@@ -121,9 +122,9 @@ class Journal:
         self._plans.clear()
         self._wanted.clear()
 
-    def _write_entry(self, entry: Entry) -> None:
-        assert self._write is not None
-        self._write(encode_entry(entry))
+
+def _entry_writer(write: Callable[[bytes], object]) -> Listener:
+    return lambda entry: write(encode_entry(entry))
 
 
 def silent(fact: Fact) -> None:

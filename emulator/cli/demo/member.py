@@ -31,6 +31,7 @@ from emulator.clock import WallClock
 from emulator.cluster.stopping import stop_on_signal, stop_with_parent
 from emulator.facts import NodeStarted
 from emulator.journal import Journal
+from emulator.logs import WARNINGS, log_to
 from emulator.net.plain_nursery import plain_nursery
 from protocol.message import MessageExt
 
@@ -60,6 +61,7 @@ def main() -> None:
 async def _live(own: MemberConfig, file: IO[bytes]) -> None:
     clock = WallClock.of_this_machine()
     journal = Journal(own.name, clock, _write, kinds=KINDS)
+    log_to(journal, sys.stderr.write, WARNINGS)
     stop = trio.Event()
     async with plain_nursery() as watchers:
         watchers.start_soon(stop_on_signal, stop)
