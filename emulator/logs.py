@@ -26,7 +26,7 @@ Render = Callable[[Entry], str]
 
 LOGGER = "rocketmq_emulator"
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
-EVENT_WIDTH = 34  # a node, the longest kind
+NODE_WIDTH, KIND_WIDTH = 10, 23  # columns: "name-srv-1", "DelayedMessageDropped"
 
 
 class LogFormat(enum.StrEnum):
@@ -104,7 +104,6 @@ def _renderer(settings: LogSettings) -> Render:
         return lambda entry: str(render(None, "", _record(entry)))
     console = structlog.dev.ConsoleRenderer(
         colors=settings.colours,
-        pad_event_to=EVENT_WIDTH,
         sort_keys=False,
         exception_formatter=structlog.dev.plain_traceback,
     )
@@ -132,7 +131,7 @@ def _line(entry: Entry) -> dict[str, Any]:
     line: dict[str, Any] = {
         "timestamp": f"{at:%H:%M:%S}.{entry.at_ms % 1000:03}",
         "level": entry.fact.severity,
-        "event": f"{entry.node:<10} {type(entry.fact).__name__}",
+        "event": f"{entry.node:<{NODE_WIDTH}} {type(entry.fact).__name__:<{KIND_WIDTH}}",
         **_plain(shown),
     }
     return {**line, "exception": traceback.rstrip()} if traceback else line
