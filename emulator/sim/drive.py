@@ -162,7 +162,8 @@ class VirtualDrive:
         self._settle_old()
         self._settle(self._settled_count + rng.randint(0, len(self._changes)))
         written_to = max(self._written_to(), self.flushed_to)
-        kept_to = rng.randint(self.flushed_to, written_to)
+        missing = self.segments.keys() - self._platter_segments.keys()
+        kept_to = min(rng.randint(self.flushed_to, written_to), *missing, written_to)
         reverted = sorted(
             {change.name for change in self._changes if isinstance(change.name, str)}
         )
