@@ -26,9 +26,9 @@ import msgspec
 import trio
 
 from emulator.clock import WallClock
+from emulator.cluster.process_errors import first_error, plain_text
 from emulator.cluster.roles import CONFIG_OF_ROLE, RoleConfig, import_role, serve_role
 from emulator.cluster.stopping import stop_on_signal, stop_with_parent
-from emulator.cluster.troubles import plain_text, the_one
 from emulator.config import BrokerConfig
 from emulator.disk.files import FileDisk
 from emulator.disk.line_file import LineFile
@@ -38,21 +38,22 @@ from emulator.journal import Journal
 from emulator.logs import WARNINGS, LogSettings, log_to
 from emulator.net.tcp import TcpNetwork, split_address
 
-WORLD_SAYS_NO, BAD_USE = 1, 2
+FAILED, BAD_USE = 1, 2
 LINE_BYTES_MAX = 1024 * 1024
 
 
 def main() -> int:
+    """Serve the role that the command line names; the exit code."""
     role, text, *options = sys.argv[1:]
     import_role(role)
     if text == "-" and not (text := _first_line()):
-        return 0  # whoever wanted this node has gone
+        return 0  # the parent wants no node any more
     try:
         config = msgspec.json.decode(text, type=CONFIG_OF_ROLE[role])
         split_address(config.listen_address)
         log = msgspec.json.decode(_option(options, "--log", "{}"), type=LogSettings)
     except (msgspec.MsgspecError, ValueError) as error:
-        _complain(f"{role}: {error}")
+        _print_error(f"{role}: {error}")
         return BAD_USE
     journal = _option(options, "--journal", "")
     return run(config, journal, log, with_parent="--with-parent" in options)
@@ -69,27 +70,28 @@ def run(
     try:
         trio.run(_serve_until_stopped, config, journal, log, with_parent)
     except Exception as error:  # noqa: BLE001  # told apart at once, bugs keep their traceback
-        return _said(name_of(config), the_one(error))
+        return _exit_code(name_of(config), first_error(error))
     return 0
 
 
 def name_of(config: RoleConfig) -> str:
+    """The node's name in its journal."""
     return config.name if isinstance(config, BrokerConfig) else "namesrv"
 
 
-def _said(name: str, error: BaseException) -> int:
+def _exit_code(name: str, error: BaseException) -> int:
     text = plain_text(error)
     if text is None:
         raise error
-    _complain(f"{name}: {text}")
-    return WORLD_SAYS_NO
+    _print_error(f"{name}: {text}")
+    return FAILED
 
 
 def _option(options: list[str], name: str, default: str) -> str:
     return options[options.index(name) + 1] if name in options else default
 
 
-def _complain(line: str) -> None:
+def _print_error(line: str) -> None:
     _write_error(f"{line}\n")
 
 
@@ -127,11 +129,11 @@ async def _serve_until_stopped(
             role = "broker" if isinstance(config, BrokerConfig) else "nameserver"
             line = {"role": role, "name": name_of(config), "address": address, "pid": os.getpid()}
             print(json.dumps({"ready": True, **line}), flush=True)  # noqa: T201  # the interface
-            _spare_the_collector()
+            _freeze_what_was_imported()
         watchers.cancel_scope.cancel()
 
 
-def _spare_the_collector() -> None:
+def _freeze_what_was_imported() -> None:
     """What was imported lives as long as the node: full collections need not walk it again."""
     gc.collect()
     gc.freeze()

@@ -14,8 +14,8 @@ import msgspec
 import typer
 
 from emulator.cluster.node_process import NodeDied
+from emulator.cluster.process_errors import plain_text
 from emulator.cluster.settings import BadSetting
-from emulator.cluster.troubles import plain_text
 from emulator.cluster.world import NotReady
 
 FAILED, BAD_USE, UNREACHABLE, NOT_FOUND = 1, 2, 3, 4

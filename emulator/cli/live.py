@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import trio
 from rich.console import Console, Group
@@ -18,28 +18,13 @@ from emulator.net.plain_nursery import plain_nursery
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from emulator.cluster.real_world import RealWorld
+
 LOOK_EVERY_S = 1.0
 LOG_LINES_SHOWN = 5
 
 
-class Watched(Protocol):
-    """The part of a cluster that is drawn, in whatever world."""
-
-    @property
-    def namesrv(self) -> str:
-        """As ``World.namesrv``."""
-        ...
-
-    def check_alive(self) -> None:
-        """Raises what ended the cluster, if anything did."""
-        ...
-
-    def log_lines(self) -> list[str]:
-        """New lines of the nodes' logs."""
-        ...
-
-
-async def watch(cluster: Watched, title: str) -> None:
+async def watch(cluster: RealWorld, title: str) -> None:
     """Draw until SIGINT or SIGTERM.  Raises what ``check_alive`` raises."""
     async with plain_nursery() as nursery:
         stopped = trio.Event()
@@ -48,7 +33,7 @@ async def watch(cluster: Watched, title: str) -> None:
         await stopped.wait()
 
 
-async def _draw(cluster: Watched, title: str) -> None:
+async def _draw(cluster: RealWorld, title: str) -> None:
     shown: list[str] = []
     began_s = trio.current_time()
     before: tuple[Overview, float] | None = None

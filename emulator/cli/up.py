@@ -7,11 +7,10 @@ is going on.  The nodes are started before anything that draws is imported.
 from __future__ import annotations
 
 import json
-import os
 import signal
 import sys
 import time
-from typing import TYPE_CHECKING, Annotated, Self, TypeAlias
+from typing import Annotated, Self
 
 import typer
 
@@ -29,15 +28,11 @@ from emulator.cli.up_options import (
     STORE,
 )
 from emulator.cluster.processes import ProcessCluster
+from emulator.cluster.real_world import RealWorld
 from emulator.cluster.settings import Settings
 from emulator.cluster.spec import ClusterSpec
 from emulator.config import BrokerConfig
 from emulator.logs import LogSettings
-
-if TYPE_CHECKING:
-    from emulator.cluster.embedded import EmbeddedCluster
-
-    Cluster: TypeAlias = ProcessCluster | EmbeddedCluster
 
 POLL_S = 0.2
 
@@ -104,7 +99,7 @@ def _spec(brokers: int, release: str, store: str, port: int, sets: list[str]) ->
     return spec
 
 
-def _started(spec: ClusterSpec, journal: str, log: LogSettings, embedded: bool) -> Cluster:
+def _started(spec: ClusterSpec, journal: str, log: LogSettings, embedded: bool) -> RealWorld:
     if not embedded:
         return ProcessCluster(spec, journal=journal, log=log)
     from emulator.cluster.embedded import EmbeddedCluster  # noqa: PLC0415  # loads every role
@@ -112,7 +107,7 @@ def _started(spec: ClusterSpec, journal: str, log: LogSettings, embedded: bool) 
     return EmbeddedCluster(spec, journal=journal, log=log)
 
 
-def _stay(cluster: Cluster, signals: StopSignals, title: str, *, is_live: bool) -> None:
+def _stay(cluster: RealWorld, signals: StopSignals, title: str, *, is_live: bool) -> None:
     """Until a signal, or until a node dies."""
     if is_live:
         import trio  # noqa: PLC0415  # only where somebody looks
@@ -132,13 +127,12 @@ def _stay(cluster: Cluster, signals: StopSignals, title: str, *, is_live: bool) 
         cluster.check_alive()
 
 
-def ready_line(cluster: Cluster) -> dict[str, object]:
+def ready_line(cluster: RealWorld) -> dict[str, object]:
     """What a program that started ``up`` reads: where everything listens."""
-    pids = cluster.pids.values() if isinstance(cluster, ProcessCluster) else [os.getpid()]
     return {
         "namesrv": cluster.namesrv,
         "brokers": cluster.brokers,
-        "pids": list(pids),
+        "pids": list(dict.fromkeys(cluster.pids.values())),
         "ready_s": round(cluster.ready_s, 3),
     }
 

@@ -11,6 +11,7 @@ milliseconds.
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -22,8 +23,8 @@ import trio
 import emulator.broker.service
 import emulator.nameserver.service  # noqa: F401  # loaded now, so that starting takes no time
 from emulator.cluster.embedded_node import EmbeddedNode
-from emulator.cluster.reply_rules import BlockingReplyRules
-from emulator.cluster.troubles import the_one
+from emulator.cluster.process_errors import first_error
+from emulator.cluster.real_world import RealWorld
 from emulator.cluster.world import START_S_MAX, STOP_S_MAX, NotReady
 from emulator.disk.line_file import LineFile
 from emulator.logs import LogSettings, log_to, log_to_application
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from emulator.journal import Journal
 
 
-class EmbeddedCluster(BlockingReplyRules):
+class EmbeddedCluster(RealWorld):
     """Ready inside the ``with``, gone after it.  Raises what stood in the way of its start.
 
     *journal* is a folder: one file of facts a node.  With *log* its nodes' lines are kept for
@@ -46,7 +47,6 @@ class EmbeddedCluster(BlockingReplyRules):
     """
 
     kind = "embedded"
-    blocks = True
     keeps_memory = True
 
     def __init__(
@@ -102,6 +102,11 @@ class EmbeddedCluster(BlockingReplyRules):
         """Does the node run?"""
         return name in self._nodes and self._nodes[name].is_running
 
+    @property
+    def pids(self) -> dict[str, int]:
+        """The same process for every node."""
+        return dict.fromkeys(self.node_names, os.getpid())
+
     def check_alive(self) -> None:
         """Raises what ended the cluster, if anything did."""
         if self._failure is not None:
@@ -126,11 +131,6 @@ class EmbeddedCluster(BlockingReplyRules):
         """Its scope is cancelled; nothing that it does while it unwinds reaches its disk."""
         self._do(self._kill, self._named(name))
 
-    def restart(self, name: str) -> None:
-        """Kill it if it runs, then start it."""
-        self.kill(name)
-        self.start(name)
-
     def skew_clock(self, name: str, ms: int) -> None:
         """That node's wall clock alone, through restarts too."""
         for known in self._named(name):
@@ -143,7 +143,7 @@ class EmbeddedCluster(BlockingReplyRules):
             try:
                 trio.run(self._live)
             except BaseException as error:  # noqa: BLE001  # carried to whoever started us
-                self._failure = the_one(error)
+                self._failure = first_error(error)
             self._runs.set()
 
     async def _live(self) -> None:
@@ -200,7 +200,7 @@ class EmbeddedCluster(BlockingReplyRules):
             self.check_alive()
             raise
         except BaseExceptionGroup as group:
-            raise the_one(group) from group
+            raise first_error(group) from group
 
     def _end(self) -> None:
         """The thread and all nodes that still run end now."""

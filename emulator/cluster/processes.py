@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Self
 import msgspec
 
 from emulator.cluster.node_process import NodeDied, NodeProcess, wait_all_ready
-from emulator.cluster.reply_rules import BlockingReplyRules
+from emulator.cluster.real_world import RealWorld
 from emulator.cluster.spawning import end_unclaimed
 from emulator.cluster.world import START_S_MAX, STOP_S_MAX
 from emulator.logs import WARNINGS, LogSettings
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from emulator.cluster.spec import ClusterSpec
 
 
-class ProcessCluster(BlockingReplyRules):
+class ProcessCluster(RealWorld):
     """``with ProcessCluster(spec) as cluster:`` all of it is ready inside, and gone after.
 
     Raises ``NodeDied`` and ``NotReady``.  *journal* is a folder: one file of facts a node.
@@ -38,7 +38,6 @@ class ProcessCluster(BlockingReplyRules):
     """
 
     kind = "processes"
-    blocks = True
     keeps_memory = False
 
     def __init__(
@@ -139,11 +138,6 @@ class ProcessCluster(BlockingReplyRules):
             node.is_meant_to_end = True
             node.signal(signal.SIGKILL)
             node.wait_ended(time.monotonic() + STOP_S_MAX)
-
-    def restart(self, name: str) -> None:
-        """Kill it if it runs, then start it."""
-        self.kill(name)
-        self.start(name)
 
     def pause(self, name: str) -> None:
         """SIGSTOP."""

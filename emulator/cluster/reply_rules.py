@@ -2,17 +2,24 @@
 
     cluster.set_reply_rule("broker-a", ReplyRule(code=310, count=5, error_code=2))
 
-Every world has these verbs.  Here they are for those whose nodes listen on real ports:
-each call has a socket of its own and blocks.  Rules live in a server's memory: a node that
-restarts has none.
+Every world has these verbs.  Where nodes listen on real ports each call has a socket of its
+own and blocks; in the virtual world it comes from a machine of its own, ``operator``, over
+that machine's links: it takes the time that links take, and a link rule can cut it off.
+
+Worlds import this file at the first such call, because it loads the catalog of all calls.
 """
 
 from __future__ import annotations
 
 import socket
-from typing import TypeVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
-from emulator.cluster.world import World
+from emulator.config import NetConfig
+from emulator.journal import silent
+from emulator.net.plain_nursery import plain_nursery
+from emulator.net.remoting_client import RemotingClient
+from emulator.releases import Release
 from protocol import catalog
 from protocol.bodies.reply_rules import (
     RemovedReplyRules,
@@ -29,9 +36,13 @@ from protocol.command import RemotingCommand, decode_command, encode_command
 from protocol.framing import FrameDecoder
 from protocol.rpc import AnyRpc
 
-CALL_MS_MAX = 5_000
+if TYPE_CHECKING:
+    from emulator.sim.machines import Machine
 
-R = TypeVar("R", ReplyRuleId, ReplyRuleList, RemovedReplyRules)
+CALL_MS_MAX = 5_000
+OPERATOR = "operator"  # the virtual machine that sends what no node and no client sends
+
+R = TypeVar("R")
 
 
 class ReplyRuleRefused(Exception):
@@ -42,34 +53,71 @@ class ReplyRuleRefused(Exception):
         self.code = code
 
 
-class BlockingReplyRules(World[None]):
-    """The verbs where nodes listen on real ports.
+class RuleCall(NamedTuple, Generic[R]):
+    """One call about rules; ``result`` reads the body of its reply."""
 
-    They raise ``ReplyRuleRefused``, and ``OSError`` when nobody answers there.
-    """
+    rpc: AnyRpc
+    body: bytes
+    result: Callable[[bytes], R]
 
-    def set_reply_rule(self, node: str, rule: ReplyRule) -> int:
-        """Let *node* obey *rule* behind those it has; the rule's id at that node."""
-        return self._invoke(
-            node, catalog.SET_REPLY_RULE, encode_rule_body(rule), ReplyRuleId
-        ).rule_id
 
-    def reply_rules(self, node: str) -> tuple[ReplyRuleState, ...]:
-        """The rules that hold at *node*, in the order in which they are asked."""
-        return self._invoke(node, catalog.LIST_REPLY_RULES, b"", ReplyRuleList).rules
+def set_rule(rule: ReplyRule) -> RuleCall[int]:
+    """The rule's id at that node."""
+    body = encode_rule_body(rule)
+    return RuleCall(
+        catalog.SET_REPLY_RULE, body, lambda data: decode_rule_body(data, ReplyRuleId).rule_id
+    )
 
-    def remove_reply_rule(self, node: str, rule_id: int | None = None) -> tuple[int, ...]:
-        """Remove one rule, or all; the ids of those that held until now."""
-        body = encode_rule_body(RemoveReplyRule(rule_id=rule_id))
-        return self._invoke(node, catalog.REMOVE_REPLY_RULE, body, RemovedReplyRules).rule_ids
 
-    def _invoke(self, node: str, rpc: AnyRpc, body: bytes, kind: type[R]) -> R:
-        [name] = self._named(node)
-        host, _, port = self.addresses[name].rpartition(":")
-        request = RemotingCommand(code=rpc.code, opaque=1, body=body)
-        with socket.create_connection((host.strip("[]"), int(port)), CALL_MS_MAX / 1000) as line:
-            line.sendall(encode_command(request))
-            return checked(name, _read_reply(line), kind)
+def list_rules() -> RuleCall[tuple[ReplyRuleState, ...]]:
+    """The rules that hold, in the order in which they are asked."""
+    return RuleCall(
+        catalog.LIST_REPLY_RULES, b"", lambda data: decode_rule_body(data, ReplyRuleList).rules
+    )
+
+
+def remove_rule(rule_id: int | None) -> RuleCall[tuple[int, ...]]:
+    """One rule, or all; the ids of those that held until now."""
+    body = encode_rule_body(RemoveReplyRule(rule_id=rule_id))
+    return RuleCall(
+        catalog.REMOVE_REPLY_RULE,
+        body,
+        lambda data: decode_rule_body(data, RemovedReplyRules).rule_ids,
+    )
+
+
+def call_blocking(node: str, address: str, call: RuleCall[R]) -> R:
+    """Over TCP.  Raises ``ReplyRuleRefused``, and ``OSError`` when nobody answers there."""
+    host, _, port = address.rpartition(":")
+    request = RemotingCommand(code=call.rpc.code, opaque=1, body=call.body)
+    with socket.create_connection((host.strip("[]"), int(port)), CALL_MS_MAX / 1000) as line:
+        line.sendall(encode_command(request))
+        return _result(node, _read_reply(line), call)
+
+
+async def call_from(
+    operator: Machine, node: str, address: str, call: RuleCall[R], release: str
+) -> R:
+    """From a virtual machine.  Raises ``ReplyRuleRefused`` and ``RemoteError``."""
+    async with plain_nursery() as nursery:
+        client = RemotingClient(
+            operator.network,
+            nursery,
+            clock=operator.clock,
+            config=NetConfig(),
+            release=Release.parse(release),
+            note=silent,
+            handlers={},
+        )
+        reply = await client.invoke(address, call.rpc, body=call.body, timeout_ms=CALL_MS_MAX)
+        client.close_all()
+    return _result(node, reply, call)
+
+
+def _result(node: str, reply: RemotingCommand, call: RuleCall[R]) -> R:
+    if reply.code != ResponseCode.SUCCESS:
+        raise ReplyRuleRefused(node, reply.code, reply.remark or "no reason given")
+    return call.result(reply.body)
 
 
 def _read_reply(line: socket.socket) -> RemotingCommand:
@@ -80,10 +128,3 @@ def _read_reply(line: socket.socket) -> RemotingCommand:
             raise ConnectionResetError("the node closed the connection and did not answer")
         decoder.feed(data)
     return decode_command(frame)
-
-
-def checked(node: str, reply: RemotingCommand, kind: type[R]) -> R:
-    """The body of a reply to one of these calls.  Raises ``ReplyRuleRefused``."""
-    if reply.code != ResponseCode.SUCCESS:
-        raise ReplyRuleRefused(node, reply.code, reply.remark or "no reason given")
-    return decode_rule_body(reply.body, kind)

@@ -1,4 +1,7 @@
-"""What tells a process to stop: a signal, or the end of who started it."""
+"""What tells a process to stop: a signal, or the end of the parent.
+
+A file of its own, because it needs trio, which ``up`` does not load before its nodes run.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ async def stop_on_signal(
 
 
 async def stop_with_parent(stop: trio.Event) -> None:
-    """Standard input is a pipe nobody writes to: it ends when its other end dies."""
+    """The end of standard input sets *stop*: nobody writes there, so the parent has died."""
     stdin = trio.lowlevel.FdStream(os.dup(0))
     async with stdin:
         async for _ in stdin:

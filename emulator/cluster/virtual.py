@@ -9,17 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import msgspec
 import trio
 
 from emulator.client import ClientProcess
 from emulator.client.instance.plain_functions import InlineWithDuration
+from emulator.cluster.reply_rules import (
+    OPERATOR,
+    RuleCall,
+    call_from,
+    list_rules,
+    remove_rule,
+    set_rule,
+)
 from emulator.cluster.roles import RoleConfig, serve_role
 from emulator.cluster.spec import ClusterSpec
-from emulator.cluster.virtual_reply_rules import AwaitedReplyRules
-from emulator.cluster.world import START_S_MAX, STOP_S_MAX, NotReady
+from emulator.cluster.world import START_S_MAX, STOP_S_MAX, NotReady, World
 from emulator.facts import PowerLost, kinds_on_demand
 from emulator.journal import Journal
 
@@ -27,13 +34,15 @@ if TYPE_CHECKING:
     from emulator.sim.machines import Machine, Program
     from emulator.sim.rules import Rule
     from emulator.sim.world import VirtualWorld
+    from protocol.bodies.reply_rules import ReplyRule, ReplyRuleState
 
+R = TypeVar("R")
 ClientProgram: TypeAlias = Callable[[ClientProcess], Awaitable[object]]
 
 NAMESRV_PORT, BROKER_PORT = 9876, 10911  # a machine each: all may listen where upstream does
 
 
-class VirtualCluster(AwaitedReplyRules):
+class VirtualCluster(World[Awaitable[None]]):
     """A spec in a virtual *world*; *lines* takes the journal, *facts_on_demand* included.
 
     Machines bear the names of the nodes, and the verbs take clients' machines too.  Every
@@ -151,6 +160,24 @@ class VirtualCluster(AwaitedReplyRules):
         """The wall clock of that machine, through restarts too."""
         self._named(name)
         self._machines.machine(name).clock.skew_ms = ms
+
+    # Reply rules: they raise ReplyRuleRefused, and RemoteError when nobody answers there. -
+
+    async def set_reply_rule(self, node: str, rule: ReplyRule) -> int:
+        """Let *node* obey *rule* behind those it has; the rule's id at that node."""
+        return await self._call_about_rules(node, set_rule(rule))
+
+    async def reply_rules(self, node: str) -> tuple[ReplyRuleState, ...]:
+        """The rules that hold at *node* with what they did, in the order they are asked."""
+        return await self._call_about_rules(node, list_rules())
+
+    async def remove_reply_rule(self, node: str, rule_id: int | None = None) -> tuple[int, ...]:
+        """Remove one rule, or all; the ids of those that held until now."""
+        return await self._call_about_rules(node, remove_rule(rule_id))
+
+    async def _call_about_rules(self, node: str, call: RuleCall[R]) -> R:
+        address, operator = self._address_of(node), self._machines.machine(OPERATOR)
+        return await call_from(operator, node, address, call, self.spec.release)
 
     # Programs -------------------------------------------------------------------------
 

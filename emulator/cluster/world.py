@@ -17,13 +17,14 @@ Verbs say what state is wanted: to start what runs, or to kill what is dead, doe
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, get_args
 
 if TYPE_CHECKING:
     from emulator.cluster.spec import ClusterSpec
     from emulator.sim.rules import Rule
+    from protocol.bodies.reply_rules import ReplyRule
 
 Verb: TypeAlias = Literal[
     "start",
@@ -36,6 +37,9 @@ Verb: TypeAlias = Literal[
     "power_on",
     "link",
     "skew_clock",
+    "set_reply_rule",
+    "reply_rules",
+    "remove_reply_rule",
 ]
 WorldKind: TypeAlias = Literal["processes", "embedded", "virtual"]
 VERBS: tuple[Verb, ...] = get_args(Verb)
@@ -52,6 +56,9 @@ CAPABILITIES: Mapping[Verb, tuple[WorldKind, ...]] = {
     "power_on": ("virtual",),
     "link": ("virtual",),
     "skew_clock": ("embedded", "virtual"),
+    "set_reply_rule": _EVERYWHERE,
+    "reply_rules": _EVERYWHERE,
+    "remove_reply_rule": _EVERYWHERE,
 }
 assert set(CAPABILITIES) == set(VERBS)
 
@@ -190,10 +197,35 @@ class World(ABC, Generic[Done_co]):
         """The node's wall clock is *ms* ahead of the true time, or behind it; 0 is right again."""
         raise CannotDo(self.kind, "skew_clock", f"{name}, {ms} ms")
 
+    # What its servers answer, by rules; see docs/reply-rules.md -------------------------
+
+    @abstractmethod
+    def set_reply_rule(self, node: str, rule: ReplyRule) -> Any:
+        """Let *node* obey *rule* behind those it has; the rule's id at that node.
+
+        A node that restarts has no rules.  Raises ``ReplyRuleRefused``.
+        """
+
+    @abstractmethod
+    def reply_rules(self, node: str) -> Any:
+        """The rules that hold at *node* with what they did, in the order they are asked."""
+
+    @abstractmethod
+    def remove_reply_rule(self, node: str, rule_id: int | None = None) -> Any:
+        """Remove one rule, or all; the ids of those that held until now."""
+
     # For the worlds -------------------------------------------------------------------
 
     def _known_names(self) -> tuple[str, ...]:
         return self.node_names
+
+    def _address_of(self, name: str) -> str:
+        """Where a server listens.  Raises ``UnknownNode``, for clients too."""
+        if name not in self.node_names:
+            raise UnknownNode(name, self.node_names)
+        if name not in self.addresses:
+            raise ConnectionRefusedError(f"{name} was never started")
+        return self.addresses[name]
 
     def _named(self, *names: str) -> tuple[str, ...]:
         """*names*, or the spec's nodes for none, in order.  Raises ``UnknownNode``."""
@@ -205,8 +237,8 @@ class World(ABC, Generic[Done_co]):
         return tuple(name for name in known if name in wanted)
 
 
-async def perform(world: World[Any], verb: Verb, *arguments: Any) -> None:
-    """Carry out *verb* from a trio task, whatever the world; done when it is done.
+async def perform(world: World[Any], verb: Verb, *arguments: Any) -> Any:
+    """Carry out *verb* from a trio task, whatever the world; returns its result.
 
     A world that blocks does so in a thread, and the other tasks go on.
     """
@@ -214,6 +246,6 @@ async def perform(world: World[Any], verb: Verb, *arguments: Any) -> None:
     if world.blocks:
         import trio  # noqa: PLC0415  # `up` starts processes before it loads trio
 
-        await trio.to_thread.run_sync(action, *arguments)
-    elif (waiting := action(*arguments)) is not None:
-        await waiting
+        return await trio.to_thread.run_sync(action, *arguments)
+    result = action(*arguments)
+    return await result if isinstance(result, Awaitable) else result

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from emulator.sim.rules import Cut, Delay, Refuse, Stall
+from emulator.sim.rules import Cut, Refuse, Slow, Stall
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -76,7 +76,7 @@ class Path:
 
     def apply(self, verdicts: Sequence[Verdict]) -> None:
         """These, and no others, hold from now on."""
-        delays = [verdict for verdict in verdicts if isinstance(verdict, Delay)]
+        delays = [verdict for verdict in verdicts if isinstance(verdict, Slow)]
         jitter_us = round(sum(delay.jitter_ms for delay in delays) * 1000)
         self._delay_us = self._latency.us_min + round(sum(delay.ms for delay in delays) * 1000)
         self._jitter_us = self._latency.us_max - self._latency.us_min + jitter_us + 1

@@ -15,7 +15,7 @@ import msgspec
 Traffic: TypeAlias = Callable[[str, str], bool]  # (source, target): is this way meant?
 
 
-class Delay(msgspec.Struct, frozen=True):
+class Slow(msgspec.Struct, frozen=True):
     """Later by ``ms``, and by up to ``jitter_ms`` more; order is kept within each stream."""
 
     ms: float
@@ -34,7 +34,7 @@ class Cut(msgspec.Struct, frozen=True):
     """Open streams are reset when the rule begins, and nobody can connect while it holds."""
 
 
-Verdict: TypeAlias = Delay | Stall | Refuse | Cut
+Verdict: TypeAlias = Slow | Stall | Refuse | Cut
 
 
 class Rule(msgspec.Struct, frozen=True, eq=False):

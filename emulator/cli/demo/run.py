@@ -19,6 +19,7 @@ from emulator.cli.demo.members import KILLED, MemberProcess
 from emulator.cli.demo.plan import QUEUES_A_BROKER, TOPIC, Plan
 from emulator.cluster.admin import admin_over_tcp
 from emulator.cluster.processes import ProcessCluster
+from emulator.cluster.world import perform
 from emulator.facts import Queue, QueuesClaimed, SendFailed
 from emulator.net.plain_nursery import plain_nursery
 from protocol.bodies.topics import TopicConfig
@@ -102,12 +103,12 @@ class DemoRun:
         ledger.consumer_killed(CONSUMER_KILLED, _wall_ms())
         self._record(f"{CONSUMER_KILLED} is killed with -9", is_bad=True)
         await trio.sleep_until(began_s + plan.kill_broker_s)
-        self.cluster.kill(BROKER_KILLED)
+        await perform(self.cluster, "kill", BROKER_KILLED)
         self.broker_state[BROKER_KILLED] = KILLED
         ledger.broker_killed(BROKER_KILLED, _wall_ms())
         self._record(f"{BROKER_KILLED} is killed with -9", is_bad=True)
         await trio.sleep_until(began_s + plan.restart_broker_s)
-        await trio.to_thread.run_sync(self.cluster.restart, BROKER_KILLED)
+        await perform(self.cluster, "restart", BROKER_KILLED)
         self.broker_state[BROKER_KILLED] = "restarted"
         ledger.broker_back(_wall_ms())
         self._record(f"{BROKER_KILLED} is back, with its store")

@@ -10,9 +10,9 @@ from emulator.net.transport import AddressInUse, ConnectRefused
 from emulator.sim.path import Latency
 from emulator.sim.rules import (
     Cut,
-    Delay,
     Refuse,
     Rule,
+    Slow,
     Stall,
     around,
     between,
@@ -134,7 +134,7 @@ def test_a_cancelled_connect_leaves_a_stream_that_is_reset() -> None:
 def test_a_delay_holds_while_its_block_does() -> None:
     async def main(world) -> None:
         near, far = await a_link(world, kind=Echo)
-        with world.network.under(Rule(one_way("a", "b"), Delay(ms=700))):
+        with world.network.under(Rule(one_way("a", "b"), Slow(ms=700))):
             near.transport.send(b"slow")
             await near.wait_data(4)
         near.transport.send(b"fast")
@@ -149,7 +149,7 @@ def test_a_delay_holds_while_its_block_does() -> None:
 def test_what_is_said_after_a_delay_does_not_overtake_what_was_said_in_it() -> None:
     async def main(world) -> None:
         near, far = await a_link(world)
-        with world.network.under(Rule(everything, Delay(ms=50, jitter_ms=100))):
+        with world.network.under(Rule(everything, Slow(ms=50, jitter_ms=100))):
             for number in NUMBERS[:100]:
                 near.transport.send(number)
         for number in NUMBERS[100:]:

@@ -10,7 +10,7 @@ import sys
 import trio
 from toy_endpoints import Echo, Ends, a_server
 
-from emulator.sim.rules import Delay, Rule, Stall, around
+from emulator.sim.rules import Rule, Slow, Stall, around
 from emulator.sim.world import run_virtual
 
 
@@ -44,7 +44,7 @@ async def main(world) -> None:
     world.machines.start("server", a_server(1, Ends(Echo)))
     for name in ("amy", "bob", "cid"):
         world.machines.start(name, a_chatterer(log))
-    with world.network.under(Rule(around("amy"), Delay(ms=5, jitter_ms=20))):
+    with world.network.under(Rule(around("amy"), Slow(ms=5, jitter_ms=20))):
         await trio.sleep(3)
     with world.network.under(Rule(around(["amy", "bob"]), Stall())):
         await trio.sleep(5)

@@ -1,6 +1,6 @@
-"""What the world can refuse a node, said in one line: what, where, what to do.
+"""What the environment can refuse a process, as one line: what, where, what to do.
 
-Anything else is a bug of ours and keeps its traceback.
+A port, a folder, room on a disk.  Anything else is a bug of ours and keeps its traceback.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ADVICE_BY_NUMBER = {
 
 
 def plain_text(error: BaseException) -> str | None:
-    """One line for the user; None if the error is no fault of the world."""
+    """One line for the user; None for what only a bug can cause."""
     for kind, advice in ADVICE:
         if isinstance(error, kind):
             return f"{_what(error)}: {advice}"
@@ -40,8 +40,8 @@ def plain_text(error: BaseException) -> str | None:
     return None
 
 
-def the_one(error: BaseException) -> BaseException:
-    """The error itself, out of however many groups trio has wrapped it in."""
+def first_error(error: BaseException) -> BaseException:
+    """The error itself, or the first one in however many groups trio has wrapped it."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
