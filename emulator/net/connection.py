@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 from emulator.facts import ConnectionClosed, FrameRefused, PushDropped
 from emulator.net.errors import NeverSent, NoAnswer, RemoteError, TimedOut
 from emulator.net.results import Peer
-from protocol.command import ONE_WAY, RemotingCommand, decode_command, encode_command, ext_of
+from protocol.command import (
+    ONE_WAY,
+    RESPONSE,
+    RemotingCommand,
+    decode_command,
+    encode_command,
+    ext_of,
+)
 from protocol.framing import JSON, BadFrame, FrameDecoder
 
 if TYPE_CHECKING:
@@ -75,12 +82,14 @@ class Connection:
 
     def feed(self, data: bytes) -> None:
         """Bytes arrived: every complete frame is handled, in one turn."""
-        self._decoder.feed(data)
-        self._work()
+        with self._remoting.turn as self.last_active_ms:
+            self._decoder.feed(data)
+            self._handle_frames()
 
     def writable(self) -> None:
         """Everything has left: frames that waited behind a full outbox are handled."""
-        self._work()
+        with self._remoting.turn as self.last_active_ms:
+            self._handle_frames()
 
     def closed(self, reason: str) -> None:
         """The stream ended: requests of ours that wait for a reply fail with ``NoAnswer``."""
@@ -167,32 +176,32 @@ class Connection:
 
     # Inside ---------------------------------------------------------------------------
 
-    def _work(self) -> None:
+    def _handle_frames(self) -> None:
+        """Requests go to their handlers, replies to whoever waits for them."""
         remoting = self._remoting
         full = remoting.config.outbox_bytes_max
-        with remoting.turn as now_ms:
-            self.last_active_ms = now_ms
-            try:
-                while self.peer.is_open and (frame := self._decoder.next_frame()) is not None:
-                    self._received(decode_command(frame, remoting.release))
-                    if self._out_bytes > full:
-                        self.flush()
-                        if self.transport.unsent_bytes() > full:
-                            return  # ``writable`` goes on
-            except BadFrame as error:
-                remoting.note(FrameRefused(self.peer.address, str(error), closed=True))
-                self.flush()
-                self.transport.close()
+        try:
+            while self.peer.is_open and (frame := self._decoder.next_frame()) is not None:
+                command = decode_command(frame, remoting.release)
+                if command.flag & RESPONSE:
+                    self._replied(command)
+                else:
+                    remoting.handle(self, command)
+                if self._out_bytes > full:
+                    self.flush()
+                    if self.transport.unsent_bytes() > full:
+                        return  # ``writable`` goes on
+        except BadFrame as error:
+            remoting.note(FrameRefused(self.peer.address, str(error), closed=True))
+            self.flush()
+            self.transport.close()
 
-    def _received(self, command: RemotingCommand) -> None:
-        if command.is_response:
-            waiting = self._pending.pop(command.opaque or 0, None)
-            if waiting is not None:
-                on_done, timer = waiting
-                timer.cancel()
-                on_done(command)
-        else:
-            self._remoting.handle(self, command)
+    def _replied(self, command: RemotingCommand) -> None:
+        waiting = self._pending.pop(command.opaque or 0, None)
+        if waiting is not None:
+            on_done, timer = waiting
+            timer.cancel()
+            on_done(command)
 
     def _timed_out(self, opaque: int) -> None:
         on_done, _ = self._pending.pop(opaque)
