@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).parent.parent
+from import_graph import imports_of, module_of, paths
 
 LAYERS = (  # from the bottom up; names in one row never import each other
     ("protocol",),
@@ -46,34 +44,9 @@ SHELLS = (
 )
 
 
-def modules() -> list[Path]:
-    found = [p for top in ("protocol", "emulator") for p in sorted((ROOT / top).rglob("*.py"))]
-    assert len(found) > 50
-    return [path.relative_to(ROOT) for path in found]
-
-
-def name_of(path: Path) -> str:
-    return ".".join(path.with_suffix("").parts).removesuffix(".__init__")
-
-
-def imports(path: Path) -> list[str]:
+def imports(path: Path) -> frozenset[str]:
     """What a module imports when it runs; annotations under TYPE_CHECKING move nothing."""
-    names: list[str] = []
-    tree = ast.parse((ROOT / path).read_text())
-    skipped = {
-        id(inner)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
-        for inner in ast.walk(node)
-    }
-    for node in ast.walk(tree):
-        if id(node) in skipped:
-            continue
-        if isinstance(node, ast.Import):
-            names += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names.append(node.module)
-    return names
+    return imports_of(path).at_run_time
 
 
 def layer_of(name: str) -> tuple[int, str] | None:
@@ -88,11 +61,11 @@ def is_in(name: str, rooms: tuple[str, ...]) -> bool:
     return any(name == room or name.startswith(room + ".") for room in rooms)
 
 
-@pytest.mark.parametrize("path", modules(), ids=str)
+@pytest.mark.parametrize("path", paths(), ids=str)
 def test_imports_only_point_down(path: Path) -> None:
-    here = layer_of(name_of(path))
+    here = layer_of(module_of(path))
     if here is None:
-        assert name_of(path) == "emulator", f"{path} stands in no layer"
+        assert module_of(path) == "emulator", f"{path} stands in no layer"
         return
     for name in imports(path):
         there = layer_of(name)
@@ -103,18 +76,18 @@ def test_imports_only_point_down(path: Path) -> None:
         assert not sideways, f"{path} may not import {name}: siblings never import each other"
 
 
-@pytest.mark.parametrize("path", modules(), ids=str)
+@pytest.mark.parametrize("path", paths(), ids=str)
 def test_only_shells_wait_read_clocks_or_touch_the_machine(path: Path) -> None:
-    name = name_of(path)
+    name = module_of(path)
     if is_in(name, SHELLS) or is_in(name, CLIENT_SHELLS):
         return
     touched = {word.split(".")[0] for word in imports(path)} & SHELL_WORDS
     assert not touched, f"{path} imports {sorted(touched)}: state stands apart from IO"
 
 
-@pytest.mark.parametrize("path", modules(), ids=str)
+@pytest.mark.parametrize("path", paths(), ids=str)
 def test_the_virtual_world_knows_no_rocketmq(path: Path) -> None:
-    if not is_in(name_of(path), ("emulator.sim",)):
+    if not is_in(module_of(path), ("emulator.sim",)):
         return
     for name in imports(path):
         if name.split(".")[0] in ("protocol", "emulator"):

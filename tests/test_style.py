@@ -39,7 +39,7 @@ def tree_of(path: Path) -> ast.Module:
 def test_files_stay_short_enough_to_read(path: Path) -> None:
     limit = TEST_LINES_MAX if path.parts[0] == "tests" else LINES_MAX
     lines = len((ROOT / path).read_text().splitlines())
-    assert lines <= limit, f"{path} has {lines} lines: split it where its idea splits"
+    assert lines <= limit, f"{path} has {lines} lines: it holds more than one idea"
 
 
 @pytest.mark.parametrize("path", PACKAGES, ids=str)
@@ -70,3 +70,54 @@ def test_nothing_is_left_for_later_or_names_a_machine(path: Path) -> None:
             continue
         assert not UNFINISHED.search(line), f"{path}:{number}: {line.strip()}"
         assert not MACHINE_PATH.search(line), f"{path}:{number}: a path of one machine"
+
+
+def test_no_class_name_stands_twice() -> None:
+    places: dict[str, list[str]] = {}
+    for path in PACKAGES:
+        for node in ast.walk(tree_of(path)):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(f"{path}:{node.lineno}")
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
+RELEASE_CONSTANTS = (Path("emulator/releases.py"), Path("protocol/versions.py"))
+A_RELEASE = re.compile(r"(^|_)(release|rules|profile)$")
+
+
+def release_comparisons(tree: ast.AST) -> list[tuple[int, str]]:
+    """Line and right side of each comparison of a release by order."""
+    found = []
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Compare):
+            continue
+        sides = [node.left, *node.comparators]
+        named = [ast.unparse(side).rpartition(".")[2] for side in sides]
+        if isinstance(node.ops[0], ast.Lt | ast.LtE | ast.Gt | ast.GtE) and any(
+            A_RELEASE.search(name) for name in named[:1]
+        ):
+            found.append((node.lineno, ast.unparse(node.comparators[0])))
+    return found
+
+
+def test_a_bare_comparison_of_releases_would_be_found() -> None:
+    code = (
+        "a = broker.release >= FIVE; b = config.profile < Release(5, 0, 0); c = rules >= R_5_3_3"
+    )
+    assert [right for _, right in release_comparisons(ast.parse(code))] == [
+        "FIVE",
+        "Release(5, 0, 0)",
+        "R_5_3_3",
+    ]
+
+
+@pytest.mark.parametrize("path", PACKAGES, ids=str)
+def test_releases_are_compared_with_the_name_of_what_changed(path: Path) -> None:
+    if path in RELEASE_CONSTANTS:
+        return
+    for line, right in release_comparisons(tree_of(path)):
+        is_named = re.fullmatch(r"[A-Z][A-Z0-9_]*", right) and not re.fullmatch(
+            r"FIVE|R_\d.*", right
+        )
+        is_data = right.rpartition(".")[2] in ("since", "until", "in_four", "in_five")
+        assert is_named or is_data, f"{path}:{line}: name the change that {right} stands for"
