@@ -119,5 +119,5 @@ def test_releases_are_compared_with_the_name_of_what_changed(path: Path) -> None
         is_named = re.fullmatch(r"[A-Z][A-Z0-9_]*", right) and not re.fullmatch(
             r"FIVE|R_\d.*", right
         )
-        is_data = right.rpartition(".")[2] in ("since", "until", "in_four", "in_five")
+        is_data = re.search(r"(^|\.)(since|until|in_four|in_five)(\[\w+\])?$", right)
         assert is_named or is_data, f"{path}:{line}: name the change that {right} stands for"
