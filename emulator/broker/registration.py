@@ -36,7 +36,7 @@ INTERVAL_MS_MIN, INTERVAL_MS_MAX = 10_000, 60_000
 UNREGISTER_MS_MAX = 3_000
 
 
-class BrokerRegistration:
+class NameServerRegistration:
     """Registers one broker, again and again; each round is a fact."""
 
     def __init__(self, broker: Broker, client: RemotingClient, nursery: trio.Nursery) -> None:

@@ -14,7 +14,7 @@ import trio
 
 from emulator.broker.broker import Broker
 from emulator.broker.handlers.table import handler_table
-from emulator.broker.registration import BrokerRegistration
+from emulator.broker.registration import NameServerRegistration
 from emulator.clock import WallClock
 from emulator.config import BrokerConfig
 from emulator.disk.port import Disk
@@ -65,7 +65,7 @@ async def serve_broker(
             listener = await server.serve(network, config.listen_address, nursery)
             broker.listens_at(advertised or listener.address, store_host or listener.address)
             client = _client(config, network, nursery, clock, journal)
-            registration = BrokerRegistration(broker, client, nursery)
+            registration = NameServerRegistration(broker, client, nursery)
             broker.connect(server.ring, server.push, registration.announce)
             tasks = ScheduledTasks(broker, server, clock)
             server.on_closed = broker.clients.close

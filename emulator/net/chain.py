@@ -1,7 +1,7 @@
 """What stands between a request and its handler, and who sees the reply.
 
-Links are asked in the order of their places, each ``Call -> Result | Delay | None``: None
-passes the call on, a result answers it, a ``Delay`` holds it until a time and passes it on
+Links are asked in the order of their places, each ``Call -> Result | Defer | None``: None
+passes the call on, a result answers it, a ``Defer`` holds it until a time and passes it on
 then.  An empty chain costs the test of an empty tuple.
 
 Upstream: RPCHook, NettyRemotingAbstract.doBeforeRpcHooks and doAfterRpcHooks.
@@ -29,7 +29,7 @@ class Place(IntEnum):
     POOLS = 4
 
 
-class Delay(msgspec.Struct, frozen=True):
+class Defer(msgspec.Struct, frozen=True):
     """The call is held until ``until_ms``; then ``then`` is asked as a link, or the next one."""
 
     until_ms: int
@@ -49,7 +49,7 @@ class Answered(msgspec.Struct, frozen=True):
     held_on_purpose: bool
 
 
-Link: TypeAlias = Callable[[Call[Any]], Result | Delay | None]
+Link: TypeAlias = Callable[[Call[Any]], Result | Defer | None]
 Observer: TypeAlias = Callable[[Answered], object]
 
 
@@ -77,18 +77,18 @@ class Chain:
 def _pass_on(call: Call[Any], handler: Handler, links: tuple[Link, ...]) -> Result:
     for index, link in enumerate(links):
         result = link(call)
-        if isinstance(result, Delay):
-            return _delayed(call, result, handler, links[index + 1 :])
+        if isinstance(result, Defer):
+            return _deferred(call, result, handler, links[index + 1 :])
         if result is not None:
             return result
     return handler(call)
 
 
-def _delayed(call: Call[Any], delay: Delay, handler: Handler, links: tuple[Link, ...]) -> Wait:
-    behind = links if delay.then is None else (delay.then, *links)
+def _deferred(call: Call[Any], defer: Defer, handler: Handler, links: tuple[Link, ...]) -> Wait:
+    behind = links if defer.then is None else (defer.then, *links)
 
     def resume(now_ms: int, _expired: bool) -> Result:
         call.now_ms = now_ms  # for what stands behind the delay, the request arrives now
         return _pass_on(call, handler, behind)
 
-    return Wait(object(), delay.until_ms, resume)  # a bell that nobody else knows
+    return Wait(object(), defer.until_ms, resume)  # a bell that nobody else knows

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import msgspec
 
 from emulator.facts import ReplyRuleApplied, ReplyRuleRemoved, ReplyRuleSet
-from emulator.net.chain import Delay, Place
+from emulator.net.chain import Defer, Place
 from emulator.net.handler_table import Row, Table, table_of
 from emulator.net.remoting import Remoting
 from emulator.net.request_names import RequestNames, names_of
@@ -116,7 +116,7 @@ class ReplyRules:
 
     # Obeying --------------------------------------------------------------------------
 
-    def decide(self, call: Call[Any]) -> Result | Delay | None:
+    def decide(self, call: Call[Any]) -> Result | Defer | None:
         """The link of the chain: the verdict of the first rule that matches, None if none does."""
         code = call.command.code
         if code in OWN_CODES:
@@ -135,7 +135,7 @@ class ReplyRules:
             return self._apply(held, call)
         return None
 
-    def _apply(self, held: _SetRule, call: Call[Any]) -> Result | Delay | None:
+    def _apply(self, held: _SetRule, call: Call[Any]) -> Result | Defer | None:
         rule = held.rule
         held.applied_count += 1
         verdict = ", ".join(rule.verdicts)
@@ -144,7 +144,7 @@ class ReplyRules:
         if held.left_count == 0:
             self._end(held, "count reached")
         if rule.delay_ms:
-            return Delay(call.now_ms + rule.delay_ms, partial(self._end_with, rule))
+            return Defer(call.now_ms + rule.delay_ms, partial(self._end_with, rule))
         return self._end_with(rule, call)
 
     def _end_with(self, rule: ReplyRule, call: Call[Any]) -> Result | None:

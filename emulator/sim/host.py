@@ -8,7 +8,7 @@ that closes.  It implements the ``Network`` port for whatever runs on it.
 from __future__ import annotations
 
 import errno
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import trio
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from emulator.net.transport import Accept
     from emulator.sim.clock import VirtualClock
-    from emulator.sim.network import VirtualNetwork
+    from emulator.sim.path import Path
 
 EPHEMERAL_PORTS = range(32_768, 61_000)  # what a Linux kernel gives to clients
 ANY_ADDRESS = ("", "0.0.0.0", "127.0.0.1", "localhost")
@@ -40,9 +40,10 @@ class VirtualListener:
 
 
 class ConnectAttempt:
-    """One attempt to connect: from which stream, to which port, and what became of it."""
+    """One attempt to connect: from which host, to which port, and what became of it."""
 
-    def __init__(self, client: Stream, accept: Accept, port: int) -> None:
+    def __init__(self, source: Host, client: Stream, accept: Accept, port: int) -> None:
+        self.source = source
         self.client = client
         self.port = port
         self.answered = trio.Event()
@@ -61,10 +62,26 @@ class ConnectAttempt:
         self.answered.set()
 
 
+class Surroundings(Protocol):
+    """The network, as far as a host knows it."""
+
+    def find(self, where: str) -> Host | None:
+        """The host with this name or address."""
+        ...
+
+    def path(self, source: str, target: str) -> Path:
+        """The way from one host to another."""
+        ...
+
+    def power_changed(self, host: Host) -> None:
+        """*host* lost its power, or has it again."""
+        ...
+
+
 class Host:
     """``is_awake``: what arrives is handled at once."""
 
-    def __init__(self, name: str, ip: str, network: VirtualNetwork, clock: VirtualClock) -> None:
+    def __init__(self, name: str, ip: str, network: Surroundings, clock: VirtualClock) -> None:
         self.name = name
         self.ip = ip
         self.clock = clock
@@ -107,7 +124,7 @@ class Host:
         remote = f"{target.ip}:{port}"
         local = f"{self.ip}:{self._free_port(remote)}"
         client = Stream(self, self._network.path(self.name, target.name), local, remote)
-        attempt = ConnectAttempt(client, accept, int(port))
+        attempt = ConnectAttempt(self, client, accept, int(port))
         client.carry(target.receive_connect, attempt)
         try:
             await attempt.answered.wait()
@@ -200,7 +217,7 @@ class Host:
 
     def _answer(self, attempt: ConnectAttempt) -> None:
         client = attempt.client
-        source = client.host.name
+        source = attempt.source.name
         server = Stream(self, self._network.path(self.name, source), client.remote, client.local)
         listener = self._listeners.get(attempt.port)
         if listener is None or self._network.path(source, self.name).refuses:
@@ -208,7 +225,7 @@ class Host:
             return
         server.peer, client.peer = client, server
         self._register(server)
-        server.carry(client.host.receive_accept, attempt)
+        server.carry(attempt.source.receive_accept, attempt)
         if self.is_awake:
             listener.accept(server)
         else:

@@ -7,7 +7,7 @@ change and never while bytes move.  What comes to a closed gate waits there in o
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from emulator.sim.clock import VirtualClock
     from emulator.sim.rules import Verdict
-    from emulator.sim.stream import Stream
 
 
 class Latency(msgspec.Struct, frozen=True):
@@ -31,6 +30,17 @@ class Latency(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         if not 0 <= self.us_min <= self.us_max:
             raise ValueError(f"latency goes from {self.us_min} to {self.us_max} us")
+
+
+class Carried(Protocol):
+    """What travels: one end of a stream, as far as a path knows it."""
+
+    arrival_us: int
+    held_bytes: int
+
+    def passed_gate(self, size: int) -> None:
+        """*size* bytes that were held have left."""
+        ...
 
 
 class Path:
@@ -57,11 +67,11 @@ class Path:
         self._latency = latency
         self._target_is_off = False
         self._is_stalled = False
-        self._held: deque[tuple[Stream, Callable[[Any], object], Any, int]] = deque()
+        self._held: deque[tuple[Carried, Callable[[Any], object], Any, int]] = deque()
         self.apply(())
 
     def carry(
-        self, stream: Stream, action: Callable[[Any], object], argument: Any, size: int = 0
+        self, stream: Carried, action: Callable[[Any], object], argument: Any, size: int = 0
     ) -> None:
         """Call ``action(argument)`` at the far end, after all that *stream* sent before."""
         if self.is_shut:

@@ -7,15 +7,33 @@ reset, as a kernel does: so the other side learns of it when it next sends.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from emulator.net.transport import Accept, Endpoint
-    from emulator.sim.host import Host
+    from emulator.sim.clock import VirtualClock
     from emulator.sim.path import Path
     from emulator.sim.rules import Traffic
+
+
+class StreamHost(Protocol):
+    """The machine at which a stream ends, as far as the stream knows it."""
+
+    name: str
+    clock: VirtualClock
+    is_awake: bool
+
+    def receive_later(
+        self, stream: Stream, action: Callable[[Any], object], argument: Any, size: int = 0
+    ) -> None:
+        """Keep what arrives until the machine is awake."""
+        ...
+
+    def forget(self, stream: Stream) -> None:
+        """*stream* has ended here."""
+        ...
 
 
 class Stream:
@@ -34,7 +52,7 @@ class Stream:
         "remote",
     )
 
-    def __init__(self, host: Host, path: Path, local: str, remote: str) -> None:
+    def __init__(self, host: StreamHost, path: Path, local: str, remote: str) -> None:
         self.local = local
         self.remote = remote
         self.arrival_us = 0  # of the last thing sent: later ones do not overtake it

@@ -7,13 +7,13 @@ import trio
 from trio.testing import MockClock
 from wired_server import Server, Word, a_request
 
-from emulator.net.chain import Answered, Delay, Link, Place
+from emulator.net.chain import Answered, Defer, Link, Place
 from emulator.net.results import NO_REPLY, Call, Refusal, Reply, Result
 from protocol.command import RemotingCommand
 
 
-def a_link(log: list[str], name: str, result: Result | Delay | None = None) -> Link:
-    def link(call: Call) -> Result | Delay | None:
+def a_link(log: list[str], name: str, result: Result | Defer | None = None) -> Link:
+    def link(call: Call) -> Result | Defer | None:
         log.append(f"{name} {call.command.code}")
         return result
 
@@ -56,7 +56,7 @@ async def test_a_link_may_refuse_and_sees_codes_that_nobody_answers() -> None:
 async def test_a_delayed_call_goes_on_when_its_time_has_come(autojump_clock: MockClock) -> None:
     server, log = Server(), []
     until_ms = server.remoting.clock.now_ms() + 700
-    server.remoting.chain.put(Place.REPLY_RULES, a_link(log, "rules", Delay(until_ms)))
+    server.remoting.chain.put(Place.REPLY_RULES, a_link(log, "rules", Defer(until_ms)))
     server.remoting.chain.put(Place.POOLS, a_link(log, "pools"))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(server.remoting.timers.run)
@@ -71,7 +71,7 @@ async def test_a_delayed_call_goes_on_when_its_time_has_come(autojump_clock: Moc
 
 async def test_a_delay_may_end_with_a_result_of_its_own(autojump_clock: MockClock) -> None:
     server = Server()
-    delay = Delay(server.remoting.clock.now_ms() + 10, lambda _call: Reply(code=2))
+    delay = Defer(server.remoting.clock.now_ms() + 10, lambda _call: Reply(code=2))
     server.remoting.chain.put(Place.REPLY_RULES, lambda _call: delay)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(server.remoting.timers.run)

@@ -10,7 +10,7 @@ from wired_server import Server, a_request
 from emulator.config import NetConfig
 from emulator.facts import ConnectionOpened, RequestAnsweredSlowly, RequestReceived
 from emulator.journal import Journal
-from emulator.net.chain import Delay, Place
+from emulator.net.chain import Defer, Place
 from emulator.net.evidence import note_requests
 
 PEER = "10.0.0.2:40001"
@@ -46,7 +46,7 @@ async def test_an_answer_is_slow_from_the_threshold_on(
 ) -> None:
     server, facts = an_observed_server(slow_answer_ms=500)
     until_ms = server.remoting.clock.now_ms() + delay_ms
-    server.remoting.chain.put(Place.POOLS, lambda _call: Delay(until_ms))
+    server.remoting.chain.put(Place.POOLS, lambda _call: Defer(until_ms))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(server.remoting.timers.run)
         server.connection.feed(a_request(5))
