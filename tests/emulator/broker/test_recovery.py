@@ -147,6 +147,16 @@ def test_a_cut_tail_is_counted_over_several_segments_and_damaged_lengths() -> No
     assert (cut.message_count, cut.cut_bytes) == (9, end - puts[1].position)
 
 
+def test_records_that_a_message_carries_in_its_body_are_not_counted() -> None:
+    rig = Rig(MemoryDisk())
+    first = rig.put()
+    carried = bytes(rig.store.log.read(first.position, first.size))
+    second = rig.put(carried)
+    rig.store.log.read(second.position + 90, 1)[0] ^= 0xFF
+    (cut,) = rig.reopened().facts_of(LogTailCut)
+    assert (cut.position, cut.message_count) == (second.position, 1)
+
+
 def test_a_record_of_which_only_the_first_bytes_were_written_counts_as_one() -> None:
     rig = Rig()
     puts = [rig.put() for _ in range(3)]

@@ -15,6 +15,7 @@ from emulator.cluster.embedded import EmbeddedCluster
 from emulator.cluster.overview import ClusterReader
 from emulator.cluster.spec import ClusterSpec
 from emulator.cluster.world import NotReady
+from emulator.logs import LogSettings
 from emulator.net.transport import AddressInUse
 from protocol.bodies.topics import TopicConfig
 from protocol.queues import MessageQueue
@@ -126,3 +127,32 @@ def test_facts_go_to_one_file_a_node(tmp_path) -> None:
         pass
     assert sorted(path.name for path in tmp_path.iterdir()) == ["broker-a.jsonl", "namesrv.jsonl"]
     assert b"NodeStopped" in (tmp_path / "broker-a.jsonl").read_bytes()
+
+
+# What its nodes have to say ---------------------------------------------------------------
+
+
+def send_nonsense(cluster) -> None:
+    """Ends when the broker has closed the connection: it has noted the fact before."""
+    host, _, port = cluster.brokers["broker-a"].partition(":")
+    with socket.create_connection((host, int(port)), timeout=30) as connection:
+        connection.sendall(b"\xff" * 100)
+        assert connection.recv(1) == b""
+
+
+def test_warnings_of_its_nodes_go_to_the_program_s_log(caplog) -> None:
+    with EmbeddedCluster(ClusterSpec(brokers=1)) as cluster:
+        send_nonsense(cluster)
+        assert cluster.log_lines() == []
+    (record,) = caplog.records
+    assert (record.name, record.levelname) == ("rocketmq_emulator", "WARNING")
+    assert record.getMessage().startswith("broker-a FrameRefused peer=127.0.0.1:")
+
+
+def test_with_log_settings_lines_are_kept_for_whoever_shows_them(caplog) -> None:
+    with EmbeddedCluster(ClusterSpec(brokers=1), log=LogSettings("warning")) as cluster:
+        send_nonsense(cluster)
+        (line,) = cluster.log_lines()
+        assert "[warning  ] broker-a   FrameRefused" in line
+        assert cluster.log_lines() == []
+    assert caplog.records == []
