@@ -118,6 +118,7 @@ class ScheduledTasks:
         flushing.on_flushed = partial(server.raise_mark, FLUSHED_TO)
         flushing.on_failed = partial(server.give_up_mark, FLUSHED_TO)
         flushing.on_planned = self._plan_flush
+        flushing.put_off = server.turn.at_end
 
     def start(self, nursery: trio.Nursery) -> None:
         """Run them in *nursery* from now on."""

@@ -4,7 +4,8 @@ A turn is the handling of one read (many frames), or of the timers that are due,
 service puts into ``with remoting.batch():``.  Nothing waits in it.  At its end the bells
 that were rung are delivered, and then every connection that has something to send sends
 it, once: so a producer's reply and the wake-up of a consumer leave together, and a batch
-of ten messages wakes a held pull with ten messages.
+of ten messages wakes a held pull with ten messages.  What was put off with ``at_end``
+comes last: one flush of the log for all that the turn has stored.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Turn:
     calls puts here.
     """
 
-    __slots__ = ("_clock", "deliver", "depth", "dirty", "now_ms", "rung")
+    __slots__ = ("_clock", "_put_off", "deliver", "depth", "dirty", "now_ms", "rung")
 
     def __init__(self, clock: WallClock) -> None:
         self._clock = clock
@@ -43,6 +44,14 @@ class Turn:
         self.rung: dict[Hashable, Rung] = {}
         self.deliver: Callable[[dict[Hashable, Rung]], object] = dict.clear
         self.dirty: dict[Flushable, None] = {}
+        self._put_off: dict[Callable[[], object], None] = {}
+
+    def at_end(self, action: Callable[[], object]) -> None:
+        """Call *action* when this turn ends, however often it is asked for; outside, at once."""
+        if self.depth:
+            self._put_off[action] = None
+        else:
+            action()
 
     def __enter__(self) -> int:
         """Begin or join a turn; the wall time at which it began."""
@@ -60,10 +69,14 @@ class Turn:
 
     def _end(self) -> None:
         """Who is woken may ring again, and a stream that breaks may wake somebody."""
-        while self.rung or self.dirty:
+        while self.rung or self.dirty or self._put_off:
             while self.rung:
                 rung, self.rung = self.rung, {}
                 self.deliver(rung)
             dirty, self.dirty = self.dirty, {}
             for connection in dirty:
                 connection.flush()
+            if self._put_off:
+                put_off, self._put_off = self._put_off, {}
+                for action in put_off:
+                    action()

@@ -30,7 +30,8 @@ class Flushing:
 
     Outlets, set by whoever has a clock and calls that wait: ``on_planned`` (ask
     ``next_due_ms`` anew), ``on_flushed`` (everything below a position is safe),
-    ``on_failed`` (what lies below a position could not be made safe now).
+    ``on_failed`` (what lies below a position could not be made safe now), ``put_off`` (call
+    this when the turn ends, once: a turn that stores many messages asks for one flush).
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class Flushing:
         self.on_planned: Callable[[], object] = _ignored
         self.on_flushed: Callable[[int], object] = _ignored
         self.on_failed: Callable[[int], object] = _ignored
+        self.put_off: Callable[[Callable[[], object]], object] = _call
         self._disk = disk
         self._note = note
         self._wants = wants
@@ -61,6 +63,7 @@ class Flushing:
             self._act_at = math.inf
         self._message_count = self._safe_count = 0
         self._asked: dict[int, int] = {}  # ends that flushes were asked for: messages below
+        self._asked_to = 0  # by the flush that was asked for last
         self._is_under_way = False  # of those flushes that were planned
         self._is_failing = False
 
@@ -78,7 +81,7 @@ class Flushing:
         self._message_count += message_count
         if end >= self._act_at:
             if self.is_sync:
-                self._flush()
+                self.put_off(self._flush_what_is_new)
             else:
                 self._plan()
 
@@ -122,7 +125,12 @@ class Flushing:
         self._act_at = enough if self._end < enough else math.inf
         self.on_planned()
 
+    def _flush_what_is_new(self) -> None:
+        if self._end > self._asked_to:
+            self._flush()
+
     def _flush(self) -> None:
+        self._asked_to = self._end
         self._asked[self._end] = self._message_count
         self._disk.flush(self._end, partial(self._done, self._end))
 
@@ -153,6 +161,11 @@ class Flushing:
         self.on_failed(asked_to)
         if self.is_sync:
             self.on_planned()
+
+
+def _call(action: Callable[[], object]) -> None:
+    """Without turns at once."""
+    action()
 
 
 def _ignored(*_: object) -> None:

@@ -162,3 +162,12 @@ async def test_what_was_not_flushed_is_flushed_when_the_broker_stops(rig: Rig) -
     rig.disk.asked.clear()
     rig.bench.broker.close(rig.bench.now_ms())
     assert len(rig.disk.asked) == 1
+
+
+async def test_a_turn_that_stores_many_messages_asks_for_one_flush(rig: Rig) -> None:
+    with rig.bench.server.batch():
+        sent = [rig.send() for _ in range(5)]
+        assert rig.disk.asked == []
+    assert len(rig.disk.asked) == 1
+    rig.disk.finish()
+    assert [rig.code(opaque) for opaque in sent] == [0] * 5
