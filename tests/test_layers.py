@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 from import_graph import imports_of, module_of, paths
@@ -23,6 +24,21 @@ LAYERS = (  # from the bottom up; names in one row never import each other
     ("emulator.nameserver", "emulator.broker", "emulator.client"),
     ("emulator.node", "emulator.cluster", "emulator.protocol_page"),
     ("emulator.cli", "emulator.__main__"),
+)
+INNER_LAYERS = (  # the same inside a role; imports for type checkers count here
+    (
+        ("emulator.broker.checks",),
+        ("emulator.broker.tables",),
+        ("emulator.broker.store",),
+        ("emulator.broker.broker",),
+        ("emulator.broker.handlers", "emulator.broker.registration"),
+        ("emulator.broker.service",),
+    ),
+    (
+        ("emulator.client.config", "emulator.client.errors"),
+        ("emulator.client.instance",),
+        ("emulator.client.producer", "emulator.client.consumer"),
+    ),
 )
 SAME_ROW_MAY_MEET = {1, 5, 6}  # facts know releases, clusters start nodes, __main__ is the cli
 
@@ -92,8 +108,12 @@ def imports(path: Path) -> frozenset[str]:
     return imports_of(path).at_run_time
 
 
-def layer_of(name: str) -> tuple[int, str] | None:
-    for level, row in enumerate(LAYERS):
+Layers: TypeAlias = tuple[tuple[str, ...], ...]
+
+
+def layer_of(name: str, layers: Layers = LAYERS) -> tuple[int, str] | None:
+    """How far up *name* stands, and in which room."""
+    for level, row in enumerate(layers):
         for room in row:
             if name == room or name.startswith(room + "."):
                 return level, room
@@ -117,6 +137,20 @@ def test_imports_only_point_down(path: Path) -> None:
         sideways = there[0] == here[0] and here[0] not in SAME_ROW_MAY_MEET
         assert there[0] <= here[0], f"{path} may not import {name}: imports only point down"
         assert not sideways, f"{path} may not import {name}: siblings never import each other"
+
+
+@pytest.mark.parametrize("layers", INNER_LAYERS, ids=["broker", "client"])
+def test_imports_inside_a_role_only_point_down(layers: Layers) -> None:
+    counted = 0
+    for path in paths():
+        here = layer_of(module_of(path), layers)
+        for name in imports_of(path).all if here else ():
+            there = layer_of(name, layers)
+            if here is None or there is None or there[1] == here[1]:
+                continue
+            counted += 1
+            assert there[0] < here[0], f"{path} may not import {name}"
+    assert counted > 20
 
 
 @pytest.mark.parametrize("path", paths(), ids=str)
