@@ -69,7 +69,7 @@ def run(
     """Serve in this process until a signal; the exit code."""
     try:
         trio.run(_serve_until_stopped, config, journal, log, with_parent)
-    except Exception as error:  # noqa: BLE001  # told apart at once, bugs keep their traceback
+    except Exception as error:  # noqa: BLE001  # bugs keep their traceback
         return _exit_code(name_of(config), first_error(error))
     return 0
 
@@ -115,7 +115,7 @@ def _first_line() -> str:
 async def _serve_until_stopped(
     config: RoleConfig, journal_path: str, log: LogSettings, with_parent: bool
 ) -> None:
-    """Until a signal, or the end of standard input, says stop."""
+    """Until a signal, or the end of standard input, sets *stop*."""
     stop = trio.Event()
     async with trio.open_nursery() as watchers:
         watchers.start_soon(stop_on_signal, stop)

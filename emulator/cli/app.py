@@ -10,8 +10,9 @@ import sys
 
 import typer
 
-from emulator.cli import roles, up
 from emulator.cli.errors import EXIT_CODES
+from emulator.cli.roles import ORDER, broker, nameserver
+from emulator.cli.up import up
 
 LEAN = ("up", "nameserver", "broker")
 
@@ -23,9 +24,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     epilog=EXIT_CODES,
 )
-app.command()(up.up)
-app.command(epilog=roles.ORDER)(roles.nameserver)
-app.command(epilog=roles.ORDER)(roles.broker)
+app.command()(up)
+app.command(epilog=ORDER)(nameserver)
+app.command(epilog=ORDER)(broker)
 
 
 @app.callback()

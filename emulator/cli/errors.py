@@ -31,7 +31,7 @@ class BadUse(Exception):
 
 @contextmanager
 def plain_errors() -> Iterator[None]:
-    """Inside, whatever the world refuses ends the program with one line that says it."""
+    """Inside, errors that are no bugs of ours end the program with one line."""
     try:
         yield
     except BrokenPipeError:

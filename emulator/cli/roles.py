@@ -104,7 +104,7 @@ def _gathered(kind: type[RoleConfig], conf: str, config: str, sets: list[str] | 
 
 
 def _reachable(settings: Settings) -> RoleConfig:
-    """A broker that listens everywhere must tell clients one address of this machine."""
+    """A broker that listens everywhere must advertise one address of this machine."""
     config = settings.config()
     assert isinstance(config, BrokerConfig)
     host, _, port = config.listen_address.rpartition(":")

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.cli import consume, groups, produce, topics
+from emulator.cli.consume import consume
 from emulator.cli.demo.command import demo
 from emulator.cli.errors import plain_errors
+from emulator.cli.groups import app as group_commands
+from emulator.cli.produce import produce
 from emulator.cli.screens import cluster_screen
 from emulator.cli.shared import NAMESRV, AsJson, Namesrv, read_cluster, show, show_json
+from emulator.cli.topics import app as topic_commands
 
 if TYPE_CHECKING:
     import typer
@@ -18,10 +21,10 @@ def add_tools(app: typer.Typer) -> None:
     """Give them to *app*; they are loaded with this module."""
     app.command()(demo)
     app.command()(status)
-    app.command()(produce.produce)
-    app.command()(consume.consume)
-    app.add_typer(topics.app, name="topic")
-    app.add_typer(groups.app, name="group")
+    app.command()(produce)
+    app.command()(consume)
+    app.add_typer(topic_commands, name="topic")
+    app.add_typer(group_commands, name="group")
 
 
 def status(namesrv: Namesrv = NAMESRV, as_json: AsJson = False) -> None:

@@ -113,7 +113,7 @@ class EmbeddedCluster(RealWorld):
             raise self._failure
 
     def log_lines(self) -> list[str]:
-        """New lines of its nodes, where *log* asks for them."""
+        """New lines of its nodes' logs; none without *log*."""
         texts, self._log_texts[:] = list(self._log_texts), []
         return "".join(texts).splitlines()
 

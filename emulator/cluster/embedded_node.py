@@ -61,14 +61,14 @@ class DetachableDisk:
             self._disk.replace(name, data, flushed=flushed)
 
     def flush(self, upto: int, on_done: OnFlushed) -> None:
-        """As ``Disk.flush``, while attached; a life that was killed does not hear of its end."""
+        """As ``Disk.flush``, while attached; after a kill its end is not reported."""
 
-        def tell(result: int | OSError) -> None:
+        def report(result: int | OSError) -> None:
             if not self._is_detached:
                 on_done(result)
 
         if not self._is_detached:
-            self._disk.flush(upto, tell)
+            self._disk.flush(upto, report)
 
     def close(self) -> None:
         """As ``Disk.close``."""

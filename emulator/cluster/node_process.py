@@ -1,7 +1,7 @@
 """One node as an operating-system process, seen from outside: configured, ready, ended.
 
-A node says that it is ready with one line of JSON on standard output.  What it says
-instead, when it dies, is its last lines on standard error.
+A node that is ready writes one line of JSON to standard output.  One that dies leaves its
+last lines on standard error.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 READ_BYTES = 64 * 1024
 ERROR_BYTES_MAX = 64 * 1024
 LAST_LINES = 5
-EXPECTED_CODES = (1, 2)  # a node that could say in one line what was wrong
+EXPECTED_CODES = (1, 2)  # of a node that wrote in one line what was wrong
 
 
 class NodeDied(Exception):
-    """A node ended that should run; ``last_lines`` is what it said about it."""
+    """A node ended that should run; ``last_lines`` are those of its standard error."""
 
     def __init__(self, name: str, code: int, last_lines: Sequence[str]) -> None:
         how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
-        said_it_all = len(last_lines) == 1 and code in EXPECTED_CODES
-        super().__init__("\n".join(last_lines if said_it_all else [f"{name} {how}", *last_lines]))
+        is_explained = len(last_lines) == 1 and code in EXPECTED_CODES
+        super().__init__("\n".join(last_lines if is_explained else [f"{name} {how}", *last_lines]))
         self.name = name
         self.code = code
         self.last_lines = tuple(last_lines)
@@ -44,7 +44,7 @@ class NodeDied(Exception):
 class NodeProcess:
     """A process that waits for its config, then serves, then ends.
 
-    ``address`` is where it listens, once it is ready.  ``is_meant_to_end``: it was told to,
+    ``address`` is where it listens, once it is ready.  ``is_meant_to_end``: it was stopped,
     so its end is no failure.
     """
 
@@ -85,14 +85,14 @@ class NodeProcess:
             self.popen.send_signal(number)
 
     def log_lines(self) -> list[str]:
-        """What it wrote to standard error since this was asked last."""
+        """What it wrote to standard error since the last call."""
         # pread, for the position in the file is shared with the node that writes there.
         data = os.pread(self._errors.fileno(), ERROR_BYTES_MAX, self._errors_read_to)
         self._errors_read_to += len(data)
         return data.decode(errors="replace").splitlines()
 
     def last_lines(self) -> list[str]:
-        """What it said last on standard error, also after it has ended."""
+        """Its last lines on standard error, also after it has ended."""
         if not self._errors.closed:
             start = max(0, os.fstat(self._errors.fileno()).st_size - ERROR_BYTES_MAX)
             data = os.pread(self._errors.fileno(), ERROR_BYTES_MAX, start)
@@ -113,7 +113,7 @@ class NodeProcess:
 
 
 def wait_all_ready(nodes: Sequence[NodeProcess], within_s: float) -> None:
-    """Until every node has said where it listens.  Raises ``NodeDied`` and ``NotReady``."""
+    """Until every node has written where it listens.  Raises ``NodeDied`` and ``NotReady``."""
     until_s = time.monotonic() + within_s
     received = {node.name: b"" for node in nodes}
     with selectors.DefaultSelector() as selector:

@@ -2,7 +2,7 @@
 
 All nodes are started at once and load their code at the same time; each gets its config
 as a line on standard input when that can be known: the brokers' as soon as the
-NameServers have said where they listen.  So no port is guessed, and nothing waits that
+NameServers listen.  So no port is guessed, and nothing waits that
 need not.  That pipe stays open: when the parent dies, however it dies, its nodes end.
 """
 
@@ -86,13 +86,13 @@ class ProcessCluster(RealWorld):
         return name in self._nodes and self._nodes[name].is_running
 
     def check_alive(self) -> None:
-        """Raises ``NodeDied`` for one that ended and was not asked to."""
+        """Raises ``NodeDied`` for one that ended and was not stopped."""
         for node in self._nodes.values():
             if not node.is_running and not node.is_meant_to_end:
                 raise NodeDied(node.name, node.popen.returncode, node.last_lines())
 
     def log_lines(self) -> list[str]:
-        """New lines of nodes that run: warnings, or whatever *log* asks for."""
+        """New lines of nodes that run: warnings, or what *log* selects."""
         return [
             line
             for node in self._nodes.values()

@@ -54,21 +54,21 @@ class RealWorld(World[None]):
 
     def set_reply_rule(self, node: str, rule: ReplyRule) -> int:
         """Let *node* obey *rule* behind those it has; the rule's id at that node."""
-        from emulator.cluster import reply_rules  # noqa: PLC0415  # says there why
+        from emulator.cluster import reply_rules  # noqa: PLC0415  # see there
 
         call = reply_rules.set_rule(rule)
         return reply_rules.call_blocking(node, self._address_of(node), call)
 
     def reply_rules(self, node: str) -> tuple[ReplyRuleState, ...]:
         """The rules that hold at *node* with what they did, in the order they are asked."""
-        from emulator.cluster import reply_rules  # noqa: PLC0415  # says there why
+        from emulator.cluster import reply_rules  # noqa: PLC0415  # see there
 
         call = reply_rules.list_rules()
         return reply_rules.call_blocking(node, self._address_of(node), call)
 
     def remove_reply_rule(self, node: str, rule_id: int | None = None) -> tuple[int, ...]:
         """Remove one rule, or all; the ids of those that held until now."""
-        from emulator.cluster import reply_rules  # noqa: PLC0415  # says there why
+        from emulator.cluster import reply_rules  # noqa: PLC0415  # see there
 
         call = reply_rules.remove_rule(rule_id)
         return reply_rules.call_blocking(node, self._address_of(node), call)

@@ -119,7 +119,7 @@ class VirtualCluster(World[Awaitable[None]]):
                 self.kill(name)
 
     def kill(self, name: str) -> None:
-        """At once; whoever listens for its connections sees a reset."""
+        """At once; its peers see their connections reset."""
         self._named(name)
         if self.is_running(name):
             self._machines.kill(name)
@@ -140,7 +140,7 @@ class VirtualCluster(World[Awaitable[None]]):
         self._machines.resume(name)
 
     def power_off(self, name: str) -> None:
-        """The drive forgets what was not flushed; nobody is told."""
+        """The drive loses what was not flushed; the journal gets ``PowerLost``."""
         self._named(name)
         loss = self._machines.power_off(name)
         fact = PowerLost(loss.flushed_to, loss.kept_to, loss.written_to, loss.reverted)

@@ -69,7 +69,7 @@ Done_co = TypeVar("Done_co", covariant=True)
 
 
 class CannotDo(Exception):
-    """A world was told a verb that it does not have; ``instead`` names the worlds that do."""
+    """A verb was called that this world does not have; ``instead`` names the worlds that do."""
 
     def __init__(self, world: WorldKind, verb: Verb, what: str) -> None:
         self.world = world
@@ -158,7 +158,7 @@ class World(ABC, Generic[Done_co]):
 
     @abstractmethod
     def kill(self, name: str) -> None:
-        """The process ends at once, without a word to anybody, as by ``kill -9``.
+        """The process ends at once, unregistering nowhere, as by ``kill -9``.
 
         What it stored stays; its peers see their connections close.
         """
@@ -181,7 +181,7 @@ class World(ABC, Generic[Done_co]):
     def power_off(self, name: str) -> None:
         """The machine loses power: what was not flushed is lost, and no peer is told.
 
-        Connections stay open on the other side until somebody's patience ends.
+        Connections stay open on the other side until that side gives up.
         """
         raise CannotDo(self.kind, "power_off", name)
 

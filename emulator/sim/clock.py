@@ -37,7 +37,7 @@ class VirtualDeadlock(Exception):
 class VirtualClock(trio.abc.Clock):
     """*events_max*: how much may happen in one instant before that is an error.
 
-    ``on_crash`` is told what a delivery raised, and the two errors above; it should end
+    ``on_crash`` is given what a delivery raised, and the two errors above; it should end
     the run.  Raising inside the clock would end trio instead, with everything half done.
     """
 

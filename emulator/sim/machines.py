@@ -70,7 +70,7 @@ class Machine:
 
     @property
     def is_ready(self) -> bool:
-        """Has the process that now runs said ``ready``?"""
+        """Has the process that now runs called ``ready``?"""
         return self.process is not None and self.process.ready.is_set()
 
     @property
@@ -84,7 +84,7 @@ class Machine:
             self.process.ready.set()
 
     async def wait_ready(self) -> None:
-        """Until the program now running has said ``ready``, or has ended."""
+        """Until the program now running has called ``ready``, or has ended."""
         if self.process is not None:
             await self.process.ready.wait()
 
@@ -142,7 +142,7 @@ class Machines:
         self._end_process(machine)
 
     def power_off(self, name: str) -> PowerLoss:
-        """Everything stops; nobody is told; what was not flushed is forgotten."""
+        """Everything stops, no peer sees an end; what was not flushed is lost."""
         machine = self.machine(name)
         machine.network.power_off()
         self._end_process(machine)

@@ -64,7 +64,7 @@ class Stream:
         self._is_open = True
         self._is_abandoned = False
 
-    # What our endpoint asks -----------------------------------------------------------
+    # For our endpoint ---------------------------------------------------------------
 
     def send(self, data: bytes) -> None:
         """As ``Transport.send``."""

@@ -41,7 +41,7 @@ WORK_S = 0.002  # what a listener takes for a line
 
 
 class MemberConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """What a member is told to do: the second argument of its process."""
+    """What a member does: the argument of its process."""
 
     name: str
     role: Literal["producer", "consumer"]

@@ -25,7 +25,7 @@ KILLED = "killed -9"
 
 
 class MemberProcess:
-    """One client.  ``state`` is what a screen says about it."""
+    """One client.  ``state`` is what the screen shows."""
 
     def __init__(self, config: MemberConfig) -> None:
         self.name = config.name
