@@ -160,7 +160,8 @@ class World(ABC, Generic[Done_co]):
     def kill(self, name: str) -> None:
         """The process ends at once, unregistering nowhere, as by ``kill -9``.
 
-        What it stored stays; its peers see their connections close.
+        Messages stay; tables that it saves every few seconds, as committed offsets, are as they
+        were saved last.  Its peers see their connections close.
         """
 
     @abstractmethod
@@ -201,7 +202,7 @@ class World(ABC, Generic[Done_co]):
 
     @abstractmethod
     def set_reply_rule(self, node: str, rule: ReplyRule) -> Any:
-        """Let *node* obey *rule* behind those it has; the rule's id at that node.
+        """Let *node* obey *rule* after those it has; returns the rule's id at that node.
 
         A node that restarts has no rules.  Raises ``ReplyRuleRefused``.
         """
@@ -212,7 +213,7 @@ class World(ABC, Generic[Done_co]):
 
     @abstractmethod
     def remove_reply_rule(self, node: str, rule_id: int | None = None) -> Any:
-        """Remove one rule, or all; the ids of those that held until now."""
+        """Remove one rule, or all; returns the ids of those that held until now."""
 
     # For the worlds -------------------------------------------------------------------
 

@@ -11,6 +11,8 @@ import msgspec
 import pytest
 import trio
 
+from docs.generate import worlds
+from docs.generate.sections import with_section
 from emulator.client import ClientConfig, Message, Producer
 from emulator.client.instance.process import ClientProcess
 from emulator.cluster.admin import Admin, AdminError
@@ -349,3 +351,8 @@ def test_a_world_has_the_verbs_that_the_table_says(kind, verb) -> None:
     has_its_own = getattr(world, verb) is not getattr(World, verb)
     assert world.can(verb) == (kind in CAPABILITIES[verb]) == has_its_own
     assert getattr(world, verb).__doc__
+
+
+def test_the_page_of_worlds_says_what_the_protocol_says() -> None:
+    page = worlds.PAGE.read_text()
+    assert with_section(page, "verbs", worlds.verbs_text()) == page, "run make page"

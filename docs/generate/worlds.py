@@ -1,0 +1,27 @@
+"""The table of docs/worlds.md: every verb, what it means, and which world has it."""
+
+from __future__ import annotations
+
+import inspect
+
+from docs.generate.sections import DOCS, write_section
+from emulator.cluster.world import CAPABILITIES, VERBS, Verb, World, WorldKind
+
+PAGE = DOCS / "worlds.md"
+WORLDS: tuple[WorldKind, ...] = ("processes", "embedded", "virtual")
+
+
+def verbs_text() -> str:
+    head = ["| verb | what it does | " + " | ".join(WORLDS) + " |", "|---|---|" + "---|" * 3]
+    return "\n".join([*head, *map(_row, VERBS)])
+
+
+def _row(verb: Verb) -> str:
+    paragraphs = (inspect.getdoc(getattr(World, verb)) or "").split("\n\n")
+    meaning = " ".join(" ".join(paragraphs).split()).replace("``", "`")
+    has = ("yes" if world in CAPABILITIES[verb] else "–" for world in WORLDS)
+    return f"| `{verb}` | {meaning} | {' | '.join(has)} |"
+
+
+if __name__ == "__main__":
+    write_section(PAGE, "verbs", verbs_text())
