@@ -27,7 +27,7 @@ REAL = (sys.executable, str(ROOT / "benchmarks" / "real_cluster.py"), "--version
 
 
 class ClusterNotUp(Exception):
-    """The command ended, or said something else, or nothing for too long."""
+    """The command ended, or printed something else, or nothing for too long."""
 
 
 class Cluster(msgspec.Struct, frozen=True):
@@ -67,7 +67,7 @@ def _first_line(process: subprocess.Popen[bytes]) -> bytes:
     except queue.Empty:
         raise ClusterNotUp(f"silent for {READY_S_MAX} s: {process.args!r}") from None
     if not line.startswith(b"{"):
-        raise ClusterNotUp(f"{process.args!r} said {line!r} and no JSON line")
+        raise ClusterNotUp(f"{process.args!r} printed {line!r} and no JSON line")
     return line
 
 

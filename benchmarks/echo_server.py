@@ -1,4 +1,4 @@
-"""Our server shell with one handler that says back what it hears: what the shell alone costs.
+"""Our server shell with one handler that echoes the body: what the shell alone costs.
 
 python -m benchmarks.echo_server     # prints its address, serves until killed
 """

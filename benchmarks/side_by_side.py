@@ -53,7 +53,7 @@ def steps(plan: Plan) -> dict[str, Step]:
 
 
 def one_round(side: str, plan: Plan, done: Callable[[str], None]) -> Figures:
-    """All figures of one cluster, from its start to its end; *done* hears of each step."""
+    """All figures of one cluster, from its start to its end; *done* is called after each step."""
     figures: Figures = {}
     with running(SIDES[side]) as cluster:
         for title, step in steps(plan).items():

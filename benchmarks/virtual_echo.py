@@ -18,7 +18,7 @@ from emulator.sim.world import VirtualWorld, run_virtual
 
 
 class Echo:
-    """Says back what it hears."""
+    """Echoes every byte."""
 
     def __init__(self, transport: Transport) -> None:
         self.feed = transport.send

@@ -44,11 +44,11 @@ def picture(facts: Sequence[Seen]) -> str:
         *_blows(bottom),
         *_axis(bottom),
     ]
-    for lane, (queue, heard) in enumerate(queues.items()):
+    for lane, (queue, delivered) in enumerate(queues.items()):
         y = TOP + LANE * lane
         parts.append(_text(LEFT - 8, y + 12, f"{queue[1]}/{queue[2]}", "end"))
         parts += [_bar(y, run, 0.25) for run in owners(facts, queue)]
-        parts += [_bar(y, run, 1) for run in flows(heard)]
+        parts += [_bar(y, run, 1) for run in flows(delivered)]
     parts += [*_failed_sends(facts, bottom - LANE), *_legend(bottom + 44), "</svg>\n"]
     return "\n".join(parts)
 
@@ -69,10 +69,10 @@ def owners(facts: Sequence[Seen], queue: Queue) -> Iterator[Run]:
         yield since_s, story.END_S, owner
 
 
-def flows(heard: Sequence[Delivery]) -> Iterator[Run]:
+def flows(delivered: Sequence[Delivery]) -> Iterator[Run]:
     """Stretches in which messages of a queue kept reaching one consumer."""
-    first = last = heard[0]
-    for delivery in heard[1:]:
+    first = last = delivered[0]
+    for delivery in delivered[1:]:
         if delivery.node != last.node or delivery.at_s - last.at_s > SILENCE_S_MIN:
             yield first.at_s, last.at_s, first.node
             first = delivery

@@ -1,7 +1,7 @@
 """What a reader of docs/failures.md wants to know of the failure story's journal.
 
-A journal goes in; out come the queues' histories and, episode by episode, what was seen
-by whom and how long after the blow.
+From a journal: the deliveries of each queue and, episode by episode, which node noted what,
+and how long after the fault.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Delivery(msgspec.Struct, frozen=True):
 
 
 def facts_of_a_run() -> list[Seen]:
-    """Tell the story in an interpreter of its own."""
+    """Run the story in an interpreter of its own."""
     env = {**os.environ, "PYTHONPATH": str(DOCS.parent)}
     command = [sys.executable, "-m", story.__name__]
     run = subprocess.run(command, env=env, check=True, stdout=subprocess.PIPE)  # noqa: S603  # ours
@@ -70,27 +70,27 @@ def deliveries(facts: Sequence[Seen]) -> dict[Queue, list[Delivery]]:
     return dict(sorted(found.items()))
 
 
-# What is told of an episode ---------------------------------------------------------------
+# The rows of an episode -------------------------------------------------------------------
 
 
 def events(facts: Sequence[Seen], begin_s: float, end_s: float) -> list[tuple[float, str]]:
     """Seconds since *begin_s* and what was seen, each thing once."""
-    told: dict[str, float] = {}
+    first_s: dict[str, float] = {}
     for fact in facts:
-        if begin_s <= fact.at_s < end_s and fact.kind in TELL:
-            for text in TELL[fact.kind](fact):
-                told.setdefault(text, fact.at_s)
-    for at_s, text in _heard_again(facts):
+        if begin_s <= fact.at_s < end_s and fact.kind in TEXTS:
+            for text in TEXTS[fact.kind](fact):
+                first_s.setdefault(text, fact.at_s)
+    for at_s, text in _delivered_again(facts):
         if begin_s <= at_s < end_s:
-            told.setdefault(text, at_s)
-    return sorted((at_s - begin_s, text) for text, at_s in told.items())
+            first_s.setdefault(text, at_s)
+    return sorted((at_s - begin_s, text) for text, at_s in first_s.items())
 
 
-def _heard_again(facts: Sequence[Seen]) -> Iterator[tuple[float, str]]:
-    """The ends of silences, one for all queues that a consumer hears again at once."""
+def _delivered_again(facts: Sequence[Seen]) -> Iterator[tuple[float, str]]:
+    """The ends of silences, one row for all queues that a consumer gets again at once."""
     ends: dict[tuple[int, str], list[tuple[float, float, Queue]]] = {}
-    for queue, heard in deliveries(facts).items():
-        for before, after in itertools.pairwise(heard):
+    for queue, delivered in deliveries(facts).items():
+        for before, after in itertools.pairwise(delivered):
             silent_s = after.at_s - before.at_s
             if silent_s > SILENCE_S_MIN:
                 end = ends.setdefault((int(after.at_s), after.node), [])
@@ -128,16 +128,16 @@ def _given_up(fact: Seen) -> Iterator[str]:
 
 def _route(fact: Seen) -> Iterator[str]:
     if fact.fact["topic"] == story.TOPIC:
-        yield f"{fact.node} sees the route lead to {' and '.join(fact.fact['brokers'])}"
+        yield f"{fact.node} has a route to {' and '.join(fact.fact['brokers'])}"
 
 
 def _registered(fact: Seen) -> Iterator[str]:
     if fact.fact["first"]:
-        yield f"{fact.node} knows {fact.fact['broker']}"
+        yield f"{fact.node} registers {fact.fact['broker']}"
 
 
 def _pull_failed(fact: Seen) -> Iterator[str]:
-    yield f"{fact.node} pulls in vain: {fact.fact['error'].rpartition(': ')[2]}"
+    yield f"{fact.node} pull fails: {fact.fact['error'].rpartition(': ')[2]}"
 
 
 def _send_failed(fact: Seen) -> Iterator[str]:
@@ -145,7 +145,7 @@ def _send_failed(fact: Seen) -> Iterator[str]:
     yield f"the first send that raises `{kind}`: {text.rpartition(': ')[2]}"
 
 
-TELL: dict[str, Callable[[Seen], Iterator[str]]] = {
+TEXTS: dict[str, Callable[[Seen], Iterator[str]]] = {
     "MemberLeft": _member,
     "MemberJoined": _member,
     "QueuesClaimed": _taken,
@@ -153,10 +153,10 @@ TELL: dict[str, Callable[[Seen], Iterator[str]]] = {
     "RouteChanged": _route,
     "BrokerRegistered": _registered,
     "BrokerUnregistered": lambda f: iter(
-        [f"{f.node} forgets {f.fact['broker']}: {f.fact['reason']}"]
+        [f"{f.node} unregisters {f.fact['broker']}: {f.fact['reason']}"]
     ),
     "LogRecovered": lambda f: iter(
-        [f"{f.node} reads {f.fact['message_count']:,} messages back from its store"]
+        [f"{f.node} recovers {f.fact['message_count']:,} messages from its store"]
     ),
     "PullFailed": _pull_failed,
     "SendFailed": _send_failed,

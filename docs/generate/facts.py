@@ -88,9 +88,9 @@ def _fact(kind: type[Fact], rooms: Iterable[str]) -> Iterator[str]:
     yield ""
     yield "| field | type | |"
     yield "| --- | --- | --- |"
-    said, types = explanations(kind), typing.get_type_hints(kind)
+    explained, types = explanations(kind), typing.get_type_hints(kind)
     for name in kind.__struct_fields__:
-        text = ": ".join(filter(None, (said[name] or EVERYWHERE[name], _values(types[name]))))
+        text = ": ".join(filter(None, (explained[name] or EVERYWHERE[name], _values(types[name]))))
         yield f"| `{name}` | {_type(types[name])} | {text.replace('|', '¦')} |"
 
 

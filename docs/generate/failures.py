@@ -14,7 +14,7 @@ PAGE, PICTURE = DOCS / "failures.md", DOCS / "failures.svg"
 
 
 class Episode(NamedTuple):
-    """From a blow until the next one."""
+    """From one fault until the next."""
 
     name: str
     begin_s: int

@@ -57,19 +57,19 @@ def _server_table(config: type[RoleConfig], known: PropertyTable) -> Table:
     properties = _properties(known)
     rows: Table = [("setting", "default", "RocketMQ's property", "from")]
     for prefix, kind in (("", config), (NET, NetConfig)):
-        said = explanations(kind)
+        explained = explanations(kind)
         for name, default in _defaults(kind):
             known_as = ", ".join(properties.get(prefix + name, ()))
-            rows.append((f"`{prefix}{name}`", default, known_as, said[name]))
+            rows.append((f"`{prefix}{name}`", default, known_as, explained[name]))
     return rows
 
 
 def _client_table(configs: tuple[type[ClientConfig], ...]) -> Table:
     """What *configs* themselves add; the last one has them all."""
     defaults = dict(_defaults(configs[-1]))
-    said = {name: text for config in configs for name, text in explanations(config).items()}
+    explained = {name: text for config in configs for name, text in explanations(config).items()}
     rows: Table = [("setting", "default", "RocketMQ's")]
-    return rows + [(f"`{n}`", defaults[n], text) for n, text in said.items() if n in defaults]
+    return rows + [(f"`{n}`", defaults[n], text) for n, text in explained.items() if n in defaults]
 
 
 def _properties(known: PropertyTable) -> Mapping[str, list[str]]:
@@ -121,12 +121,12 @@ def explanations(kind: type[msgspec.Struct]) -> dict[str, str]:
         for token in tokenize.generate_tokens(io.StringIO(source).readline)
         if token.type == tokenize.COMMENT
     }
-    said = {}
+    explained = {}
     for node in struct.body:
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             lines = range(node.lineno, (node.end_lineno or node.lineno) + 1)
-            said[node.target.id] = " ".join(comments[n] for n in lines if n in comments)
-    return said
+            explained[node.target.id] = " ".join(comments[n] for n in lines if n in comments)
+    return explained
 
 
 def _table(rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
