@@ -122,9 +122,9 @@ def _stay(cluster: RealWorld, signals: StopSignals, title: str, *, is_live: bool
     while True:
         time.sleep(POLL_S)
         signals.check()
+        cluster.check_alive()
         for line in cluster.log_lines():
             typer.echo(line, err=True)
-        cluster.check_alive()
 
 
 def ready_line(cluster: RealWorld) -> dict[str, object]:

@@ -45,6 +45,15 @@ def test_the_environment_configures_a_role(monkeypatch) -> None:
         assert ready_line(broker)["name"] == "from-env"
 
 
+@pytest.mark.parametrize("role", ["nameserver", "broker"])
+def test_a_role_that_is_asked_to_shows_what_happens_as_objects(role) -> None:
+    arguments = ("--listen", "127.0.0.1:0", "--log", "--log-format", "json")
+    with started(role, *arguments) as node:
+        address = ready_line(node)["address"]
+        shown = json.loads(node.stderr.readline())
+    assert (shown["level"], shown["event"], shown["address"]) == ("info", "NodeStarted", address)
+
+
 def environment_with(**settings: str) -> dict[str, str]:
     return environment(**{f"RMQEMU_{name.upper()}": value for name, value in settings.items()})
 
