@@ -62,7 +62,10 @@ class Journal:
             (listener, self._kinds) for listener in listeners
         ]
         self._plans: dict[type[Fact], Plan] = {}
-        self._wanted: dict[type[Fact], bool] = {}
+        self._wanted = _Wanted(lambda kind: bool(self._plan(kind)[1]))
+        # Whether anybody takes facts of a kind.  Ask before making one where they are frequent:
+        # a look into a dict costs a fortieth of noting.
+        self.wants: Callable[[type[Fact]], bool] = self._wanted.__getitem__
         self._asked_for: frozenset[type[Fact]] = frozenset()
         self._seq = 0
 
@@ -70,14 +73,6 @@ class Journal:
         """From now on facts of these kinds are wanted too."""
         self._asked_for |= frozenset(on_demand)
         self._forget_plans()
-
-    def wants(self, kind: type[Fact]) -> bool:
-        """Whether anybody takes facts of this kind.
-
-        Ask before making one where they are frequent: asking costs a twentieth of noting.
-        """
-        wanted = self._wanted.get(kind)
-        return bool(self._plan(kind)[1]) if wanted is None else wanted
 
     def note(self, fact: Fact) -> None:
         """Give *fact*, with the time, to whoever takes its kind.  It has just happened."""
@@ -110,7 +105,6 @@ class Journal:
         # A line that is missing leaves a hole in the numbers: only what is written counts.
         step = int(is_written or write is None)
         plan = self._plans[kind] = step, tuple(takers)
-        self._wanted[kind] = bool(takers)
         return plan
 
     def _takes(self, kind: type[Fact], kinds: Collection[type[Fact]] | None) -> bool:
@@ -125,6 +119,18 @@ class Journal:
 
 def _entry_writer(write: Callable[[bytes], object]) -> Listener:
     return lambda entry: write(encode_entry(entry))
+
+
+class _Wanted(dict[type[Fact], bool]):
+    """Answers of *ask* by kind, each asked for once."""
+
+    def __init__(self, ask: Callable[[type[Fact]], bool]) -> None:
+        super().__init__()
+        self._ask = ask
+
+    def __missing__(self, kind: type[Fact]) -> bool:
+        wanted = self[kind] = self._ask(kind)
+        return wanted
 
 
 def silent(fact: Fact) -> None:

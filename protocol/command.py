@@ -32,7 +32,7 @@ __all__ = [
     "RemotingCommand",
     "decode_command",
     "encode_command",
-    "encode_json_header",
+    "encode_response",
     "ext_of",
 ]
 
@@ -246,24 +246,60 @@ def encode_command(command: RemotingCommand) -> bytes:
     if command.serialize_type == ROCKETMQ:
         header = _encode_binary(command)
     else:
-        header = encode_json_header(command)
+        header = _encode_json(command)
     return encode_parts(command.serialize_type, header, command.body)
 
 
-def encode_json_header(command: RemotingCommand) -> bytes:
-    """The header alone, as fastjson writes it: keys sorted, nulls left out."""
+# As fastjson writes it: keys sorted, nulls left out.
+_JSON_HEADER = (
+    b'{"code":%d,%b"flag":%d,%b"opaque":%d,%b"serializeTypeCurrentRPC":"JSON","version":%d}'
+)
+
+
+def _encode_json(command: RemotingCommand) -> bytes:
     ext, language, remark = command.ext, command.language, command.remark
-    return (
-        b'{"code":%d,%b"flag":%d,%b"opaque":%d,%b"serializeTypeCurrentRPC":"JSON","version":%d}'
-    ) % (
+    return _JSON_HEADER % (
         command.code,
         b'"extFields":%b,' % bytes(ext) if ext else b"",
         command.flag,
         b'"language":"%b",' % language.encode() if language is not None else b"",
         command.opaque or 0,
-        b'"remark":%b,' % java_json.write(remark) if remark is not None else b"",
+        b'"remark":%b,' % java_json.write_texts(remark) if remark is not None else b"",
         command.version,
     )
+
+
+def encode_response(
+    request: RemotingCommand,
+    *,
+    code: int,
+    version: int,
+    remark: str | None = None,
+    header: Header | None = None,
+    extra: Mapping[str, str] | None = None,
+    body: bytes = b"",
+) -> bytes:
+    """The frame of a JSON response to *request*, the same as ``encode_command`` would make it.
+
+    A server does this for every call, so no command is made for it.  Raises ``ValueError``
+    for a frame that is too long.
+    """
+    ext = b""
+    if header is not None or extra is not None:
+        fields = fields_of(header) if header is not None else {}
+        if extra:
+            fields.update(extra)
+        ext = b'"extFields":%b,' % java_json.write_texts(fields)
+    text = _JSON_HEADER % (
+        code,
+        ext,
+        RESPONSE,
+        b'"language":"JAVA",',
+        request.opaque or 0,
+        b'"remark":%b,' % java_json.write_texts(remark) if remark is not None else b"",
+        version,
+    )
+    return encode_parts(JSON, text, body)
 
 
 def _encode_binary(command: RemotingCommand) -> bytes:

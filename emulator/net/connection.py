@@ -82,14 +82,11 @@ class Connection:
 
     def feed(self, data: bytes) -> None:
         """Bytes arrived: every complete frame is handled, in one turn."""
-        with self._remoting.turn as self.last_active_ms:
-            self._decoder.feed(data)
-            self._handle_frames()
+        self._handle_frames(data)
 
     def writable(self) -> None:
         """Everything has left: frames that waited behind a full outbox are handled."""
-        with self._remoting.turn as self.last_active_ms:
-            self._handle_frames()
+        self._handle_frames(b"")
 
     def closed(self, reason: str) -> None:
         """The stream ended: requests of ours that wait for a reply fail with ``NoAnswer``."""
@@ -176,25 +173,27 @@ class Connection:
 
     # Inside ---------------------------------------------------------------------------
 
-    def _handle_frames(self) -> None:
-        """Requests go to their handlers, replies to whoever waits for them."""
+    def _handle_frames(self, data: bytes) -> None:
+        """Those that *data* completes: a request is handled, a reply ends its call."""
         remoting = self._remoting
         full = remoting.config.outbox_bytes_max
-        try:
-            while self.peer.is_open and (frame := self._decoder.next_frame()) is not None:
-                command = decode_command(frame, remoting.release)
-                if command.flag & RESPONSE:
-                    self._replied(command)
-                else:
-                    remoting.handle(self, command)
-                if self._out_bytes > full:
-                    self.flush()
-                    if self.transport.unsent_bytes() > full:
-                        return  # ``writable`` goes on
-        except BadFrame as error:
-            remoting.note(FrameRefused(self.peer.address, str(error), closed=True))
-            self.flush()
-            self.transport.close()
+        with remoting.turn as self.last_active_ms:
+            self._decoder.feed(data)
+            try:
+                while self.peer.is_open and (frame := self._decoder.next_frame()) is not None:
+                    command = decode_command(frame, remoting.release)
+                    if command.flag & RESPONSE:
+                        self._replied(command)
+                    else:
+                        remoting.handle(self, command)
+                    if self._out_bytes > full:
+                        self.flush()
+                        if self.transport.unsent_bytes() > full:
+                            return  # ``writable`` goes on
+            except BadFrame as error:
+                remoting.note(FrameRefused(self.peer.address, str(error), closed=True))
+                self.flush()
+                self.transport.close()
 
     def _replied(self, command: RemotingCommand) -> None:
         waiting = self._pending.pop(command.opaque or 0, None)

@@ -40,7 +40,14 @@ from emulator.net.timers import Timers
 from emulator.net.turn import Turn
 from emulator.net.watermarks import UpTo, Watermarks
 from emulator.releases import REPLIES_IN_OWN_SERIALIZATION, Release
-from protocol.command import RESPONSE, RemotingCommand, encode_command, ext_of
+from protocol.command import (
+    ONE_WAY,
+    RESPONSE,
+    RemotingCommand,
+    encode_command,
+    encode_response,
+    ext_of,
+)
 from protocol.fields import BadFields, Header
 from protocol.framing import JSON
 from protocol.rpc import AnyRpc
@@ -199,34 +206,43 @@ class Remoting:
         if self.chain.observer is not None:
             answered = Answered(command, connection.peer, reply, arrived_ms, on_purpose)
             self.chain.observer(answered)
-        if command.is_one_way or not connection.peer.is_open:
+        if command.flag & ONE_WAY or not connection.peer.is_open:
             return
-        kind = command.serialize_type
-        if kind != JSON and not (self._echoes and not is_error and command.code in self.handlers):
-            kind = JSON
-        response = RemotingCommand(
-            code=reply.code,
-            flag=RESPONSE,
-            opaque=command.opaque,
-            version=self.version,
-            remark=reply.remark,
-            ext=ext_of(reply.header, reply.extra),
-            body=reply.body,
-            serialize_type=kind,
-        )
+        is_json = command.serialize_type == JSON
         try:
-            data = encode_command(response)
+            if is_json or is_error or not self._echoes or command.code not in self.handlers:
+                data = encode_response(
+                    command,
+                    code=reply.code,
+                    version=self.version,
+                    remark=reply.remark,
+                    header=reply.header,
+                    extra=reply.extra,
+                    body=reply.body,
+                )
+            else:
+                data = self._encode_in_kind(command, reply)
         except ValueError as error:  # longer than a frame may be
             self._note_failed(connection, command, error)
-            response = RemotingCommand(
-                code=SYSTEM_ERROR,
+            data = encode_response(
+                command, code=SYSTEM_ERROR, version=self.version, remark=str(error)
+            )
+        connection.write(data)
+
+    def _encode_in_kind(self, command: RemotingCommand, reply: Reply) -> bytes:
+        """In the request's serialization, which is not JSON."""
+        return encode_command(
+            RemotingCommand(
+                code=reply.code,
                 flag=RESPONSE,
                 opaque=command.opaque,
                 version=self.version,
-                remark=str(error),
+                remark=reply.remark,
+                ext=ext_of(reply.header, reply.extra),
+                body=reply.body,
+                serialize_type=command.serialize_type,
             )
-            data = encode_command(response)
-        connection.write(data)
+        )
 
     def _answer_error(
         self, connection: Connection, command: RemotingCommand, error: Exception, arrived_ms: int

@@ -10,9 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol import java_json
-from protocol.command import RemotingCommand, decode_command, encode_command, ext_of
+from protocol.command import (
+    RESPONSE,
+    RemotingCommand,
+    decode_command,
+    encode_command,
+    encode_response,
+    ext_of,
+)
 from protocol.fields import BadFields, Header, Int
 from protocol.framing import JSON, ROCKETMQ, BadFrame, Frame, FrameDecoder
+from protocol.requests.offsets import OffsetReply
 from protocol.requests.sending import SendMessageRequest
 from protocol.versions import R_4_9_7, R_5_3_3, Release
 
@@ -228,3 +236,33 @@ def test_a_header_made_to_break_its_reader_is_refused(name: str, value: bytes) -
 def test_ext_fields_made_to_break_their_reader_are_refused(value: bytes) -> None:
     with pytest.raises((BadFrame, BadFields)):
         read_whole(b'{"code":10,"opaque":1,"extFields":{"topic":%b}}' % value)
+
+
+@given(
+    opaque=st.none() | st.integers(-(2**31), 2**31 - 1),
+    remark=st.none() | st.text(max_size=20),
+    offset=st.none() | st.integers(0, 2**40),
+    extra=st.none() | st.dictionaries(st.text(max_size=5), st.text(max_size=5), max_size=2),
+    body=st.binary(max_size=20),
+)
+def test_a_response_is_encoded_as_the_command_it_stands_for(
+    opaque: int | None,
+    remark: str | None,
+    offset: int | None,
+    extra: dict[str, str] | None,
+    body: bytes,
+) -> None:
+    header = None if offset is None else OffsetReply(offset=offset)
+    command = RemotingCommand(
+        code=17,
+        flag=RESPONSE,
+        opaque=opaque,
+        version=407,
+        remark=remark,
+        ext=ext_of(header, extra),
+        body=body,
+    )
+    request = RemotingCommand(code=10, opaque=opaque)
+    given_parts: dict[str, Any] = {"remark": remark, "header": header, "extra": extra}
+    found = encode_response(request, code=17, version=407, body=body, **given_parts)
+    assert found == encode_command(command)

@@ -13,12 +13,12 @@ Upstream: SendMessageProcessor, AbstractSendMessageProcessor.msgCheck.
 from __future__ import annotations
 
 import random
+from functools import partial
 
 from emulator.broker.broker import Broker
 from emulator.broker.checks import check_writable, client_retries_max
-from emulator.broker.store.appender import MessageToStore, PutRefused, PutStatus
+from emulator.broker.store.appender import MessageToStore, PutRefused, PutResult, PutStatus
 from emulator.broker.store.put_chain import delay_level
-from emulator.broker.store.store import PutResult
 from emulator.facts import SendRefused
 from emulator.net.results import Call, Refusal, Reply, Result, Wait
 from emulator.net.watermarks import FLUSHED_TO, UpTo
@@ -42,6 +42,7 @@ from protocol.message_ids import UniqKeys, offset_msg_id
 from protocol.names import RETRY_GROUP_TOPIC_PREFIX, TOPICS_NOT_SENDABLE
 from protocol.properties import (
     CLUSTER,
+    DELAY,
     MSG_REGION,
     NAME_END,
     PAIR_END,
@@ -59,7 +60,7 @@ from protocol.sysflag import transaction_type
 from protocol.validation import broker_refuses_topic
 
 BATCH_MESSAGES_MAX = 100_000  # ours: upstream's only limit is the body's size
-_TRANSACTIONAL, _WAITS = TRAN_MSG + NAME_END, WAIT + NAME_END
+_DELAYED, _TRANSACTIONAL, _WAITS = DELAY + NAME_END, TRAN_MSG + NAME_END, WAIT + NAME_END
 
 # Upstream: SendMessageProcessor.handlePutMessageResult.
 _ILLEGAL = "the message is illegal, maybe msg body or properties length not matched."
@@ -93,6 +94,9 @@ class SendMessageProcessor:
         self._keeps_wait = release >= WAIT_KEPT
         self._region = broker.config.region
         self._trace = "true" if broker.config.trace_on else "false"
+        self._reply_header = partial(
+            SendMessageReply, region_id=self._region, trace_on=self._trace
+        )
         self._refused_extra = {MSG_REGION: self._region, TRACE_ON: self._trace}
         ip = broker.store_host[:-4]
         self._uniq_keys = UniqKeys(ip, pid=0, loader_hash=rng.getrandbits(32))
@@ -147,26 +151,22 @@ class SendMessageProcessor:
                 properties = with_property(properties, UNIQ_KEY, uniq_key, trailing=True)
         if _TRANSACTIONAL in properties:
             self._check_transaction(properties)
-        if not self._keeps_wait and _WAITS in properties and delay_level(properties) <= 0:
-            properties = without_property(properties, WAIT)
         message = self._message(call, queue_id, self._with_added(properties), call.command.body)
         message.retries_max = retries_max
+        forgets_wait = not self._keeps_wait and _WAITS in properties
+        if forgets_wait and (_DELAYED not in properties or delay_level(properties) <= 0):
+            message.properties = without_property(message.properties, WAIT)
         put = broker.puts.put(message, call.now_ms)
         msg_id = offset_msg_id(broker.store_host, put.position)
-        reply = self._stored(queue_id, put, msg_id, uniq_key)
-        return self._when_flushed(call, put, reply) if self._is_sync else reply
-
-    def _stored(self, queue_id: int, put: PutResult, msg_id: str, uniq_key: str | None) -> Reply:
-        return Reply(
-            SendMessageReply(
+        reply = Reply(
+            self._reply_header(
                 msg_id=msg_id,
                 queue_id=queue_id,
                 queue_offset=put.queue_offset,
                 transaction_id=uniq_key,
-                region_id=self._region,
-                trace_on=self._trace,
             )
         )
+        return self._when_flushed(call, put, reply) if self._is_sync else reply
 
     def _when_flushed(self, call: Call[SendRequest], put: PutResult, reply: Reply) -> Result:
         """*reply* when *put* is safe from a loss of power, or at once if WAIT says so.
@@ -274,7 +274,14 @@ class SendMessageProcessor:
         puts = broker.store.put_all(messages, call.now_ms)
         ids = ",".join(offset_msg_id(broker.store_host, put.position) for put in puts)
         uniq_key = property_of(properties, UNIQ_KEY) if self._adds_uniq_key else None
-        reply = self._stored(queue_id, puts[0], ids, uniq_key)
+        reply = Reply(
+            self._reply_header(
+                msg_id=ids,
+                queue_id=queue_id,
+                queue_offset=puts[0].queue_offset,
+                transaction_id=uniq_key,
+            )
+        )
         return self._when_flushed(call, puts[-1], reply) if self._is_sync else reply
 
     def _retries_max(self, call: Call[SendRequest]) -> int | None:

@@ -1,4 +1,7 @@
-"""From messages to records in the log: what the log can hold, when it was stored, in one piece.
+"""From messages to records in the log, and to entries in their queue.
+
+It decides what the log can hold and which time a record carries, and stores all of a batch or
+none.
 
 Upstream: MessageExtBrokerInner, PutMessageStatus, CommitLog.asyncPutMessage,
 DefaultMessageStore.checkMessage.
@@ -17,6 +20,7 @@ from emulator.broker.store.consume_queue import NOT_INDEXED
 from emulator.disk.port import NOT_WRITTEN
 from emulator.facts import StoreRefused
 from emulator.releases import RETRY_TOPICS_MAY_BE_LONG
+from protocol.delay_levels import parse_delay_levels
 from protocol.properties import PROPERTIES_BYTES_MAX
 from protocol.records import encode_record
 from protocol.validation import STORED_TOPIC_BYTES_MAX, log_refuses_topic
@@ -64,17 +68,17 @@ class PutRefused(Exception):
         self.reason = reason
 
 
-class Appended(msgspec.Struct):
-    """Where one record lies, and what else its queue's entry is made of."""
+class PutResult(msgspec.Struct):
+    """Where a message lies now: in the log, and in its queue."""
 
     position: int
     size: int
-    store_ms: int
-    properties: bytes
+    queue_offset: int = 0
+    code: int | None = None  # of its entry in the queue; None: only the log has it
 
 
 class Appender:
-    """Writes to *log*; records carry ``store_host``, and never a time before *last_ms*."""
+    """Appends to *log*; records carry ``store_host``, and never a time before *last_ms*."""
 
     def __init__(
         self, log: CommitLog, config: BrokerConfig, store_host: bytes, note: Note, last_ms: int
@@ -85,6 +89,7 @@ class Appender:
         self.store_host = store_host
         self._note = note
         self._last_ms = last_ms
+        self._levels = parse_delay_levels(config.delay_levels)
         self._is_refusing = False
 
     def check(self, topic: bytes, message: MessageToStore) -> bytes:
@@ -102,8 +107,8 @@ class Appender:
             raise PutRefused(PutStatus.MESSAGE_ILLEGAL, f"a body of {body_bytes} bytes")
         return block
 
-    def append(self, queue: ConsumeQueue, message: MessageToStore, now_ms: int) -> Appended:
-        """Store one message; raises PutRefused."""
+    def append(self, queue: ConsumeQueue, message: MessageToStore, now_ms: int) -> PutResult:
+        """Store one message, in the log and in *queue*; raises PutRefused."""
         block = self.check(queue.topic_bytes, message)
         store_ms = self._tick(now_ms)
         log, offset = self._log, queue.max_offset
@@ -116,23 +121,27 @@ class Appender:
         except CANNOT_APPEND as error:
             raise self._refused(error) from error
         self._is_refusing = False
-        return Appended(position, len(record), store_ms, block)
+        size = len(record)
+        if message.sys_flag & NOT_INDEXED:
+            return PutResult(position, size)
+        code = queue.append_record(position, size, block, store_ms, self._levels)
+        return PutResult(position, size, offset, code)
 
     def append_all(
         self, queue: ConsumeQueue, messages: Sequence[MessageToStore], now_ms: int
-    ) -> list[Appended]:
-        """Store all, side by side, or none; raises PutRefused."""
+    ) -> list[PutResult]:
+        """Store all of a batch, side by side, or none; raises PutRefused."""
         blocks = [self.check(queue.topic_bytes, message) for message in messages]
         store_ms = self._tick(now_ms)
         log = self._log
         try:
             while True:
                 position, offset = log.end_position, queue.max_offset
-                places, records = [], []
+                puts, records = [], []
                 for message, block in zip(messages, blocks, strict=True):
                     record = self._encode(queue, message, block, store_ms, position, offset)
                     records.append(record)
-                    places.append(Appended(position, len(record), store_ms, block))
+                    puts.append(PutResult(position, len(record), offset))
                     position += len(record)
                     offset += 1
                 if log.append(b"".join(records)):
@@ -140,7 +149,9 @@ class Appender:
         except CANNOT_APPEND as error:
             raise self._refused(error) from error
         self._is_refusing = False
-        return places
+        for put, block in zip(puts, blocks, strict=True):
+            put.code = queue.append_record(put.position, put.size, block, store_ms, self._levels)
+        return puts
 
     def _refused(self, error: Exception) -> PutRefused:
         if isinstance(error, RecordTooLarge):

@@ -58,6 +58,14 @@ class ConsumeQueue:
         self.codes.append(code)
         self.max_offset += 1
 
+    def append_record(
+        self, position: int, size: int, properties: bytes, store_ms: int, levels: DelayLevels
+    ) -> int:
+        """The entry of a record that was stored just now; its code."""
+        code = index_code(self.topic, properties, store_ms, levels)
+        self.append(position, size, code)
+        return code
+
     def drop_before(self, position: int) -> None:
         """Remove the entries whose messages lie before *position*."""
         gone = bisect.bisect_left(self.positions, position)

@@ -35,7 +35,8 @@ from protocol.properties import (
 )
 
 if TYPE_CHECKING:
-    from emulator.broker.store.store import PutResult, Store
+    from emulator.broker.store.appender import PutResult
+    from emulator.broker.store.store import Store
 
 _DELAYED = DELAY + NAME_END
 _LEVEL = re.compile(r"[+-]?\d{1,9}")

@@ -12,11 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-import msgspec
-
-from emulator.broker.store.appender import Appended, Appender, MessageToStore
+from emulator.broker.store.appender import Appender, MessageToStore, PutResult
 from emulator.broker.store.commit_log import CommitLog
-from emulator.broker.store.consume_queue import NOT_INDEXED, index_code
 from emulator.broker.store.flushing import Flushing
 from emulator.broker.store.queue_index import QueueIndex
 from emulator.broker.store.reading import (
@@ -50,14 +47,6 @@ if TYPE_CHECKING:
     from emulator.net.results import Ring
 
 
-class PutResult(msgspec.Struct):
-    """Where a message lies now: in the log, and in its queue."""
-
-    position: int
-    queue_offset: int
-    size: int
-
-
 class Store:
     """The messages on *disk*, as they were left there, and those to come.
 
@@ -88,6 +77,7 @@ class Store:
         self._index = QueueIndex(disk, self.levels)
         self.log = CommitLog(disk, config.segment_bytes, self._make_room)
         self._retention = Retention(self.log, self._index, config, note)
+        self._needs_flush = disk.needs_flush
         self.flushing = Flushing(disk, config, note=note, wants=wants, began_ms=began_ms)
         self._appender = Appender(self.log, config, store_host, note, self._recover())
 
@@ -106,19 +96,28 @@ class Store:
         """Store one message; raises PutRefused, and then nothing was stored."""
         key = (message.topic, message.queue_id)
         queue = self._index.queues.get(key) or self._index.of(*key)
-        put = self._stored(queue, message, self._appender.append(queue, message, now_ms))
-        self.flushing.wrote(self.log.end_position)
+        put = self._appender.append(queue, message, now_ms)
+        if self._needs_flush:
+            self.flushing.wrote(self.log.end_position)
+        if put.code is not None:
+            if self._wants(MessageStored):
+                self._note_stored(message, put)
+            self.ring(key, (put.queue_offset + 1, put.code))
         return put
 
     def put_all(self, messages: Sequence[MessageToStore], now_ms: int) -> list[PutResult]:
-        """Store all, of one queue, side by side in the log, or none; raises PutRefused."""
-        queue = self._index.of(messages[0].topic, messages[0].queue_id)
-        places = self._appender.append_all(queue, messages, now_ms)
-        puts = [
-            self._stored(queue, message, place)
-            for message, place in zip(messages, places, strict=True)
-        ]
-        self.flushing.wrote(self.log.end_position, len(puts))
+        """Store a batch, all of one queue, side by side in the log; raises PutRefused.
+
+        None of it is stored then.
+        """
+        key = (messages[0].topic, messages[0].queue_id)
+        puts = self._appender.append_all(self._index.of(*key), messages, now_ms)
+        if self._needs_flush:
+            self.flushing.wrote(self.log.end_position, len(puts))
+        for message, put in zip(messages, puts, strict=True):
+            if self._wants(MessageStored):
+                self._note_stored(message, put)
+            self.ring(key, (put.queue_offset + 1, put.code))
         return puts
 
     def check(self, message: MessageToStore) -> None:
@@ -220,22 +219,12 @@ class Store:
         queues = self._index.of_topic(topic)
         return find_by_key(queues, self.log, key, count_max, begin_ms=begin_ms, end_ms=end_ms)
 
-    # How a put ends, recovery ---------------------------------------------------------
+    # Inside ---------------------------------------------------------------------------
 
-    def _stored(self, queue: ConsumeQueue, message: MessageToStore, place: Appended) -> PutResult:
-        """The record is in the log: index it, note it, ring its queue."""
-        position, size = place.position, place.size
-        if message.sys_flag & NOT_INDEXED:
-            return PutResult(position, 0, size)
-        offset = queue.max_offset
-        code = index_code(queue.topic, place.properties, place.store_ms, self.levels)
-        queue.append(position, size, code)
-        if self._wants(MessageStored):
-            name = Queue(queue.topic, self._config.name, queue.queue_id)
-            key = property_of(message.properties, UNIQ_KEY) or ""
-            self._note(MessageStored(name, offset, position, key, size))
-        self.ring((queue.topic, queue.queue_id), (offset + 1, code))
-        return PutResult(position, offset, size)
+    def _note_stored(self, message: MessageToStore, put: PutResult) -> None:
+        queue = Queue(message.topic, self._config.name, message.queue_id)
+        key = property_of(message.properties, UNIQ_KEY) or ""
+        self._note(MessageStored(queue, put.queue_offset, put.position, key, put.size))
 
     def _make_room(self, coming_bytes: int) -> None:
         self._retention.make_room(coming_bytes)

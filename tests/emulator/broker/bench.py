@@ -188,12 +188,16 @@ class Client:
 class Bench:
     """The broker, its shell, and the facts they noted."""
 
-    def __init__(self, disk: Disk | None = None, **settings: Any) -> None:
+    def __init__(
+        self, disk: Disk | None = None, *, keeps_facts: bool = True, **settings: Any
+    ) -> None:
         self.entries: list[Entry] = []
         self.announced: list[tuple[TopicConfig, Hashable | None]] = []
         self.clock = WallClock(EPOCH_MS, trio.current_time())
         config = BrokerConfig(**settings)
-        journal = Journal("broker-a", self.clock, listeners=[self.entries.append])
+        journal = Journal(
+            "broker-a", self.clock, listeners=[self.entries.append] if keeps_facts else []
+        )
         self.disk = disk or MemoryDisk()
         self.broker = Broker(config, disk=self.disk, journal=journal, now_ms=self.now_ms())
         handlers = handler_table(self.broker, random.Random(7), self.now_ms())
