@@ -102,7 +102,8 @@ def _alone(plan: Plan, doing: Step) -> Figures:
 
 
 def _step_count(plan: Plan, only: str | None) -> int:
-    beside = len(list(turns(plan))) * len(side_by_side.steps(plan)) if only != "alone" else 0
+    a_round = len(side_by_side.steps(plan)) + len(side_by_side.sync_steps(plan))
+    beside = len(list(turns(plan))) * a_round if only != "alone" else 0
     return beside + (len(alone.steps(plan)) if only != "beside" else 0)
 
 

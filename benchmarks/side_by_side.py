@@ -1,12 +1,14 @@
 """The same measurements of a real RocketMQ and of ours, in turns: both see the same machine.
 
-A round starts a cluster, measures it from its first second to its last, and stops it; the
+A round starts a cluster, measures it from its first second to its last, and stops it; then
+another one, whose brokers flush every message to the same disk before they answer.  The
 figure that counts is the median of the rounds.
 """
 
 from __future__ import annotations
 
 import statistics
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 
@@ -17,6 +19,7 @@ from benchmarks.load import BODY_BYTES, LoadFailed, bench
 from benchmarks.memory import resident_mb
 
 SIDES = {"real": REAL, "ours": OURS}
+SYNC_FLUSH = ("--set", "flushDiskType=SYNC_FLUSH")
 CONSUME_S_MAX = 120
 QUIET_S = 1.0  # after the first message, before idle memory is read
 
@@ -29,12 +32,20 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     rounds: int = 3
     load_s: int = 5
+    sync_load_s: int = 3
     backlog_messages: int = 200_000
     through_messages: int = 50_000
     virtual_s: int = 6_000
 
 
-QUICK = Plan(rounds=1, load_s=2, backlog_messages=50_000, through_messages=10_000, virtual_s=1_200)
+QUICK = Plan(
+    rounds=1,
+    load_s=2,
+    sync_load_s=2,
+    backlog_messages=50_000,
+    through_messages=10_000,
+    virtual_s=1_200,
+)
 
 
 def steps(plan: Plan) -> dict[str, Step]:
@@ -52,13 +63,29 @@ def steps(plan: Plan) -> dict[str, Step]:
     }
 
 
+def sync_steps(plan: Plan) -> dict[str, Step]:
+    """The same for the cluster that flushes before it answers."""
+    seconds = plan.sync_load_s
+    return {
+        "1 thread, SYNC_FLUSH": lambda c: {"sync_1": _sends(c, "send", 1, seconds)},
+        "32 threads, SYNC_FLUSH": lambda c: {"sync_32": _sends(c, "send", 32, seconds)},
+    }
+
+
 def one_round(side: str, plan: Plan, done: Callable[[str], None]) -> Figures:
-    """All figures of one cluster, from its start to its end; *done* is called after each step."""
+    """All figures of one side's two clusters; *done* is called after each step."""
     figures: Figures = {}
-    with running(SIDES[side]) as cluster:
-        for title, step in steps(plan).items():
-            figures |= step(cluster)
-            done(title)
+    with tempfile.TemporaryDirectory() as folder:  # where the real one has its stores, too
+        store = ("--store", folder) if side == "ours" else ()
+        clusters = (
+            (SIDES[side], steps(plan)),
+            ((*SIDES[side], *SYNC_FLUSH, *store), sync_steps(plan)),
+        )
+        for command, todo in clusters:
+            with running(command) as cluster:
+                for title, step in todo.items():
+                    figures |= step(cluster)
+                    done(title)
     return figures
 
 
