@@ -177,5 +177,10 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             raise ValueError("perm is a sum of 4 (read), 2 (write) and 1 (inherit)")
 
     @property
+    def is_sync_flush(self) -> bool:
+        """Whether what was acknowledged survives a loss of power."""
+        return self.flush_disk_type == "SYNC_FLUSH"
+
+    @property
     def profile(self) -> Release:
         return Release.parse(self.release)

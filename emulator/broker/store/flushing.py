@@ -43,7 +43,7 @@ class Flushing:
         wants: Callable[[type[Fact]], bool],
         began_ms: int = 0,
     ) -> None:
-        self.is_sync = config.flush_disk_type == "SYNC_FLUSH"
+        self.is_sync = config.is_sync_flush
         self.flushed_to = 0
         self.on_planned: Callable[[], object] = _ignored
         self.on_flushed: Callable[[int], object] = _ignored

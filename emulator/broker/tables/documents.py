@@ -24,15 +24,28 @@ B = TypeVar("B", bound=Body)
 
 
 class Document(Generic[B]):
-    """The table *name* on *disk*, a *kind* of body, in the shape of *release*."""
+    """The table *name* on *disk*, a *kind* of body, in the shape of *release*.
 
-    def __init__(self, disk: Disk, name: str, kind: type[B], release: Release, note: Note) -> None:
+    What was saved survives the process; with *flushed* also a loss of power.
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        name: str,
+        kind: type[B],
+        release: Release,
+        note: Note,
+        *,
+        flushed: bool = False,
+    ) -> None:
         self._disk = disk
         self._name = name
         self._kind = kind
         self._release = release
         self._note = note
         self._is_refusing = False
+        self._flushed = flushed
 
     def load(self) -> B | None:
         """What was saved last, or before that; None if neither can be read."""
@@ -53,7 +66,7 @@ class Document(Generic[B]):
                 return True
             if before:
                 self._disk.replace(f"{self._name}.bak", before)
-            self._disk.replace(self._name, text)
+            self._disk.replace(self._name, text, flushed=self._flushed)
         except NOT_WRITTEN as error:
             if not self._is_refusing:  # once, not for every try
                 self._note(StoreRefused(f"{self._name}: {error}"))

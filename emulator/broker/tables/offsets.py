@@ -35,7 +35,12 @@ class ConsumerOffsets:
         self._is_durable = config.durable_offsets
         self._config = config
         self._document = Document(
-            disk, DOCUMENT, ConsumerOffsetSerializeWrapper, config.profile, note
+            disk,
+            DOCUMENT,
+            ConsumerOffsetSerializeWrapper,
+            config.profile,
+            note,
+            flushed=config.is_sync_flush and config.durable_offsets,
         )
         saved = self._document.load() or ConsumerOffsetSerializeWrapper()
         self.offset_table = {key: dict(queues) for key, queues in saved.offset_table.items()}

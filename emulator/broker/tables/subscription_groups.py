@@ -44,7 +44,14 @@ class SubscriptionGroups:
     def __init__(self, disk: Disk, config: BrokerConfig, *, note: Note, now_ms: int = 0) -> None:
         self._config = config
         self._note = note
-        self._document = Document(disk, DOCUMENT, SubscriptionGroupWrapper, config.profile, note)
+        self._document = Document(
+            disk,
+            DOCUMENT,
+            SubscriptionGroupWrapper,
+            config.profile,
+            note,
+            flushed=config.is_sync_flush,
+        )
         has_more = config.profile >= MORE_SYSTEM_GROUPS
         own = (*_OWN_GROUPS, names.CID_SYS_RMQ_TRANS) if has_more else _OWN_GROUPS
         self.subscription_group_table = {

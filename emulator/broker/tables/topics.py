@@ -41,7 +41,12 @@ class TopicConfigs:
         self._config = config
         self._note = note
         self._document = Document(
-            disk, DOCUMENT, TopicConfigSerializeWrapper, config.profile, note
+            disk,
+            DOCUMENT,
+            TopicConfigSerializeWrapper,
+            config.profile,
+            note,
+            flushed=config.is_sync_flush,
         )
         self._system = {_name(topic): topic for topic in _system_topics(config)}
         self.topic_config_table = dict(self._system)

@@ -41,6 +41,12 @@ class SlowDisk(MemoryDisk):
     def __init__(self) -> None:
         super().__init__()
         self.asked: list[tuple[int, OnFlushed]] = []
+        self.flushed_documents: set[str] = set()
+
+    def replace(self, name: str, data: bytes, *, flushed: bool = False) -> None:
+        super().replace(name, data, flushed=flushed)
+        if flushed:
+            self.flushed_documents.add(name)
 
     def flush(self, upto: int, on_done: OnFlushed) -> None:
         self.asked.append((upto, on_done))

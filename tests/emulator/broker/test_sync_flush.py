@@ -9,8 +9,10 @@ from store_makers import SlowDisk
 from trio.testing import MockClock
 
 from emulator.facts import FlushFailed, LogFlushed
+from protocol import catalog
 from protocol.batch import BatchMessage, encode_batch
 from protocol.codes import ResponseCode
+from protocol.requests.offsets import UpdateConsumerOffsetRequest
 from protocol.requests.sending import SendMessageReply
 
 ERROR = OSError(5, "Input/output error")
@@ -171,3 +173,26 @@ async def test_a_turn_that_stores_many_messages_asks_for_one_flush(rig: Rig) -> 
     assert len(rig.disk.asked) == 1
     rig.disk.finish()
     assert [rig.code(opaque) for opaque in sent] == [0] * 5
+
+
+@pytest.mark.parametrize(
+    ("settings", "flushed"),
+    [
+        ({"flush_disk_type": "ASYNC_FLUSH", "durable_offsets": True}, set()),
+        ({}, {"topics.json", "subscriptionGroup.json"}),
+        (
+            {"durable_offsets": True},
+            {"topics.json", "subscriptionGroup.json", "consumerOffset.json"},
+        ),
+    ],
+)
+async def test_a_topic_whose_messages_survive_survives_with_them(
+    settings: dict[str, object], flushed: set[str], autojump_clock: MockClock
+) -> None:
+    rig = Rig(**settings)
+    rig.send()
+    rig.client.ask(
+        catalog.UPDATE_CONSUMER_OFFSET,
+        UpdateConsumerOffsetRequest(consumer_group="g", topic="t", queue_id=0, commit_offset=1),
+    )
+    assert rig.disk.flushed_documents == flushed
