@@ -48,7 +48,7 @@ REGISTER_MS_MAX, REGISTER_MS_MAX_5 = 6_000, 24_000
 
 
 class Broker:
-    """One broker.  *disk* holds what it remembers; *now_ms* is when it starts."""
+    """One broker.  *disk* holds its log and its tables; *now_ms* is when it starts."""
 
     def __init__(
         self,
@@ -157,7 +157,7 @@ class Broker:
     ) -> TopicConfig | None:
         """The topic, new if need be and announced; None if *template* may not be inherited from.
 
-        Raises ``Refusal`` if there is no room, or the disk will not remember it.
+        Raises ``Refusal`` if there is no room, or it cannot be saved.
         """
         self._check_room_for(name)
         made = self.topics.create_on_send(name, template, queues_max, now_ms)
@@ -180,7 +180,7 @@ class Broker:
     def update_topic(self, topic: TopicConfig, now_ms: int) -> Hashable | None:
         """Make or change it; the bell that rings when every NameServer knows, None if none will.
 
-        Raises ``Refusal`` if there is no room, or the disk will not remember it.
+        Raises ``Refusal`` if there is no room, or it cannot be saved.
         """
         self._check_room_for(topic.topic_name or "")
         queues = max(topic.read_queue_nums, topic.write_queue_nums)
@@ -197,7 +197,7 @@ class Broker:
     def delete_topic(self, name: str, now_ms: int) -> None:
         """Delete it here; the NameServers keep its route until they are asked to delete it.
 
-        Raises ``Refusal`` if the disk will not remember it, and then nothing is deleted.
+        Raises ``Refusal`` if it cannot be saved, and then nothing is deleted.
         """
         try:
             self.store.drop_topic(name)
@@ -209,7 +209,7 @@ class Broker:
             self.offsets.delete_topic(name, now_ms)
 
     def registering(self, topic: str) -> Hashable | None:
-        """The bell that rings when every NameServer knows *topic*; None if nobody need wait."""
+        """The bell that rings when every NameServer knows *topic*; None if no caller must wait."""
         return self._registering.get(topic)
 
     def registered(self, topic: str, bell: Hashable) -> None:

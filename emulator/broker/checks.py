@@ -72,7 +72,7 @@ def check_expression_type(kind: str | None, config: BrokerConfig) -> None:
 
 
 def client_retries_max(version: int, asked: int | None) -> int | None:
-    """After how many failures a client takes a message for dead, if it can say so.
+    """After how many failures a client takes a message for dead, if its version can tell.
 
     Upstream: SendMessageProcessor.asyncConsumerSendMsgBack, handleRetryAndDLQ.
     """

@@ -1,4 +1,4 @@
-"""What tools ask of a broker: topics, groups, who is connected, how far behind.
+"""Administration by tools: topics, groups, who is connected, how far behind.
 
 Answers UPDATE_AND_CREATE_TOPIC, DELETE_TOPIC_IN_BROKER, GET_ALL_TOPIC_CONFIG,
 GET_TOPIC_STATS_INFO, VIEW_MESSAGE_BY_ID, UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
@@ -79,7 +79,7 @@ class AdminBrokerProcessor:
             topic_sys_flag=request.topic_sys_flag or 0,
             order=request.order and self._broker.release >= ORDER_SET_BY_ADMIN,
         )
-        done = Reply(remark="not set any response code")  # upstream forgets to clear it
+        done = Reply(remark="not set any response code")  # upstream does not clear it
         is_same = config == self._broker.topics.get(request.topic)
         if is_same and self._broker.release >= SAME_TOPIC_NOT_WRITTEN:
             return done
@@ -207,8 +207,8 @@ class AdminBrokerProcessor:
     def consume_stats(self, call: Call[GetConsumeStatsRequest]) -> Result:
         """Per queue: where the topic ends, and how far the group has come."""
         broker, group = self._broker, call.request.consumer_group
-        asked = call.request.topic
-        topics = [asked] if asked else broker.offsets.topics_of_group(group)
+        topic_only = call.request.topic
+        topics = [topic_only] if topic_only else broker.offsets.topics_of_group(group)
         online = broker.clients.group(group)
         table: dict[MessageQueue, OffsetWrapper] = {}
         for name in topics:

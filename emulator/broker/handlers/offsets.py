@@ -1,4 +1,4 @@
-"""What a group has consumed: the offsets that its members commit, and ask for.
+"""What a group has consumed: the offsets that its members commit and query.
 
 Answers QUERY_CONSUMER_OFFSET and UPDATE_CONSUMER_OFFSET in every release.  Does not answer 5.x
 questions for an offset that a reset replaced, and does not commit for static topics.

@@ -122,7 +122,7 @@ class PullMessageProcessor:
         )
 
     def _asker_gone(self) -> None:
-        """The client's connection ended: upstream keeps such pulls, and answers nobody later."""
+        """The client's connection ended: upstream keeps such pulls until their end."""
         self.held_count -= 1
 
     def _second_pass(self, request: PullMessageRequest, now_ms: int) -> Result:

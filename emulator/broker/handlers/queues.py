@@ -1,4 +1,4 @@
-"""What consumers ask about a queue: where it begins and ends, and who may consume it in order.
+"""Consumers and their queues: where it begins and ends, and who may consume it in order.
 
 Answers GET_MAX_OFFSET, GET_MIN_OFFSET, SEARCH_OFFSET_BY_TIMESTAMP, GET_EARLIEST_MSG_STORETIME,
 LOCK_BATCH_MQ and UNLOCK_BATCH_MQ in every release.  Does not lock at other brokers of the same

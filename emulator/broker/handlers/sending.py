@@ -222,7 +222,7 @@ class SendMessageProcessor:
         return queue_id
 
     def _check_transaction(self, properties: str) -> None:
-        # Refused unless asked for: a half message that nobody here can commit would be lost.
+        # Refused by default: no END_TRANSACTION is answered, so a half message would be lost.
         if property_of(properties, TRAN_MSG) == "true" and self._broker.config.reject_transactions:
             raise Refusal(
                 ResponseCode.NO_PERMISSION,

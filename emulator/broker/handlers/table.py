@@ -1,6 +1,6 @@
 """Which handler answers which call: one table, built from a broker.
 
-In which release a call appears is said by the call itself (``since`` and ``until``).
+The releases that know a call are part of the call (``since`` and ``until``).
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class LogHasHole(StoreDamaged):
 class CommitLog:
     """The stream on *disk*; new segments get *segment_bytes*, those that exist keep their size.
 
-    *make_room* is told how many bytes a new segment is about to take.  A fresh value ends
+    *make_room* is called with the bytes that a new segment is about to take.  A fresh value ends
     where its last segment ends: ``cut`` moves the end to the last good record, which is
     what recovery is for.
     """

@@ -32,14 +32,13 @@ INDEX_FILE_ENTRIES = 300_000  # ConsumeQueue's file: upstream never looks past t
 EXAMINED_MAX = 200_000  # ours: a search must not keep producers waiting
 
 Matches = Callable[[int], bool]  # by an entry's tags code
-MatchesRecord = Callable[[memoryview], bool]  # by the stored bytes, where the code cannot tell
 
 
 class GetStatus(enum.Enum):
     """How a look into a queue ended; the name is the reply's remark.
 
-    Upstream: GetMessageStatus, less four that a store never says which drops entries
-    together with their messages and makes queues when asked.
+    Upstream: GetMessageStatus, without the four of a store that drops messages before their
+    entries, or makes queues before they are written to.
     """
 
     FOUND = enum.auto()
@@ -55,7 +54,7 @@ class GetLimits(msgspec.Struct, frozen=True):
 
     messages_max: int  # maxTransferCountOnMessageInMemory
     bytes_max: int  # maxTransferBytesOnMessageInMemory
-    entries_max: int  # maxFilterMessageCount, or what the pull asks for if that is more
+    entries_max: int  # maxFilterMessageCount, or the count of the pull if that is more
 
 
 class GetResult(msgspec.Struct):
@@ -78,7 +77,6 @@ def get_message(
     count_max: int,
     limits: GetLimits,
     matches: Matches | None = None,
-    matches_record: MatchesRecord | None = None,
 ) -> GetResult:
     """Up to *count_max* messages from *offset*; the first one whatever its size.
 
@@ -99,8 +97,6 @@ def get_message(
             last = index
             break
         if matches is not None and not matches(codes[index]):
-            continue
-        if matches_record is not None and not matches_record(log.read(positions[index], size)):
             continue
         taken.append(index)
         result.bytes += size
@@ -135,12 +131,9 @@ def _slices(queue: ConsumeQueue, log: CommitLog, taken: list[int]) -> list[memor
     return slices
 
 
-def out_of_range(
-    queue: ConsumeQueue | None, offset: int, release: Release, *, corrects: bool
-) -> GetResult | None:
+def out_of_range(queue: ConsumeQueue | None, offset: int, release: Release) -> GetResult | None:
     """The answer to an offset at which there is nothing, or None.
 
-    *corrects* is false on a slave: it may lag, so it never moves a consumer.
     Upstream: DefaultMessageStore.nextOffsetCorrection.
     """
     low, high = (queue.min_offset, queue.max_offset) if queue is not None else (0, 0)
@@ -155,7 +148,7 @@ def out_of_range(
         status, better = GetStatus.OFFSET_OVERFLOW_BADLY, 0 if replays else high
     else:
         return None
-    return GetResult(status, better if corrects else offset, low, high)
+    return GetResult(status, better, low, high)
 
 
 # By time -------------------------------------------------------------------------------
@@ -169,7 +162,7 @@ def store_ms_at(log: CommitLog, position: int) -> int:
 def offset_by_time(
     queue: ConsumeQueue, log: CommitLog, time_ms: int, release: Release, *, upper: bool = False
 ) -> int:
-    """The queue offset for *time_ms*; *upper* asks for the last one not after it (5.1.4+)."""
+    """The queue offset for *time_ms*; with *upper* the last one not after it (5.1.4+)."""
     if not queue.positions:
         return queue.min_offset
     if release < SEARCH_BY_TIME_EXACT:

@@ -1,4 +1,4 @@
-"""What a log says after its process died: every whole record, up to the first bad one.
+"""Reading a log after its process died: every whole record, up to the first bad one.
 
 Nothing but the log is believed: queue offsets, tags and times are read from the records
 again.  The scan looks only at what it needs and is strict where a torn write could hide:

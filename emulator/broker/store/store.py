@@ -20,7 +20,6 @@ from emulator.broker.store.reading import (
     GetLimits,
     GetResult,
     Matches,
-    MatchesRecord,
     find_by_key,
     get_message,
     offset_by_time,
@@ -149,19 +148,14 @@ class Store:
         offset: int,
         count_max: int,
         matches: Matches | None = None,
-        *,
-        matches_record: MatchesRecord | None = None,
-        corrects: bool = True,
     ) -> GetResult:
-        """What a pull gets.  *corrects* is false on a slave: it never moves a consumer."""
+        """Up to *count_max* messages from *offset* that *matches*, or why there are none."""
         queue = self._index.queues.get((topic, queue_id))
-        nothing = out_of_range(queue, offset, self.release, corrects=corrects)
+        nothing = out_of_range(queue, offset, self.release)
         if nothing is not None:
             return nothing
         assert queue is not None, "no queue has no offsets in range"
-        return get_message(
-            queue, self.log, offset, count_max, self._limits, matches, matches_record
-        )
+        return get_message(queue, self.log, offset, count_max, self._limits, matches)
 
     def min_offset(self, topic: str, queue_id: int) -> int:
         """The offset of the oldest message there is; 0 for a queue that was never written to."""

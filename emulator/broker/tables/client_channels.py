@@ -5,7 +5,7 @@ Upstream's tables live here: ``consumer_table`` (group to members), ``channel_in
 a group) and ``producer_table``.  The last heartbeat wins: topics it does not name are
 removed, so members that disagree remove each other's subscriptions.
 
-Whoever joins or leaves is noted, and the other members of the group are notified.
+Each join and leave is a fact, and the other members of the group are notified.
 
 Upstream: ConsumerManager, ConsumerGroupInfo, ProducerManager, DefaultConsumerIdsChangeListener.
 """
@@ -129,7 +129,7 @@ class ClientChannels:
     # Leaving --------------------------------------------------------------------------
 
     def unregister_consumer(self, name: str, peer: Peer) -> None:
-        """The member says that it leaves.  Upstream: ConsumerManager.unregisterConsumer."""
+        """The member leaves its group.  Upstream: ConsumerManager.unregisterConsumer."""
         left = self._remove_member(name, peer)
         if left is not None:
             self._note(MemberLeft(name, left.client_id, peer.address, "unregistered"))

@@ -61,7 +61,7 @@ class RebalanceLocks:
         return sum(map(len, self._locks.values()))
 
     def holds_any(self, group: str, now_ms: int) -> bool:
-        """Does anybody of *group* consume in order just now?
+        """Whether a member of *group* consumes in order just now.
 
         Upstream: RebalanceLockManager.isLockAllExpired (5.1.1).
         """

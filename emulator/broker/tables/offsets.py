@@ -159,7 +159,7 @@ class ConsumerOffsets:
 
 
 def first_offset(min_offset: int, max_offset: int, release: Release) -> int | None:
-    """Where a group begins that has committed nothing, if the broker is to say so.
+    """Where a group begins that has committed nothing, if the broker decides that.
 
     0 while the queue still has its first message, and before 5.1.0 also while it has
     none at all; None leaves it to the client's consumeFromWhere.

@@ -39,7 +39,7 @@ _OWN_GROUPS = (
 
 
 class SubscriptionGroups:
-    """Every group this broker knows, as *disk* remembers them."""
+    """Every group of one broker: those saved on *disk*, and the broker's own."""
 
     def __init__(self, disk: Disk, config: BrokerConfig, *, note: Note, now_ms: int = 0) -> None:
         self._config = config

@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from emulator.facts import Note
 
 DOCUMENT = "topics.json"
-_TEMPLATE = READ_WRITE | INHERIT  # whoever sends to a missing topic may inherit this one
+_TEMPLATE = READ_WRITE | INHERIT  # a send to a missing topic may inherit from it
 
 
 class TopicConfigs:
-    """Every topic of one broker, as *disk* remembers them and as *config* wants them."""
+    """Every topic of one broker: those saved on *disk*, and those that *config* asks for."""
 
     def __init__(self, disk: Disk, config: BrokerConfig, *, note: Note, now_ms: int) -> None:
         self._config = config
@@ -73,8 +73,6 @@ class TopicConfigs:
         template: str,
         queues_max: int,
         now_ms: int,
-        *,
-        sys_flag: int = 0,
     ) -> TopicConfig | None:
         """The topic, new if need be, or None if *template* may not be inherited from.
 
@@ -95,13 +93,10 @@ class TopicConfigs:
             write_queue_nums=queues,
             perm=model.perm & ~INHERIT,
             topic_filter_type=model.topic_filter_type,
-            topic_sys_flag=sys_flag,
         )
         return self._create(topic, now_ms, by="send", must_last=True)
 
-    def create_internal(
-        self, name: str, queues: int, now_ms: int, *, by: str, order: bool = False
-    ) -> TopicConfig:
+    def create_internal(self, name: str, queues: int, now_ms: int, *, by: str) -> TopicConfig:
         """A retry or dead-letter topic, or one of the broker's own; the known one if there is.
 
         Upstream: TopicConfigManager.createTopicInSendMessageBackMethod.
@@ -114,7 +109,6 @@ class TopicConfigs:
             read_queue_nums=queues,
             write_queue_nums=queues,
             perm=WRITE if is_closed else READ_WRITE,
-            order=order,
         )
         return self._create(topic, now_ms, by=by)
 
@@ -180,7 +174,7 @@ def _shape(topic: TopicConfig) -> tuple[str, int, int, int]:
 
 
 def _system_topics(config: BrokerConfig) -> list[TopicConfig]:
-    """What a broker has before anybody asks, in upstream's order: its own topics, and templates.
+    """What every broker has, in upstream's order: its own topics, and templates.
 
     Upstream: the constructor of TopicConfigManager.
     """

@@ -1,4 +1,4 @@
-"""Consumer offsets: the last commit counts, and what a group without one is told."""
+"""Consumer offsets: the last commit counts, and where a group without one begins."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def a_table(disk: MemoryDisk | None = None, **config: Any) -> ConsumerOffsets:
         (LAST_5, 0, 0, None),
     ],
 )
-def test_invariant_64_a_new_group_is_told_where_to_begin_only_while_the_queue_is_whole(
+def test_invariant_64_a_new_group_gets_an_offset_only_while_the_queue_is_whole(
     release: str, min_offset: int, max_offset: int, expected: int | None
 ) -> None:
     assert first_offset(min_offset, max_offset, Release.parse(release)) == expected
@@ -108,7 +108,7 @@ def test_a_table_the_disk_had_no_room_for_is_written_later() -> None:
     assert a_table(disk).query("g", "t", 0) == 1
 
 
-def test_invariant_68_a_reset_is_told_once_and_swallows_commits_until_then() -> None:
+def test_invariant_68_a_reset_is_taken_once_and_commits_before_that_do_not_count() -> None:
     table = a_table(release=LAST_5)
     table.commit("g", "t", 0, 90, NOW)
     table.reset("g", "t", 0, 7, NOW)

@@ -188,12 +188,6 @@ def test_a_pull_far_beyond_the_end_went_back_to_the_start_before_4_9_4(
     assert rig.store.get("orders", 0, 9, 32).next_begin_offset == expected
 
 
-def test_a_slave_never_moves_a_consumer() -> None:
-    rig = a_queue_from_3_to_5()
-    for offset in (0, 9):
-        assert rig.store.get("orders", 0, offset, 32, corrects=False).next_begin_offset == offset
-
-
 def test_invariant_49_one_answer_carries_at_most_32_messages() -> None:
     rig = Rig(MemoryDisk())
     for n in range(50):
@@ -232,10 +226,6 @@ def test_a_filtered_look_advances_past_what_it_left_out() -> None:
     result = rig.store.get("orders", 0, 0, 32, frozenset({tag_code("A")}).__contains__)
     assert [m.body for m in decode_records(b"".join(result.slices))] == [b"A", b"A"]
     assert result.next_begin_offset == 5
-    by_record = rig.store.get(
-        "orders", 0, 0, 32, matches_record=lambda record: decode_record(record).body == b"B"
-    )
-    assert by_record.count == 3
 
 
 def test_neighbours_in_the_log_leave_as_one_slice() -> None:

@@ -110,9 +110,9 @@ def test_a_topic_inherits_what_its_template_is_except_the_inheriting() -> None:
         topic_name="model", write_queue_nums=3, perm=5, topic_filter_type="MULTI_TAG"
     )
     rig.topics.update(model, NOW)
-    made = rig.topics.create_on_send("child", "model", 8, NOW, sys_flag=2)
+    made = rig.topics.create_on_send("child", "model", 8, NOW)
     assert made is not None
-    assert (made.write_queue_nums, made.perm, made.topic_sys_flag) == (3, 4, 2)
+    assert (made.write_queue_nums, made.perm) == (3, 4)
     assert made.topic_filter_type == "MULTI_TAG"
 
 
