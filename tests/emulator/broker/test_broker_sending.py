@@ -212,6 +212,14 @@ async def test_invariant_38_too_many_retries_by_send_go_to_the_dead_letters(
     assert bench.broker.store.max_offset(target, 0) == 1
 
 
+async def test_the_reply_to_a_dead_letter_names_the_queue_it_was_sent_to() -> None:
+    bench = Bench()
+    bench.broker.ensure_topic("%RETRY%g", 3, bench.now_ms(), by="send")
+    reply = bench.client().sent("%RETRY%g", queue_id=2, reconsume_times=16)
+    assert reply.queue_id == 2
+    assert bench.broker.store.max_offset("%DLQ%g", 0) == 1
+
+
 @pytest.mark.parametrize(("release", "target"), [("4.9.7", "%RETRY%g"), ("5.3.3", "%DLQ%g")])
 async def test_invariant_39_a_group_that_holds_locks_retries_into_the_dead_letters(
     release: str, target: str
