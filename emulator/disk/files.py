@@ -57,6 +57,7 @@ class FileSegment:
             self.view[at : at + 1] = bytes(self.view[at : at + 1])
 
     def close(self) -> None:
+        """Unmap it, once nobody holds a slice of it any more; the file stays."""
         self.is_closed = True
         # A slice on its way to a consumer keeps the map alive; it goes with the last slice.
         with contextlib.suppress(BufferError):
@@ -108,6 +109,7 @@ class FileDisk:
         os.close(self._lock)
 
     def segments(self) -> list[int]:
+        """As ``Disk.segments``: the files of the log, by their names."""
         names = (path.name for path in self._log.iterdir())
         return sorted(int(name) for name in names if len(name) == 20 and name.isdigit())
 
@@ -124,17 +126,20 @@ class FileDisk:
         return segment
 
     def remove_segment(self, base: int) -> None:
+        """As ``Disk.remove_segment``: slices of it stay valid."""
         if (segment := self._open.pop(base, None)) is not None:
             segment.close()
         self._path(base).unlink()
 
     def read(self, name: str) -> bytes | None:
+        """As ``Disk.read``; raises OSError when the file cannot be read."""
         try:
             return (self._config / name).read_bytes()
         except FileNotFoundError:
             return None
 
     def replace(self, name: str, data: bytes, *, flushed: bool = False) -> None:
+        """As ``Disk.replace``: a file beside the old one that takes its name."""
         temporary = self._config / f"{name}.tmp"
         with _no_room_left(temporary):
             with temporary.open("wb") as file:
@@ -147,6 +152,7 @@ class FileDisk:
             sync_folder(str(self._config))
 
     def flush(self, upto: int, on_done: OnFlushed) -> None:
+        """As ``Disk.flush``: one sync for all who wait, of every file that may have changed."""
         if self._failed_to:
             self._make_dirty(upto)
         made_count = self._made_count

@@ -32,4 +32,5 @@ class LineFile:
         return False
 
     def close(self) -> None:
+        """Close the file; the lines stay."""
         self._file.close()

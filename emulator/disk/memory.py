@@ -27,6 +27,7 @@ class MemorySegment:
         """The bytes stay for whoever opens the segment next."""
 
     def free(self) -> None:
+        """Give the memory back, once nobody holds a slice of it any more."""
         # A slice on its way to a consumer still needs the bytes: then they go with the last slice.
         with contextlib.suppress(BufferError):
             self.view.release()
@@ -45,13 +46,16 @@ class MemoryDisk:
 
     @property
     def bytes_used(self) -> int:
+        """Of segments and documents together."""
         segments = sum(segment.size for segment in self._segments.values())
         return segments + sum(len(data) for data in self._documents.values())
 
     def segments(self) -> list[int]:
+        """As ``Disk.segments``."""
         return sorted(self._segments)
 
     def open_segment(self, base: int, size: int) -> MemorySegment:
+        """As ``Disk.open_segment``."""
         if (found := self._segments.get(base)) is not None:
             return found
         self._take_room(size)
@@ -59,12 +63,15 @@ class MemoryDisk:
         return segment
 
     def remove_segment(self, base: int) -> None:
+        """As ``Disk.remove_segment``."""
         self._segments.pop(base).free()
 
     def read(self, name: str) -> bytes | None:
+        """As ``Disk.read``."""
         return self._documents.get(name)
 
     def replace(self, name: str, data: bytes, *, flushed: bool = False) -> None:  # noqa: ARG002
+        """As ``Disk.replace``."""
         self._take_room(len(data) - len(self._documents.get(name, b"")))
         self._documents[name] = data
 

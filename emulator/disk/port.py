@@ -36,7 +36,9 @@ class Segment(Protocol):
     size: int
     view: memoryview  # writable, exactly ``size`` bytes, zero where nothing was written
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Let go of the memory; the bytes stay on the disk."""
+        ...
 
 
 class Disk(Protocol):
@@ -55,7 +57,9 @@ class Disk(Protocol):
         """The segment at *base*, new (zeroed, its space reserved, or ``DiskFull``) or old."""
         ...
 
-    def remove_segment(self, base: int) -> None: ...
+    def remove_segment(self, base: int) -> None:
+        """Remove the segment at *base* with its bytes."""
+        ...
 
     def read(self, name: str) -> bytes | None:
         """The document *name*, or None."""

@@ -25,6 +25,7 @@ class VirtualSegment:
         self.view = memoryview(memory)
 
     def close(self) -> None:
+        """Release the view; the bytes stay."""
         self.view.release()
 
 
@@ -46,25 +47,32 @@ class VirtualDisk:
         self._is_plugged = False
 
     def segments(self) -> list[int]:
+        """As ``Disk.segments``."""
         return sorted(self._drive.segments)
 
     def open_segment(self, base: int, size: int) -> VirtualSegment:
+        """As ``Disk.open_segment``."""
         if base not in self._drive.segments:
             self._drive.reserve(size)
             self._drive.make_segment(base, size)
         return VirtualSegment(base, self._drive.segments[base])
 
     def remove_segment(self, base: int) -> None:
+        """As ``Disk.remove_segment``."""
         self._drive.remove_segment(base)
 
     def read(self, name: str) -> bytes | None:
+        """As ``Disk.read``."""
         return self._drive.documents.get(name)
 
     def replace(self, name: str, data: bytes, *, flushed: bool = False) -> None:
+        """As ``Disk.replace``; it takes no virtual time."""
         self._drive.reserve(len(data) - len(self._drive.documents.get(name, b"")))
         self._drive.replace(name, bytes(data), flushed=flushed)
 
     def flush(self, upto: int, on_done: OnFlushed) -> None:
+        """As ``Disk.flush``: it takes the time of the drive."""
+
         def tell(result: int | OSError) -> None:
             if self._is_plugged:  # a process that was killed meanwhile does not hear of it
                 self._is_new = self._is_new and isinstance(result, OSError)

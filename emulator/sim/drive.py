@@ -95,6 +95,7 @@ class VirtualDrive:
     # Use ------------------------------------------------------------------------------
 
     def used_bytes(self) -> int:
+        """Of segments and documents, as processes see them."""
         return sum(map(len, self.segments.values())) + sum(map(len, self.documents.values()))
 
     def reserve(self, size: int) -> None:
@@ -104,14 +105,17 @@ class VirtualDrive:
             raise DiskFull(f"{size} bytes do not fit: {used} of {self.bytes_max} are used")
 
     def make_segment(self, base: int, size: int) -> None:
+        """A new segment of zeros; its name is not on the platter yet."""
         self.segments[base] = mmap.mmap(-1, size)
         self._changed(base, size)
 
     def remove_segment(self, base: int) -> None:
+        """Remove the segment at *base*, if there is one."""
         if self.segments.pop(base, None) is not None:
             self._changed(base, None)
 
     def replace(self, name: str, data: bytes, *, flushed: bool) -> None:
+        """Give a document another text; with *flushed* it is on the platter at once."""
         self.documents[name] = data
         self._changed(name, data)
         if flushed:
@@ -174,7 +178,10 @@ class VirtualDrive:
             fresh[:] = platter[:]
             if (seen := self.segments.get(base)) is not None:
                 _copy(seen, fresh, self.flushed_to - base, kept_to - base)
+                platter[:] = fresh[:]
         loss = PowerLoss(self.flushed_to, kept_to, written_to, tuple(reverted))
+        self.flushed_to = kept_to
+        self._platter_to = max(kept_to, self._platter_to)
         self.segments = segments
         self.documents = dict(self._platter_documents)
         self._settled_count += len(self._changes)

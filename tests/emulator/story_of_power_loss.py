@@ -148,7 +148,7 @@ def account(lines: list[bytes]) -> dict[str, Any]:
                 stored = {key: end for key, end in stored.items() if key not in gone}
                 lost |= gone
                 gone_count += len(gone)
-                flushed_to = fact["flushed_position"]
+                flushed_to = fact["kept_position"]
             case "LogRecovered" if fact["end_position"] < max(stored.values(), default=0):
                 bugs.append(f"recovered less than was kept: {fact}")
             case "MessageSent" if fact["status"] == "SEND_OK":

@@ -175,6 +175,16 @@ def test_a_drive_that_failed_can_flush_again() -> None:
         assert bytes_at(VirtualDisk(drive), 0)[:20] == b"x" * 20
 
 
+def test_what_was_kept_is_kept_for_good() -> None:
+    for seed in SEEDS:
+        drive, disk = a_written_disk()
+        flushed(disk, 10)
+        kept = drive.lose_power(Random(seed)).kept_to
+        again = drive.lose_power(Random(seed + 1))
+        assert (again.flushed_to, again.kept_to) == (kept, kept)
+        assert len(log_of(VirtualDisk(drive)).rstrip(b"\0")) == kept
+
+
 def test_a_flush_that_was_under_way_when_the_power_went_is_never_heard_of() -> None:
     drive, disk = a_written_disk()
     done: list[int | OSError] = []
@@ -182,7 +192,7 @@ def test_a_flush_that_was_under_way_when_the_power_went_is_never_heard_of() -> N
     assert drive.lose_power(Random(1)).flushed_to == 0
     pass_time(drive)
     assert done == []
-    assert drive.flushed_to == 0
+    assert drive.flush_count == 0
 
 
 def test_a_document_is_the_old_or_the_new_text_and_a_flush_makes_it_the_new() -> None:

@@ -1,0 +1,91 @@
+"""SYNC_FLUSH in every world, and what drives of the virtual one can do to it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import trio
+
+from emulator.client import Message, Producer, SendStatus
+from emulator.cluster.embedded import EmbeddedCluster
+from emulator.cluster.processes import ProcessCluster
+from emulator.cluster.spec import ClusterSpec
+from emulator.cluster.virtual import VirtualCluster
+from emulator.sim.world import run_virtual
+
+BROKER = "broker-a"
+SYNC = {"flush_disk_type": "SYNC_FLUSH"}
+
+
+def facts(lines: list[bytes], kind: str) -> list[dict[str, Any]]:
+    found = [msgspec.json.decode(line)["fact"] for line in lines]
+    return [fact for fact in found if fact["kind"] == kind]
+
+
+@pytest.mark.parametrize("world", [EmbeddedCluster, ProcessCluster])
+def test_a_send_is_acknowledged_when_it_was_flushed(world: Any, tmp_path: Path) -> None:
+    async def send(namesrv: str) -> SendStatus:
+        async with Producer(namesrv=namesrv, group="shop") as producer:
+            return (await producer.send(Message("orders", b"hello"))).status
+
+    spec = ClusterSpec(brokers=1, store=str(tmp_path / "store"), broker_settings=SYNC)
+    with world(spec, journal=str(tmp_path)) as cluster:
+        assert trio.run(send, cluster.namesrv) is SendStatus.SEND_OK
+        lines = (tmp_path / f"{BROKER}.jsonl").read_bytes().splitlines()
+        assert [fact["message_count"] for fact in facts(lines, "LogFlushed")] == [1]
+
+
+def in_the_virtual_world(
+    hurt: Any, **settings: Any
+) -> tuple[list[SendStatus], list[dict[str, Any]]]:
+    """What became of three sends, the second inside ``hurt(drive)``; the facts of failures."""
+    lines: list[bytes] = []
+    statuses: list[SendStatus] = []
+
+    async def main(world: Any) -> None:
+        spec = ClusterSpec(brokers=1, store="drive", broker_settings={**SYNC, **settings})
+        cluster = VirtualCluster(world, spec, lines.append)
+        await cluster.start()
+        drive = world.machines.machine(BROKER).drive
+
+        async def shop(process: Any) -> None:
+            producer = Producer(process=process, namesrv=cluster.namesrv, group="shop")
+            async with producer:
+                for number in range(3):
+                    message = Message("orders", b"%d" % number)
+                    if number == 1:
+                        with hurt(drive):
+                            statuses.append((await producer.send(message)).status)
+                    else:
+                        statuses.append((await producer.send(message)).status)
+
+        await cluster.start_client("shop", shop).wait_ended()
+        await trio.sleep(2)
+        cluster.power_off(BROKER)
+        await cluster.power_on(BROKER)
+        await trio.sleep(1)
+
+    run_virtual(main, seed=1)
+    (recovered,) = facts(lines, "LogRecovered")
+    assert recovered["message_count"] == 3  # a later flush made the others safe
+    return statuses, facts(lines, "FlushFailed")
+
+
+def test_a_drive_that_refuses_a_flush_is_told_to_the_sender_and_noted_once() -> None:
+    statuses, failures = in_the_virtual_world(lambda drive: drive.failing())
+    late = SendStatus.FLUSH_DISK_TIMEOUT
+    assert statuses == [SendStatus.SEND_OK, late, SendStatus.SEND_OK]
+    assert len(failures) == 1
+
+
+def test_a_slow_drive_makes_its_senders_wait_no_longer_than_they_were_promised() -> None:
+    statuses, failures = in_the_virtual_world(
+        lambda drive: drive.slow(seek_ms=1_200), sync_flush_ms_max=500
+    )
+    late = SendStatus.FLUSH_DISK_TIMEOUT
+    # The third waits behind the slow flush, too.
+    assert statuses == [SendStatus.SEND_OK, late, late]
+    assert failures == []
