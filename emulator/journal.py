@@ -75,7 +75,7 @@ class Journal:
         self._forget_plans()
 
     def note(self, fact: Fact) -> None:
-        """Give *fact*, with the time, to whoever takes its kind.  It has just happened."""
+        """Write *fact*, which has just happened, with the time; nothing if nobody wants it."""
         kind = type(fact)
         step, takers = self._plans.get(kind) or self._plan(kind)
         if takers:
@@ -90,7 +90,7 @@ class Journal:
         self._forget_plans()
 
     def close(self) -> None:
-        """Whoever noted facts here is dead: what it still notes while it unwinds goes nowhere."""
+        """Drop all facts from now on: code of a killed node still notes some as it unwinds."""
         self._write_entry = None
         self._listeners.clear()
         self._forget_plans()
@@ -134,7 +134,7 @@ class _Wanted(dict[type[Fact], bool]):
 
 
 def silent(fact: Fact) -> None:
-    """A ``note`` for those who keep no journal."""
+    """A ``note`` for where there is no journal: it drops *fact*."""
 
 
 class EntryKey(msgspec.Struct, frozen=True, order=True):

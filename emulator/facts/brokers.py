@@ -144,7 +144,7 @@ class OffsetCommitted(Fact, frozen=True):
     group: str
     queue: Queue
     offset: int  # the next one to consume
-    peer: str = ""  # address of the client that told
+    peer: str  # address of the client that told
 
 
 class MessageSentBack(Fact, frozen=True):

@@ -38,7 +38,7 @@ class MessageSent(Fact, frozen=True):
     uniq_key: str
     attempts: int  # how many there were
     took_ms: int  # from the call to its return, over all attempts
-    status: str = "SEND_OK"  # or how its storing fell short: SendStatus
+    status: str  # SEND_OK, or how its storing fell short: SendStatus
 
 
 class SendFailed(Fact, frozen=True):
@@ -82,7 +82,7 @@ class RebalancePassed(Fact, frozen=True):
     queue_count: int  # of the topic
     members: tuple[str, ...]  # client ids, as the broker named them
     own_count: int  # of the queues that fall to this client
-    cause: RebalanceCause = "timer"  # what made it do so
+    cause: RebalanceCause  # what made it do so
 
 
 class QueuesClaimed(Fact, frozen=True):
@@ -97,7 +97,7 @@ class QueuesReleased(Fact, frozen=True):
 
     group: str
     queues: tuple[Queue, ...]
-    reason: ReleaseReason = "not mine"
+    reason: ReleaseReason
 
 
 # Consumption ------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ class MessageGivenToListener(Fact, frozen=True):
     queue: Queue
     offset: int  # in the queue
     uniq_key: str
-    reconsume_times: int = 0  # how often it was given back before
+    reconsume_times: int  # how often it was given back before
 
 
 class MessageConsumed(Fact, frozen=True):
@@ -138,8 +138,8 @@ class ListenerRaised(Fact, frozen=True):
     offset: int  # of the first message it was called with
     uniq_key: str  # of the first message
     error: str  # the exception's type and text
-    traceback: str = ""
-    message_count: int = 1  # how many it was called with
+    traceback: str
+    message_count: int  # how many it was called with
 
 
 class PullFailed(Fact, frozen=True):

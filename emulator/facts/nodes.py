@@ -89,7 +89,7 @@ class HandlerFailed(Fact, frozen=True):
     peer: str
     code: int  # of the request
     error: str  # the exception's type and text
-    traceback: str = ""
+    traceback: str
 
 
 # Reply rules ------------------------------------------------------------------------------
@@ -100,7 +100,7 @@ class ReplyRuleSet(Fact, frozen=True):
 
     rule_id: int  # given by the server, from 1
     rule: str  # the rule as JSON
-    peer: str = ""  # address of the client that set it; empty: this process itself
+    peer: str  # address of the client that set it; empty: this process itself
 
 
 class ReplyRuleRemoved(Fact, frozen=True):

@@ -13,8 +13,8 @@ class MessageStored(Fact, frozen=True):
     queue: Queue
     offset: int  # in the queue
     position: int  # in the commit log, in bytes
-    uniq_key: str = ""
-    size_bytes: int = 0  # of the record
+    uniq_key: str
+    size_bytes: int  # of the record
 
 
 class DelayedDelivered(Fact, frozen=True):
@@ -33,7 +33,7 @@ class DelayedMessageDropped(Fact, frozen=True):
     queue: Queue
     delay_level: int  # it had waited on
     reason: str
-    uniq_key: str = ""
+    uniq_key: str
 
 
 class LogFlushed(Fact, frozen=True):
@@ -43,7 +43,7 @@ class LogFlushed(Fact, frozen=True):
 
     position: int  # in the commit log, in bytes: the end of what is safe
     flushed_bytes: int  # by this flush
-    message_count: int = 0  # that this flush made safe
+    message_count: int  # that this flush made safe
 
 
 class FlushFailed(Fact, frozen=True):
@@ -70,7 +70,7 @@ class PowerLost(Fact, frozen=True):
     flushed_position: int  # in the commit log, in bytes: the end of what was safe
     kept_position: int  # the end of what is left, at or after it
     end_position: int  # the end of what had been appended
-    documents: tuple[str, ...] = ()  # that have their former text again
+    documents: tuple[str, ...]  # that have their former text again
 
 
 class LogRecovered(Fact, frozen=True):

@@ -29,7 +29,7 @@ from emulator.logs import LogFormat, LogSettings, log_to, log_to_application
 
 A0, B3 = Queue("orders", "broker-a", 0), Queue("orders", "broker-b", 3)
 TRACEBACK = 'Traceback (most recent call last):\n  File "x.py", line 1\nValueError: no\n'
-RAISED = ListenerRaised("billing", A0, 7, "0A00", "ValueError: no", TRACEBACK)
+RAISED = ListenerRaised("billing", A0, 7, "0A00", "ValueError: no", TRACEBACK, 1)
 CLOCK = StoppedClock(1_700_000_000_123)
 
 
@@ -78,7 +78,7 @@ def test_only_what_is_severe_enough_is_shown(least: str, shown: list[str]) -> No
         PullHeld("billing", A0, 3, 15_000),
         NodeStarted("broker", "127.0.0.1:1", "4.9.7"),
         RequestReceived("p:1", 10, 1),
-        HandlerFailed("p:1", 10, "KeyError: 1"),
+        HandlerFailed("p:1", 10, "KeyError: 1", ""),
         least=least,
     )
     assert [kind for line in lines for kind in shown if kind in line] == shown
@@ -103,7 +103,7 @@ def test_as_json_each_line_is_an_object_with_everything_by_name() -> None:
 
 
 def test_a_name_that_no_utf_8_can_say_is_shown_all_the_same() -> None:
-    (line,) = logged(HandlerFailed("a\ud800b", 10, "KeyError"), format=LogFormat.JSON)
+    (line,) = logged(HandlerFailed("a\ud800b", 10, "KeyError", ""), format=LogFormat.JSON)
     assert json.loads(line)["peer"] == "a?b"
 
 
@@ -134,7 +134,7 @@ def application_journal(clock: StoppedClock) -> Journal:
 
 def test_an_application_sees_warnings_and_errors_in_its_own_log(caplog) -> None:
     journal = application_journal(CLOCK)
-    journal.note(MessageSent("orders", A0, 1, "0A00", 1, 2))
+    journal.note(MessageSent("orders", A0, 1, "0A00", 1, 2, "SEND_OK"))
     journal.note(RAISED)
     (record,) = caplog.records
     assert (record.name, record.levelno) == ("rocketmq_emulator", logging.ERROR)

@@ -26,7 +26,7 @@ A0, B0 = Queue("demo", "broker-a", 0), Queue("demo", "broker-b", 0)
 
 
 def sent(key: str, at_ms: int = 0) -> MemberEntry:
-    return MemberEntry(1, at_ms, "producer", MessageSent("demo", A0, 0, key, 1, 2))
+    return MemberEntry(1, at_ms, "producer", MessageSent("demo", A0, 0, key, 1, 2, "SEND_OK"))
 
 
 def consumed(
@@ -92,7 +92,7 @@ def test_a_dead_consumers_queues_are_taken_over_and_read_after_some_time() -> No
 def test_a_queue_in_two_hands_stays_with_the_other_when_one_lets_go() -> None:
     ledger = a_ledger(claimed("consumer-a", 1, A0), claimed("consumer-b", 2, A0))
     assert ledger.queues[A0].owners == ["consumer-a", "consumer-b"]
-    ledger.read(MemberEntry(1, 3, "consumer-b", QueuesReleased("readers", (A0,))))
+    ledger.read(MemberEntry(1, 3, "consumer-b", QueuesReleased("readers", (A0,), "not mine")))
     assert ledger.queues[A0].owner == "consumer-a"
     ledger.consumer_killed("consumer-b", 4)
     assert ledger.takeovers == []

@@ -50,7 +50,7 @@ def test_a_send_says_where_the_message_was_stored() -> None:
         assert result.queue_offset == 0
         (fact,) = cluster.facts_of(MessageSent)
         queue = Queue("t", result.queue.broker_name, result.queue.queue_id)
-        assert fact == MessageSent("t", queue, 0, message.uniq_key, 1, 0)
+        assert fact == MessageSent("t", queue, 0, message.uniq_key, 1, 0, "SEND_OK")
 
     producing(story)
 
