@@ -130,5 +130,6 @@ def _become(settings: Settings, config: RoleConfig, journal: str, log: LogSettin
         names = ", ".join(sorted(settings.ignored))
         typer.echo(f"rmqemu: of no effect here, ignored: {names}", err=True)
     role = "broker" if isinstance(config, BrokerConfig) else "nameserver"
-    command = node_command(role, msgspec.json.encode(config).decode(), journal, log)
+    config_text, log_text = (msgspec.json.encode(value).decode() for value in (config, log))
+    command = node_command(role, config_text, journal, log_text)
     os.execve(command[0], command, node_environment())  # noqa: S606  # ourselves, only leaner

@@ -57,7 +57,9 @@ class NodeProcess:
         self.config: RoleConfig | None = None
         self.is_meant_to_end = False
         self._errors_read_to = 0
-        self.popen, self._errors = spawn(role, journal, log)
+        self.popen, self._errors = spawn(
+            role, journal, "" if log == WARNINGS else msgspec.json.encode(log).decode()
+        )
 
     @property
     def pid(self) -> int:

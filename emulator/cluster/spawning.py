@@ -2,7 +2,7 @@
 
 A node that waits for its config on standard input can be started before anybody knows
 what for.  So a command that is about to want a cluster starts its nodes first, and reads
-its own arguments while they load.
+its own arguments while they load.  Nothing of ours is imported here: that would come first.
 """
 
 from __future__ import annotations
@@ -13,10 +13,6 @@ import sys
 import tempfile
 from pathlib import Path
 from typing import IO, NamedTuple
-
-import msgspec
-
-from emulator.logs import WARNINGS, LogSettings
 
 
 class Spawned(NamedTuple):
@@ -29,13 +25,13 @@ class Spawned(NamedTuple):
 _waiting: dict[str, list[Spawned]] = {}  # by role: started early, not yet wanted
 
 
-def node_command(
-    role: str, config: str, journal: str = "", log: LogSettings = WARNINGS
-) -> list[str]:
-    """What to execute for one role; it never looks for code in the current folder."""
+def node_command(role: str, config: str, journal: str = "", log: str = "") -> list[str]:
+    """What to execute for one role; it never looks for code in the current folder.
+
+    *config* and *log* are JSON: the role's config struct, and ``LogSettings`` if not default.
+    """
     options = ["--journal", journal] if journal else []
-    if log != WARNINGS:
-        options += ["--log", msgspec.json.encode(log).decode()]
+    options += ["--log", log] if log else []
     return [sys.executable, "-P", "-m", "emulator.node", role, config, *options]
 
 
@@ -46,21 +42,21 @@ def node_environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{path}" if path else root}
 
 
-def spawn(role: str, journal: str = "", log: LogSettings = WARNINGS) -> Spawned:
+def spawn(role: str, journal: str = "", log: str = "") -> Spawned:
     """A node that waits for its config; one that was started early if it will do."""
-    if not journal and log == WARNINGS and _waiting.get(role):
+    if not journal and not log and _waiting.get(role):
         return _waiting[role].pop()
     return _started(role, journal, log)
 
 
 def start_early(roles: list[str]) -> None:
-    """Let nodes load.  Those nobody comes for end with ``end_unclaimed``, or with this process."""
+    """Let nodes load.  Those that nobody claims end with ``end_unclaimed`` or this process."""
     for role in roles:
         _waiting.setdefault(role, []).append(_started(role))
 
 
 def end_unclaimed() -> None:
-    """Nobody will come for the rest: a node whose input ends before its config does leaves."""
+    """End the rest: a node whose standard input ends before its config came exits."""
     while _waiting:
         _, nodes = _waiting.popitem()
         for popen, errors in nodes:
@@ -68,7 +64,7 @@ def end_unclaimed() -> None:
             errors.close()
 
 
-def _started(role: str, journal: str = "", log: LogSettings = WARNINGS) -> Spawned:
+def _started(role: str, journal: str = "", log: str = "") -> Spawned:
     errors = tempfile.TemporaryFile()  # noqa: SIM115  # lives as the node does
     popen = subprocess.Popen(  # noqa: S603  # our own interpreter, our own module
         [*node_command(role, "-", journal, log), "--with-parent"],

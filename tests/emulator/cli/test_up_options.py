@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 import typer
 
@@ -52,3 +55,9 @@ def test_the_default_number_of_brokers_is_the_command_s(monkeypatch) -> None:
 )
 def test_nodes_start_early_only_when_it_is_sure_that_they_are_wanted(arguments, brokers) -> None:
     assert brokers_to_start_early(arguments) == brokers
+
+
+def test_nothing_slow_is_loaded_before_nodes_are_started_early() -> None:
+    code = "import emulator.cli, emulator.cluster.spawning, sys; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert not {b"msgspec", b"trio", b"typer", b"emulator.facts"} & set(loaded.stdout.split())
