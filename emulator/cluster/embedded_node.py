@@ -117,6 +117,8 @@ class EmbeddedNode:
 
     async def serve(self, task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED) -> None:
         """One life, until ``stop`` or ``kill``; started, with its address, when it is ready."""
+        if self.address:
+            self._config = msgspec.structs.replace(self._config, listen_address=self.address)
         with contextlib.ExitStack() as closing:
             disk: Disk = self._memory
             if self._config.store:
@@ -133,9 +135,6 @@ class EmbeddedNode:
             with life.scope:
                 async with trio.open_nursery() as nursery:
                     self.address = await nursery.start(self._serve, life, clock)
-                    self._config = msgspec.structs.replace(
-                        self._config, listen_address=self.address
-                    )
                     self._is_ready = True
                     task_status.started(self.address)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
+from functools import cache
 from typing import ClassVar, Literal
 
 import msgspec
@@ -37,14 +38,17 @@ class Queue(msgspec.Struct, frozen=True, order=True, gc=False):
     queue_id: int
 
 
-def kinds_on_demand(names: Iterable[str]) -> frozenset[type[Fact]]:
+def kinds_on_demand(names: Collection[str]) -> frozenset[type[Fact]]:
     """The facts of these *names*; raises ``ValueError`` for a name that is no fact on demand."""
+    if not names:
+        return frozenset()
     known = {kind.__name__: kind for kind in all_facts() if kind.on_demand}
     if unknown := sorted(set(names) - known.keys()):
         raise ValueError(f"{', '.join(unknown)}: no facts on demand; there are {', '.join(known)}")
     return frozenset(known[name] for name in names)
 
 
+@cache
 def all_facts() -> tuple[type[Fact], ...]:
     """Every kind of fact that is defined in ``emulator.facts``, by name."""
     kinds = (kind for kind in Fact.__subclasses__() if kind.__module__.startswith(__package__))
