@@ -35,6 +35,7 @@ from protocol.codes import OWN_CODES, ResponseCode
 from protocol.fields import BadFields, Header
 
 RULES_MAX = 1_000  # each is asked about each request
+DELAYED_MAX = 100_000  # requests that wait at one time: as many as held pulls
 NOT_ALLOWED = "reply rules are not allowed here: start this server with reply_rules_allowed=true"
 
 
@@ -60,6 +61,7 @@ class ReplyRules:
         self._rng = rng
         self._rules: dict[int, _SetRule] = {}
         self._last_id = 0
+        self._delayed_count = 0
 
     def handlers(self) -> Table:
         """The calls that manage rules, for the server's table."""
@@ -143,8 +145,15 @@ class ReplyRules:
         self._server.note(ReplyRuleApplied(held.rule_id, peer, code, verdict))
         if held.left_count == 0:
             self._end(held, "count reached")
-        if rule.delay_ms:
-            return Defer(call.now_ms + rule.delay_ms, partial(self._end_with, rule))
+        if not rule.delay_ms:
+            return self._end_with(rule, call)
+        if self._delayed_count >= DELAYED_MAX:
+            raise Refusal(ResponseCode.SYSTEM_BUSY, f"{DELAYED_MAX} requests are delayed already")
+        self._delayed_count += 1
+        return Defer(call.now_ms + rule.delay_ms, partial(self._after_delay, rule))
+
+    def _after_delay(self, rule: ReplyRule, call: Call[Any]) -> Result | None:
+        self._delayed_count -= 1
         return self._end_with(rule, call)
 
     def _end_with(self, rule: ReplyRule, call: Call[Any]) -> Result | None:

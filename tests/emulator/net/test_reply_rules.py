@@ -12,6 +12,7 @@ from trio.testing import MockClock
 from wired_server import Server
 
 from emulator.facts import HandlerFailed, ReplyRuleApplied, ReplyRuleRemoved, ReplyRuleSet
+from emulator.net import reply_rules
 from emulator.net.reply_rules import RULES_MAX, obey_reply_rules
 from emulator.net.results import Call, Reply, Result
 from protocol import catalog
@@ -323,3 +324,18 @@ async def test_there_is_room_for_a_thousand_rules() -> None:
     for _ in range(RULES_MAX):
         server.set(code=PULL, no_answer=True)
     assert server.ask(SET, body=b'{"no_answer": true}').code == ResponseCode.SYSTEM_BUSY
+
+
+async def test_there_is_a_limit_to_requests_that_are_delayed(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    monkeypatch.setattr(reply_rules, "DELAYED_MAX", 2)
+    server = RuledServer()
+    server.set(code=SEND, delay_ms=100)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(server.remoting.timers.run)
+        assert [server.call(SEND) for _ in range(3)] == [None, None, ResponseCode.SYSTEM_BUSY]
+        await trio.sleep(0.2)
+        assert server.handled == [SEND, SEND]
+        assert server.call(SEND) is None, "there is room again"
+        nursery.cancel_scope.cancel()
