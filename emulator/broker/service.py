@@ -31,7 +31,7 @@ from emulator.net.transport import Network
 from emulator.net.watermarks import FLUSHED_TO
 
 RETENTION_INTERVAL_MS = 10_000  # DefaultMessageStore.addScheduleTask
-GOODBYE_S_MAX = 3.5
+UNREGISTER_S_MAX = 3.5
 
 
 async def serve_broker(
@@ -76,7 +76,7 @@ async def serve_broker(
             task_status.started(listener.address)
             await stop.wait()
             journal.note(NodeStopped("broker", "asked"))
-            with trio.move_on_after(GOODBYE_S_MAX):
+            with trio.move_on_after(UNREGISTER_S_MAX):
                 await registration.unregister()
             listener.close()
             server.close_all()
@@ -124,14 +124,14 @@ class ScheduledTasks:
         """Run them in *nursery* from now on."""
         config = self._broker.config
         # (what, how often, the first time after), all in milliseconds
-        services = (
+        services: tuple[tuple[Callable[[], object], int, int], ...] = (
             (self._scan_clients, config.client_scan_interval_ms, config.client_scan_interval_ms),
             (self._persist_offsets, config.persist_offsets_interval_ms, 10_000),
             (self._broker.delays.persist, config.persist_delays_interval_ms, 10_000),
             (self._retain, RETENTION_INTERVAL_MS, 60_000),
         )
         for action, interval_ms, first_ms in services:
-            nursery.start_soon(_service, action, interval_ms, first_ms)
+            nursery.start_soon(partial(every, interval_ms, action, first_ms=first_ms))
         self._broker.puts.on_delayed = self._plan_delivery
         self._plan_delivery()
 
@@ -172,8 +172,3 @@ class ScheduledTasks:
                 return timer
             timer.cancel()
         return self._server.timers.at(due_s, action)
-
-
-async def _service(action: object, interval_ms: int, first_ms: int) -> None:
-    assert callable(action)
-    await every(interval_ms, action, first_ms=first_ms)
