@@ -71,6 +71,7 @@ class NameServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
     @property
     def profile(self) -> Release:
+        """``release`` as a value that compares.  Raises ``ValueError`` if it is none."""
         return Release.parse(self.release)
 
 
@@ -183,4 +184,5 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     @property
     def profile(self) -> Release:
+        """``release`` as a value that compares.  Raises ``ValueError`` if it is none."""
         return Release.parse(self.release)
