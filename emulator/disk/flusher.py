@@ -111,7 +111,7 @@ class Flusher:
 
     def _sync_file(self, name: str) -> None:
         descriptor = self._descriptors.get(name)
-        if descriptor is None:
+        if descriptor is None or not os.fstat(descriptor).st_nlink:  # removed, perhaps made anew
             self._close_descriptors()  # only the file being filled is synced again and again
             try:
                 descriptor = os.open(name, os.O_RDWR)
@@ -122,9 +122,9 @@ class Flusher:
         self.sync_count += 1
 
     def _close_descriptors(self) -> None:
-        for descriptor in self._descriptors.values():
+        while self._descriptors:
+            _, descriptor = self._descriptors.popitem()  # first: who fails to close is closed
             os.close(descriptor)
-        self._descriptors.clear()
 
 
 def sync_folder(name: str) -> None:

@@ -96,6 +96,54 @@ def test_a_removed_segment_needs_no_sync(disk: FileDisk, syncs: Syncs) -> None:
     assert syncs.names == [name(SIZE), "commitlog"]
 
 
+def test_a_segment_that_was_removed_and_made_again_is_synced_and_not_its_old_file(
+    disk: FileDisk, syncs: Syncs
+) -> None:
+    disk.open_segment(0, SIZE)
+    disk.flush(1, ignore)
+    disk.remove_segment(0)
+    disk.open_segment(0, SIZE)
+    disk.flush(2, ignore)
+    assert syncs.names == [name(0), "commitlog", name(0), "commitlog"]
+
+
+def test_a_segment_that_is_removed_while_it_waits_for_its_sync_is_no_failure(
+    disk: FileDisk, syncs: Syncs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk.open_segment(0, SIZE)
+    disk.open_segment(SIZE, SIZE)
+    results: list[int | OSError] = []
+    once = flusher.os.fdatasync
+
+    def remove_first(descriptor: int) -> None:
+        once(descriptor)
+        monkeypatch.setattr(flusher.os, "fdatasync", once)
+        disk.remove_segment(SIZE)
+
+    monkeypatch.setattr(flusher.os, "fdatasync", remove_first)
+    disk.flush(SIZE + 1, results.append)
+    assert results == [SIZE + 1]
+    assert syncs.names == [name(0), "commitlog"]
+
+
+def test_a_disk_without_handles_fails_the_flush_and_the_next_one_succeeds(
+    disk: FileDisk, syncs: Syncs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk.open_segment(0, SIZE)
+    results: list[int | OSError] = []
+
+    def no_handles(*_: object) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(flusher.os, "open", no_handles)
+        disk.flush(1, results.append)
+    disk.flush(1, results.append)
+    assert isinstance(results[0], OSError)
+    assert results[1:] == [1]
+    assert syncs.names == [name(0), "commitlog"]
+
+
 def test_a_durable_document_is_synced_before_it_gets_its_name_and_its_name_after(
     disk: FileDisk, syncs: Syncs
 ) -> None:
