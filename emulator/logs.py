@@ -56,14 +56,15 @@ class LogLines:
         self._render: Render | None = None
 
     def show(self, entry: Entry) -> None:
-        """Write *entry* as text."""
-        if self._render is None:
-            try:
+        """Write *entry* as text; what cannot be rendered as wanted is shown plainly."""
+        try:
+            if self._render is None:
                 self._render = _renderer(self._settings)
-            except (ImportError, OSError):  # too many open files, and structlog not yet loaded
-                self._write(f"[{entry.fact.severity}] {text_of(entry)}\n")
-                return
-        self._write(self._render(entry) + "\n")
+            line = self._render(entry)
+        # Too many open files, and structlog not yet loaded; or a clock beyond all calendars.
+        except (ImportError, OSError, OverflowError, ValueError):
+            line = f"[{entry.fact.severity}] {text_of(entry)}"
+        self._write(line + "\n")
 
 
 def log_to(journal: Journal, write: Callable[[str], object], settings: LogSettings) -> None:

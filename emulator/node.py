@@ -96,7 +96,9 @@ def _print_error(line: str) -> None:
 
 
 def _write_error(text: str) -> None:
-    # Standard error may be a file on the very disk that is full.
+    # Standard error may be closed, or a file on the very disk that is full.
+    if sys.stderr is None:
+        return
     with contextlib.suppress(OSError):
         sys.stderr.write(text)
         sys.stderr.flush()

@@ -123,6 +123,16 @@ def test_where_structlog_cannot_be_loaded_the_fact_is_shown_without_it(monkeypat
     assert line.startswith("[error] broker-a StoreRefused reason=full advice='free some room")
 
 
+@pytest.mark.parametrize("wall_ms", [10**15, -(10**15), 10**20])
+@pytest.mark.parametrize("log_format", LogFormat)
+def test_a_clock_beyond_all_calendars_does_not_fail_who_notes_a_fact(wall_ms, log_format) -> None:
+    lines: list[str] = []
+    journal = Journal("broker-a", StoppedClock(wall_ms))
+    log_to(journal, lines.append, LogSettings(format=log_format))
+    journal.note(StoreRefused("full"))
+    assert lines[0].startswith("[error] broker-a StoreRefused reason=full")
+
+
 # Clients in somebody's program ------------------------------------------------------------
 
 

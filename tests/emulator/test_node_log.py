@@ -94,3 +94,15 @@ def test_a_node_that_is_asked_to_shows_what_happens_as_objects() -> None:
     with node(config, "--log", msgspec.json.encode(log).decode()) as broker:
         _, lines = broker.ended()
     assert [json.loads(line)["event"] for line in lines] == ["NodeStarted", "NodeStopped"]
+
+
+def test_a_node_whose_standard_error_is_closed_serves_all_the_same() -> None:
+    broker = BrokerConfig(listen_address=ANY_PORT, namesrv=(a_free_address(),))
+    config = msgspec.json.encode(broker).decode()
+    command = f"exec {sys.executable} -m emulator.node broker '{config}' 2>&-"
+    with subprocess.Popen(["sh", "-c", command], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=60) == 0
+    assert json.loads(line)["ready"]
