@@ -60,6 +60,7 @@ class EmbeddedCluster(RealWorld):
         self._log_texts: list[str] = []
         self._files = contextlib.ExitStack()
         self._nodes: dict[str, EmbeddedNode] = {}
+        self._skews_ms: dict[str, int] = {}  # of wrong clocks, perhaps before a start
         self._token: trio.lowlevel.TrioToken | None = None
         self._nursery: trio.Nursery | None = None
         self._stopping = trio.Event()
@@ -129,12 +130,14 @@ class EmbeddedCluster(RealWorld):
 
     def kill(self, name: str) -> None:
         """Its scope is cancelled; nothing that it does while it unwinds reaches its disk."""
-        self._do(self._kill, self._named(name))
+        self._do(self._kill, [n for n in self._named(name) if self._is_alive(n)])
 
     def skew_clock(self, name: str, ms: int) -> None:
         """That node's wall clock alone, through restarts too."""
         for known in self._named(name):
-            self._nodes[known].skew_clock(ms)
+            self._skews_ms[known] = ms
+            if known in self._nodes:
+                self._nodes[known].skew_clock(ms)
 
     # In the thread --------------------------------------------------------------------
 
@@ -170,7 +173,9 @@ class EmbeddedCluster(RealWorld):
         assert self._nursery is not None
         if name not in self._nodes:
             config = self._config(name)
-            self._nodes[name] = EmbeddedNode(name, config, self._appender(name), self._attach_log)
+            node = EmbeddedNode(name, config, self._appender(name), self._attach_log)
+            node.skew_clock(self._skews_ms.get(name, 0))
+            self._nodes[name] = node
         await self._nursery.start(self._nodes[name].serve)
 
     async def _stop(self, names: list[str]) -> None:
@@ -180,21 +185,26 @@ class EmbeddedCluster(RealWorld):
                     if name in names:
                         stopping.start_soon(self._nodes[name].stop, STOP_S_MAX)
 
-    async def _kill(self, names: tuple[str, ...]) -> None:
+    async def _kill(self, names: list[str]) -> None:
         for name in names:
             await self._nodes[name].kill()
 
     # Inside ---------------------------------------------------------------------------
+
+    def _is_alive(self, name: str) -> bool:
+        return name in self._nodes and self._nodes[name].is_alive
 
     def _wait_for_loop(self) -> None:
         if not self._runs.wait(START_S_MAX):
             raise NotReady(START_S_MAX, self.node_names)
         self.check_alive()
 
-    def _do(self, action: Callable[..., Awaitable[None]], *arguments: object) -> None:
-        """Raises what *action* raised, or what ended the cluster before."""
+    def _do(self, action: Callable[[list[str]], Awaitable[None]], names: list[str]) -> None:
+        """For these nodes, if any.  Raises what *action* raised, or what ended the cluster."""
+        if not names:
+            return
         try:
-            trio.from_thread.run(action, *arguments, trio_token=self._token)
+            trio.from_thread.run(action, names, trio_token=self._token)
         except trio.RunFinishedError:
             self._thread.join(STOP_S_MAX)
             self.check_alive()

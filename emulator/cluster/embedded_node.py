@@ -115,6 +115,11 @@ class EmbeddedNode:
         """Is it ready, and has it not ended?"""
         return self._is_ready
 
+    @property
+    def is_alive(self) -> bool:
+        """Has it begun, and not ended?  It may not be ready yet."""
+        return self._life is not None
+
     async def serve(self, task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED) -> None:
         """One life, until ``stop`` or ``kill``; started, with its address, when it is ready."""
         if self.address:

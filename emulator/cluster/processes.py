@@ -152,6 +152,8 @@ class ProcessCluster(RealWorld):
     # Inside ---------------------------------------------------------------------------
 
     def _spawn(self, role: str, name: str) -> NodeProcess:
+        if (dead := self._nodes.get(name)) is not None:
+            dead.wait_ended(time.monotonic())  # it may have died by itself: its files are open
         journal = str(Path(self._journal) / f"{name}.jsonl") if self._journal else ""
         node = self._nodes[name] = NodeProcess(role, name, journal, self._log)
         return node

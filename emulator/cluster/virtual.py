@@ -88,13 +88,15 @@ class VirtualCluster(World[Awaitable[None]]):
 
     async def start(self, *names: str) -> None:
         """Without names: the NameServers, then the brokers.  Clients are started by name."""
-        down = [name for name in self._named(*names) if not self.is_running(name)]
-        servers = [name for name in down if name in self.spec.name_server_names]
-        for group in (servers, [name for name in down if name not in servers]):
-            machines = [self._machines.start(name, self._programs[name]) for name in group]
+        wanted = self._named(*names)
+        servers = [name for name in wanted if name in self.spec.name_server_names]
+        for group in (servers, [name for name in wanted if name not in servers]):
+            machines = [self._started(name) for name in group]
             with trio.move_on_after(START_S_MAX):
                 for machine in machines:
-                    await machine.wait_ready()
+                    # Whoever restarts it meanwhile gives it another process to wait for.
+                    while machine.is_running and not machine.is_ready:
+                        await machine.wait_ready()
             if late := [m.name for m in machines if m.is_running and not m.is_ready]:
                 raise NotReady(START_S_MAX, late)
 
@@ -102,6 +104,7 @@ class VirtualCluster(World[Awaitable[None]]):
         """A machine whose one process runs *program* with clients on it."""
         self._clients += 1
         self._programs[name] = self._client(program, pid=1000 + self._clients)
+        self._stops.pop(name, None)
         return self._machines.start(name, self._programs[name])
 
     async def stop(self, *names: str) -> None:
@@ -111,7 +114,10 @@ class VirtualCluster(World[Awaitable[None]]):
         for group in ([name for name in running if name not in servers], servers):
             for name in group:
                 self._machines.resume(name)
-                self._stops[name]()
+                if (ask := self._stops.get(name)) is None:
+                    self.kill(name)  # it has not begun, so there is nothing to end in order
+                else:
+                    ask()
             with trio.move_on_after(STOP_S_MAX):
                 for name in group:
                     await self._machines.machine(name).wait_ended()
@@ -142,6 +148,8 @@ class VirtualCluster(World[Awaitable[None]]):
     def power_off(self, name: str) -> None:
         """The drive loses what was not flushed; the journal gets ``PowerLost``."""
         self._named(name)
+        if not self._machines.machine(name).has_power:
+            return
         loss = self._machines.power_off(name)
         fact = PowerLost(loss.flushed_to, loss.kept_to, loss.written_to, loss.reverted)
         self._journal(self._machines.machine(name)).note(fact)
@@ -180,6 +188,13 @@ class VirtualCluster(World[Awaitable[None]]):
         return await call_from(operator, node, address, call, self.spec.release)
 
     # Programs -------------------------------------------------------------------------
+
+    def _started(self, name: str) -> Machine:
+        """The machine, with its program running."""
+        if self.is_running(name):
+            return self._machines.machine(name)
+        self._stops.pop(name, None)  # that of a process which has ended
+        return self._machines.start(name, self._programs[name])
 
     async def _node(self, machine: Machine) -> None:
         async with trio.open_nursery() as nursery:

@@ -78,6 +78,19 @@ def test_a_death_nobody_asked_for_is_reported_with_how_it_came() -> None:
             running.check_alive()
 
 
+def test_who_died_by_itself_can_be_started_again_and_leaves_no_file_open() -> None:
+    with ProcessCluster(ClusterSpec(brokers=1)) as running:
+        pid, open_files = running.pids["broker-a"], len(list(Path("/proc/self/fd").iterdir()))
+        os.kill(pid, signal.SIGKILL)
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        dead = running._nodes["broker-a"].popen
+        running.start("broker-a")
+        assert dead.stdin.closed
+        assert dead.stdout.closed
+        assert len(list(Path("/proc/self/fd").iterdir())) == open_files
+        running.check_alive()
+
+
 def test_all_nodes_are_gone_after_the_block_even_a_paused_one() -> None:
     with ProcessCluster(ClusterSpec(brokers=1)) as running:
         pids = list(running.pids.values())

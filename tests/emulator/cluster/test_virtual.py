@@ -111,3 +111,63 @@ def test_a_paused_name_server_holds_routes_back_until_it_goes_on() -> None:
     run_virtual(main, seed=3)
     assert took_s
     assert took_s[0] >= 2
+
+
+def test_who_starts_a_node_that_is_restarted_meanwhile_waits_for_its_new_process() -> None:
+    async def main(world) -> None:
+        cluster = VirtualCluster(world, ClusterSpec(brokers=1))
+        await cluster.start()
+        cluster.kill("broker-a")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(cluster.start, "broker-a")
+            await trio.lowlevel.checkpoint()
+            nursery.start_soon(cluster.restart, "broker-a")
+        assert world.machines.machine("broker-a").is_ready
+
+    run_virtual(main, seed=1)
+
+
+def test_two_may_start_one_cluster_at_the_same_time_and_both_wait_until_it_is_ready() -> None:
+    async def main(world) -> None:
+        cluster = VirtualCluster(world, ClusterSpec(brokers=1))
+
+        async def start() -> None:
+            await cluster.start()
+            assert all(world.machines.machine(name).is_ready for name in cluster.node_names)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(start)
+            nursery.start_soon(start)
+
+    run_virtual(main, seed=1)
+
+
+def test_a_program_that_has_not_begun_is_stopped_at_once() -> None:
+    began: list[object] = []
+
+    async def program(process) -> None:
+        began.append(process)
+        await trio.sleep_forever()
+
+    async def main(world) -> None:
+        cluster = VirtualCluster(world, ClusterSpec(brokers=1))
+        for _ in range(2):
+            cluster.start_client("client-1", program)
+            await cluster.stop("client-1")
+            assert not cluster.is_running("client-1")
+        assert (began, trio.current_time()) == ([], 0)
+
+    run_virtual(main, seed=1)
+
+
+def test_a_machine_without_power_has_none_to_lose() -> None:
+    lines: list[bytes] = []
+
+    async def main(world) -> None:
+        cluster = VirtualCluster(world, ClusterSpec(brokers=1), lines.append)
+        await cluster.start()
+        cluster.power_off("broker-a")
+        cluster.power_off("broker-a")
+
+    run_virtual(main, seed=1)
+    assert kinds(lines, "broker-a").count("PowerLost") == 1

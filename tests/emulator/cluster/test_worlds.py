@@ -331,6 +331,35 @@ def test_a_node_that_is_not_there_is_an_error_that_names_those_that_are(kind) ->
                 getattr(world, verb)(*arguments_of(verb, "nobody"))
 
 
+@pytest.mark.parametrize("kind", ["processes", "embedded"])
+def test_outside_the_block_nothing_runs_that_could_be_ended(kind) -> None:
+    world = WORLDS[kind](ClusterSpec(brokers=1))
+
+    def end_what_does_not_run() -> None:
+        world.kill("broker-a")
+        world.stop("broker-a")
+        world.stop()
+        assert not any(map(world.is_running, world.node_names))
+
+    end_what_does_not_run()
+    with world:
+        assert world.is_running("broker-a")
+    end_what_does_not_run()
+
+
+def test_a_clock_may_be_skewed_before_its_node_is_started(tmp_path) -> None:
+    cluster = EmbeddedCluster(ClusterSpec(brokers=1), journal=str(tmp_path))
+    cluster.skew_clock("broker-a", 3_600_000)
+    with cluster:
+        pass
+    began_ms = {
+        name: json.loads((tmp_path / f"{name}.jsonl").read_text().splitlines()[0])["at_ms"]
+        for name in cluster.node_names
+    }
+    ahead_ms = began_ms["broker-a"] - began_ms["namesrv"]
+    assert 3_600_000 <= ahead_ms < 3_660_000
+
+
 def test_virtual_verbs_take_clients_too_and_refuse_who_is_neither(tmp_path) -> None:
     async def story(stage: Stage) -> None:
         await stage.make_topic()  # by client-1
