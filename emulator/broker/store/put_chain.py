@@ -2,8 +2,9 @@
 
 A transform takes a message and gives back the same one or another: for a different topic,
 with different properties.  The chain is applied to what clients send and send back, and not
-to what the broker itself puts (a delayed message that is delivered).  A transform may raise
-``PutRefused``, ``Refusal`` or ``BadFields``, and then nothing is stored.
+to what the broker itself puts (a delayed message that is delivered), nor to batches, which
+may be neither delayed nor prepared.  A transform may raise ``PutRefused``, ``Refusal`` or
+``BadFields``, and then nothing is stored.
 
 A prepared message of a transaction will be one more transform, before the delays.
 
