@@ -78,6 +78,8 @@ class Bells:
     def gone(self, asker: Hashable) -> None:
         """Let go of what *asker* waited for, as far as it matters to nobody else."""
         for held in list(self._of.get(asker, ())):
+            if held.is_over:
+                continue  # woken by what the end of one before it rang
             self._release(held)
             assert held.wait.gone is not None, "only such waits are kept by asker"
             held.wait.gone()
@@ -91,6 +93,8 @@ class Bells:
 
     def _bring(self, held: _Held, rung: Rung, now_ms: int) -> None:
         """Resume it if it wants any of these news; else its end may come sooner."""
+        if held.is_over:
+            return  # by one that was resumed before it
         wait = held.wait
         try:
             is_wanted = wait.wants is None or _any_wanted(wait.wants, held.number, rung)

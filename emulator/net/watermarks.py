@@ -92,6 +92,8 @@ class Watermarks:
     def gone(self, asker: Hashable) -> None:
         """Let go of what *asker* waited for, as far as it matters to nobody else."""
         for waiting in list(self._with_gone.get(asker, ())):
+            if waiting.timer is None:
+                continue  # the end of one before it has raised the mark
             self._end(waiting)
             self._over += 1
             assert waiting.wait.gone is not None, "only such waits are kept by asker"

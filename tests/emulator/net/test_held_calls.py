@@ -1,0 +1,108 @@
+"""Calls that are held on bells and watermarks: whatever happens, each ends once."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from emulator.clock import WallClock
+from emulator.net.bells import Bells, Resume
+from emulator.net.results import NO_REPLY, Result, Wait
+from emulator.net.timers import Timers
+from emulator.net.turn import Turn
+from emulator.net.watermarks import UpTo, Watermarks
+
+MARKS, BELLS, ASKERS, DEPTH_MAX = ("flushed", "copied"), range(4), range(6), 6
+
+
+class Chaos:
+    """Holds calls and wakes them at random, also from inside of calls that are resumed or end."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+        self.clock = WallClock(0, trio.current_time())
+        self.turn = Turn(self.clock)
+        self.timers = Timers(self.turn)
+        self.bells = Bells(self.clock, self.timers, self.turn)
+        self.marks = Watermarks(self.clock, self.timers)
+        self.ends: list[int] = []  # how often each call has ended
+        self._depth = 0
+
+    def act(self) -> None:
+        if self._depth >= DEPTH_MAX:
+            return
+        self._depth += 1
+        rng = self.rng
+        asker = rng.choice(ASKERS)
+        actions = (
+            lambda: self.bells.ring(rng.choice(BELLS), rng.randint(0, 9)),
+            lambda: self.marks.raise_to(rng.choice(MARKS), rng.randint(0, 60)),
+            lambda: self.marks.give_up(rng.choice(MARKS), rng.randint(0, 100)),
+            lambda: (self.bells.gone(asker), self.marks.gone(asker)),
+            lambda: self._hold(self._a_wait(), asker),
+        )
+        rng.choices(actions, (4, 2, 1, 1, 2))[0]()
+        self._depth -= 1
+
+    def _a_wait(self) -> Wait:
+        rng, me = self.rng, len(self.ends)
+        self.ends.append(0)
+
+        def resume(_now_ms: int, _expired: bool) -> Result:
+            self.ends[me] += 1
+            self.act()
+            return self._a_wait() if rng.random() < 0.3 else NO_REPLY
+
+        def gone() -> None:
+            self.ends[me] += 1
+            self.act()
+
+        def wants(news: int) -> bool:
+            assert not self.ends[me], "who has ended is not asked"
+            return news % 2 == 0
+
+        is_mark = rng.random() < 0.5
+        return Wait(
+            UpTo(rng.choice(MARKS), rng.randint(0, 100)) if is_mark else rng.choice(BELLS),
+            self.clock.now_ms() + rng.randint(0, 50),
+            resume,
+            rng.choice((None, wants)),
+            rng.choice((None, lambda now_ms: now_ms + 3)),
+            rng.choice((None, gone)),
+        )
+
+    def _hold(self, wait: Wait, asker: int) -> None:
+        def answer(resume: Resume, now_ms: int, expired: bool) -> None:
+            result = resume(now_ms, expired)
+            if isinstance(result, Wait):
+                self._hold(result, asker)
+
+        holder = self.marks if isinstance(wait.on, UpTo) else self.bells
+        holder.hold(wait, asker, answer)
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_every_held_call_ends_once_and_nothing_is_kept(
+    seed: int, autojump_clock: MockClock
+) -> None:
+    chaos = Chaos(random.Random(seed))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(chaos.timers.run)
+        for _ in range(200):
+            with chaos.turn:
+                for _ in range(chaos.rng.randint(1, 5)):
+                    chaos.act()
+            assert not chaos.turn.depth
+            assert not chaos.turn.rung
+            await trio.sleep(chaos.rng.choice((0, 0.002)))
+        await trio.sleep(1)
+        nursery.cancel_scope.cancel()
+    assert len(chaos.ends) > 100
+    assert set(chaos.ends) == {1}
+    assert chaos.bells.held_count == chaos.marks.held_count == 0
+    assert not chaos.bells._held
+    assert not chaos.bells._of
+    assert not chaos.marks._with_gone
