@@ -257,11 +257,6 @@ RESPONSE_NAMES = _names(ResponseCode)
 _ACL_NAMES = _names(AclResponseCode)
 
 
-def request_name(code: int) -> str:
-    """``SEND_MESSAGE_V2`` for 310; the number as text if it has no name."""
-    return REQUEST_NAMES.get(code) or str(code)
-
-
 def response_name(code: int, release: Release) -> str:
     """The name as *release* understands it; the number as text if it has no name."""
     if release < ACL_CODES_REUSED and code in _ACL_NAMES:

@@ -167,12 +167,6 @@ class RemotingClient(Remoting):
         channel = self._channels.get(address)
         return channel is not None and channel.connection is not None
 
-    def close_address(self, address: str) -> None:
-        """Close the connection to *address*, if there is one; its calls get ``NoAnswer``."""
-        channel = self._channels.get(address)
-        if channel is not None and channel.connection is not None:
-            channel.connection.transport.close()
-
     def close_all(self) -> None:
         """Close every connection; their calls get ``NoAnswer``."""
         for connection in list(self.connections.values()):

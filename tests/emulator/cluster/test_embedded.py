@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 
 import pytest
 import trio
@@ -106,6 +107,18 @@ def test_a_port_in_use_is_raised_plain_where_the_cluster_was_started(cluster) ->
         EmbeddedCluster(ClusterSpec(port=port, brokers=0)),
     ):
         pass
+
+
+def test_a_cluster_whose_loop_does_not_begin_is_no_cluster(monkeypatch) -> None:
+    monkeypatch.setattr(embedded, "START_S_MAX", 0.01)
+    monkeypatch.setattr(EmbeddedCluster, "_run", lambda _: time.sleep(0.2))
+    before = threading.active_count()
+    with (
+        pytest.raises(NotReady, match="namesrv, broker-a"),
+        EmbeddedCluster(ClusterSpec(brokers=1)),
+    ):
+        pass
+    assert threading.active_count() == before
 
 
 def test_a_cluster_that_does_not_get_ready_is_no_cluster(monkeypatch) -> None:

@@ -229,7 +229,7 @@ async def test_a_peer_that_dies_is_noticed_at_once() -> None:
         await pair.client.invoke(pair.address, ECHO, Word(word="hi"), timeout_ms=5_000)
         lost = trio.Event()
         pair.server.on_closed = lambda _peer, _now_ms: lost.set()
-        pair.client.close_address(pair.address)
+        pair.client.close_all()
         await lost.wait()
         assert {f.reason for f in pair.facts if isinstance(f, ConnectionClosed)} == {
             "closed here",
