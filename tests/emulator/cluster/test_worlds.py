@@ -168,8 +168,14 @@ THE_STORY = (
     Step("restart", True, True, True, "channel closed", 1),  # kills what runs
     Step("pause", True, False, True, "", 1),
     Step("resume", True, True, True, "", 1),
-    Step("power_off", False, False, True, "", 1),  # nobody was told, nobody knows
-    Step("power_on", True, True, True, "", 1),
+    Step("pause", True, False, True, "", 1),
+    Step("kill", False, False, False, "channel closed", 1),  # paused or not
+    Step("restart", True, True, True, "", 1),
+    Step("pause", True, False, True, "", 1),
+    Step("stop", False, False, False, "asked", 2),  # resumed first, where it was paused
+    Step("start", True, True, True, "", 2),
+    Step("power_off", False, False, True, "", 2),  # nobody was told, nobody knows
+    Step("power_on", True, True, True, "", 2),
 )
 
 
@@ -197,7 +203,7 @@ async def the_story(stage: Stage) -> None:
         assert stage.farewells() == farewells, step
         assert stage.count("NodeStopped") == step.orderly_ends, step
     starts = sum(world.can(s.verb) and s.verb in ("restart", "power_on") for s in THE_STORY)
-    assert stage.count("NodeStarted") == 2 + starts
+    assert stage.count("NodeStarted") == 3 + starts
 
 
 @pytest.mark.parametrize("kind", WORLDS)
