@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -96,6 +97,14 @@ def test_all_nodes_are_gone_after_the_block_even_a_paused_one() -> None:
         pids = list(running.pids.values())
         running.pause("broker-a")
     assert not any(map(is_alive, pids))
+
+
+def test_a_node_that_does_not_end_in_time_is_killed() -> None:
+    with ProcessCluster(ClusterSpec(brokers=0)) as running:
+        pid = running.pids["namesrv"]
+        running.pause("namesrv")
+        running._nodes["namesrv"].wait_ended(time.monotonic())
+        assert not is_alive(pid)
 
 
 def test_a_start_that_fails_says_what_the_node_said_and_leaves_nobody(cluster) -> None:

@@ -187,7 +187,7 @@ async def test_a_call_whose_send_fails_at_once_is_answered_once() -> None:
     async with a_pair() as pair:
         await pair.client.invoke(pair.address, ECHO, Word(word="hi"), timeout_ms=5_000)
         [connection] = pair.client.connections.values()
-        connection.transport.send = lambda _data: connection.transport.close()  # type: ignore[method-assign]
+        connection.transport.send = lambda _data: connection.transport.close()
         with trio.CancelScope() as scope:
             scope.cancel()
             await pair.client.invoke(pair.address, MUTE, timeout_ms=5_000)

@@ -121,3 +121,21 @@ async def test_a_turn_that_fails_still_delivers() -> None:
         fail_after_ringing()
     assert server.log[-1] == "knock resumes"
     assert server.remoting.turn.depth == 0
+
+
+async def test_what_fails_at_the_end_of_a_turn_leaves_no_turn_open() -> None:
+    server = RingingServer()
+    turn = server.remoting.turn
+
+    def fail() -> None:
+        raise OSError("broken")
+
+    def store_and_fail() -> None:
+        with server.remoting.batch():
+            turn.at_end(fail)
+
+    with pytest.raises(OSError, match="broken"):
+        store_and_fail()
+    assert turn.depth == 0
+    server.connection.feed(a_request(20, 1, "knock"))
+    assert [answer.opaque for answer in server.wire.commands()] == [1]
