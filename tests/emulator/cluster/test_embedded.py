@@ -135,6 +135,13 @@ def test_a_cluster_that_does_not_get_ready_is_no_cluster(monkeypatch) -> None:
     assert set(threading.enumerate()) == threads
 
 
+def test_a_killed_node_writes_no_facts_while_it_unwinds(tmp_path) -> None:
+    with EmbeddedCluster(ClusterSpec(brokers=1), journal=str(tmp_path)) as running:
+        before = (tmp_path / "broker-a.jsonl").read_bytes()
+        running.kill("broker-a")
+        assert (tmp_path / "broker-a.jsonl").read_bytes() == before
+
+
 def test_facts_go_to_one_file_a_node(tmp_path) -> None:
     with EmbeddedCluster(ClusterSpec(brokers=1), journal=str(tmp_path)):
         pass

@@ -297,6 +297,7 @@ def test_whole_clusters_stop_and_start_where_they_were(kind, tmp_path) -> None:
         before = world.brokers, world.namesrv
         await perform(world, "stop")
         assert not any(map(world.is_running, world.node_names))
+        assert stage.farewells() == ["asked"], "the NameServer ends after its brokers"
         await perform(world, "start")
         assert (world.brokers, world.namesrv) == before
         assert await stage.admin(lambda admin: admin.masters()) == world.brokers

@@ -261,6 +261,20 @@ async def test_a_delay_may_end_in_another_verdict(
         nursery.cancel_scope.cancel()
 
 
+async def test_a_count_is_used_up_when_a_delay_begins(autojump_clock: MockClock) -> None:
+    server = RuledServer()
+    server.set(code=SEND, delay_ms=50, count=1)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(server.remoting.timers.run)
+        assert server.call(SEND) is None
+        assert server.rules() == []
+        assert server.call(SEND) == 0
+        assert server.handled == [SEND]
+        await trio.sleep(0.051)
+        assert server.handled == [SEND, SEND]
+        nursery.cancel_scope.cancel()
+
+
 async def test_a_cut_lets_what_was_answered_before_leave_first() -> None:
     server = RuledServer()
     server.set(code=BEAT, cut_connection=True)
