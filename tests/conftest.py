@@ -5,4 +5,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import hypothesis
+
 sys.path.insert(0, str(Path(__file__).parent))
+
+# An example may take as long as it takes: how busy the machine is says nothing about the code.
+hypothesis.settings.register_profile("any_machine", deadline=None)
+hypothesis.settings.load_profile("any_machine")
