@@ -1,7 +1,7 @@
 """Every setting of every role, with upstream's name and default beside it.
 
 One frozen struct per role, unknown fields refused, units last in the names.  Defaults
-are upstream's; where upstream has no such limit the comment says "ours".
+are upstream's; where upstream has no such limit the comment has "ours".
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class NameServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     brokers_max: int = 10_000  # ours, as are the next two
     topics_max: int = 500_000
     kv_entries_max: int = 100_000
-    reply_rules_allowed: bool = False  # ours: whoever reaches the port may set reply rules
+    reply_rules_allowed: bool = False  # ours: every client of the port may set reply rules
     facts_on_demand: tuple[str, ...] = ()  # ours: kinds for the journal besides the usual ones
     net: NetConfig = NetConfig()
 
@@ -148,7 +148,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     flush_least_pages: int = 4  # MessageStoreConfig.flushCommitLogLeastPages
     flush_thorough_interval_ms: int = 10_000  # MessageStoreConfig.flushCommitLogThoroughInterval
 
-    reply_rules_allowed: bool = False  # ours: whoever reaches the port may set reply rules
+    reply_rules_allowed: bool = False  # ours: every client of the port may set reply rules
     facts_on_demand: tuple[str, ...] = ()  # ours: kinds for the journal besides the usual ones
     net: NetConfig = NetConfig()
 

@@ -32,7 +32,7 @@ REPLIES_IN_OWN_SERIALIZATION = Release(5, 0, 0)  # before, in that of the reques
 
 # NameServer (reference: server-behaviour §12) -----------------------------------------
 
-TOPIC_SYS_FLAG_SPELLED = Release(4, 9, 0)  # routes said "topicSynFlag" before
+TOPIC_SYS_FLAG_SPELLED = Release(4, 9, 0)  # "topicSynFlag" in routes before
 STANDARD_JSON_ROUTES = Release(4, 9, 4)  # routes as real JSON for peers from 4.9.4 on, or on wish
 FAQ_AT_BEST_PRACTICE = Release(5, 0, 0)  # the page named by "No topic route info"
 UNKNOWN_CODE_REFUSED = Release(5, 0, 0)  # code 3; before, the NameServer was silent
@@ -108,7 +108,7 @@ QUEUES_ARE_FILTERED = Release(5, 1, 4)  # available, else reachable, else any
 DETECTOR_EXISTS = Release(5, 1, 4)  # startDetectorEnable
 LAST_PROPERTY_OPEN = Release(4, 9, 1)  # no \x02 after the last property …
 LAST_PROPERTY_CLOSED_AGAIN = Release(5, 2, 0)  # … until then
-COMPRESSION_TYPED = Release(4, 9, 4)  # before, the flag said "compressed" and nothing more
+COMPRESSION_TYPED = Release(4, 9, 4)  # before, the flag had the compressed bit alone
 BATCH_HAS_KEY = Release(5, 0, 0)  # the batch itself carries a unique key too
 WORST_PICK_IS_FRESH = Backported(Release(4, 9, 8), Release(5, 1, 4))  # it leaves the list alone
 LATENCY_CHOICE_AVOIDS_LAST = Release(5, 1, 1)  # its walk skips the last broker
@@ -122,7 +122,7 @@ ORDERLY_RELEASE_FORCED = Release(5, 2, 0)  # a busy queue goes after 20 s
 OFFSET_REPAIRED_AT_ONCE = Release(5, 2, 0)  # not ten seconds after OFFSET_ILLEGAL
 SEND_BACK_IS_CHECKED = Release(5, 1, 0)  # what has left the queue is not sent back again
 GIVING_UP_COUNTS = Release(5, 1, 1)  # orderly: the copy counts the last failure as well
-BROADCAST_IS_NOT_LOCKED = Release(5, 3, 2)  # orderly and broadcasting: no locks are asked for
+BROADCAST_IS_NOT_LOCKED = Release(5, 3, 2)  # orderly and broadcasting: no LOCK_BATCH_MQ
 NEW_QUEUE_IS_LOCKED = Backported(Release(4, 9, 5), Release(5, 0, 0))  # at once, not next round
 BUSY_PULL_IS_SHORT = Backported(Release(4, 9, 5), Release(5, 1, 0))  # 20 ms
 LOCAL_OFFSETS_MERGE = Backported(Release(4, 9, 8), Release(5, 2, 0))  # by queue

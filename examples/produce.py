@@ -1,4 +1,4 @@
-"""Sends ten orders and says where each one was stored.
+"""Sends ten orders and prints where each one was stored.
 
 python examples/produce.py [NAMESRV]
 """

@@ -50,7 +50,7 @@ class RemotingCommand(msgspec.Struct):
 
     code: Int = 0
     flag: Int = 0
-    opaque: Int | None = None  # None: the peer gave none, upstream makes one up
+    opaque: Int | None = None  # None: the peer sent none, upstream generates one
     language: NewLanguage | None = "JAVA"
     version: Int = 0
     remark: str | None = None
@@ -103,14 +103,14 @@ class RemotingCommand(msgspec.Struct):
 H = TypeVar("H", bound=Header)
 
 
-_ONE = re.compile(rb':\s*"?1"?\s*[,}]')  # C++ says 1 for true, which Java reads as false
+_ONE = re.compile(rb':\s*"?1"?\s*[,}]')  # C++ writes 1 for true, which Java reads as false
 
 
 @functools.cache
 def _reader(kind: type[H]) -> tuple[Callable[[msgspec.Raw], H], attrgetter[Any] | None]:
     """The decoder of *kind*, and a getter of its booleans, if it has any."""
     flags = [field.name for field in msgspec.structs.fields(kind) if field.type in _FLAGS]
-    # Asked for one attribute alone, attrgetter would not give a tuple.
+    # attrgetter of a single name does not return a tuple.
     truths = attrgetter(*flags, flags[0]) if flags else None
     return msgspec.json.Decoder(kind, strict=False).decode, truths
 

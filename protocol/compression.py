@@ -1,4 +1,4 @@
-"""Compressed message bodies: zlib, LZ4 or Zstandard, as the message's system flag says.
+"""Compressed message bodies: zlib, LZ4 or Zstandard, by the message's system flag.
 
 Brokers never decompress; only clients do.  A small body may inflate to a huge one, so
 inflating stops at a limit.  The two compressors that are not Python's own are
@@ -34,7 +34,7 @@ def compressed_flag(sys_flag: int, kind: int | None = ZLIB) -> int:
 
 
 def decompress(body: bytes, sys_flag: int, size_max: int = BODY_BYTES_MAX) -> bytes:
-    """The body as it was sent; unchanged if the flag says it was not compressed.
+    """The body as it was before compression; unchanged without the compressed flag.
 
     Raises ``BadCompression``.
     """

@@ -1,8 +1,8 @@
 """The two ids of a message: where it is stored, and who sent it.
 
-The *offset id* says where a message lies: store host and position in the commit log.
+The *offset id* is where a message is stored: store host and position in the commit log.
 The *unique key* was made by the sending client: ip, process, loader, time, counter.
-Both are upper-case hex of 16 or 28 bytes; the text does not tell which one it is.
+Both are upper-case hex of 16 or 28 bytes; the text does not show which one it is.
 
 Upstream: MessageDecoder.createMessageId, decodeMessageId; MessageClientIDSetter.
 """
@@ -23,7 +23,7 @@ def offset_msg_id(store_host: bytes, position: int) -> str:
 class UniqKeys:
     """The keys one process gives its messages, no two alike.
 
-    *ip* has 4 or 16 bytes; *loader_hash* tells apart what shares ip and pid.  Times
+    *ip* has 4 or 16 bytes; *loader_hash* differs for clients that share ip and pid.  Times
     count from the start of the month (UTC), which a key made later moves on.
     """
 

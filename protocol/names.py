@@ -1,7 +1,7 @@
 """System topics and groups, and the prefixes of retry, dead-letter and reply topics.
 
-Which names are the system's own grew a little with 5.x, so a question about that takes
-the set to look in.  Upstream: MixAll, TopicValidator.
+Which names are the system's own grew a little with 5.x, so ``is_system_topic``
+takes the set to look in.  Upstream: MixAll, TopicValidator.
 """
 
 from __future__ import annotations

@@ -153,7 +153,7 @@ def encode_record(
 
 
 def encode_blank(size: int) -> bytes:
-    """The mark that says the last *size* bytes of a file hold nothing."""
+    """The blank record: it marks the last *size* bytes of a file as unused."""
     return SIZE_AND_MAGIC.pack(size, BLANK_MAGIC)
 
 
@@ -188,10 +188,10 @@ def decode_records(buffer: Buffer, *, magic_matters: bool = True) -> list[Stored
 
 
 def check_record(buffer: Buffer, at: int, limit: int) -> int | str:
-    """What stands at *at*, when nothing before *limit* may be trusted.
+    """Check the untrusted bytes from *at* to *limit*.
 
-    The size of a whole good record; 0 for the blank that ends a file; else the reason
-    why there is none.  Upstream: CommitLog.checkMessageAndReturnSize.
+    Returns the size of the whole valid record at *at*; 0 for the blank that ends a file;
+    else the reason why there is no valid record.  Upstream: CommitLog.checkMessageAndReturnSize.
     """
     if at + BLANK_BYTES_MIN > limit:
         return f"{limit - at} bytes are no record"

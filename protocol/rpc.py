@@ -22,7 +22,8 @@ class Rpc(msgspec.Struct, Generic[Request, Reply], frozen=True):
 
     ``request`` and ``reply`` are plain ``Header`` when there are no ext fields.  A body
     type of None means no body; ``bytes`` means one that is no JSON (messages, properties
-    text).  A release knows the call from ``since`` up to, and not with, ``until``.
+    text).  Releases from ``since`` (included) to ``until`` (excluded)
+    have the call.
     """
 
     code: int

@@ -29,7 +29,7 @@ class SubscriptionData(msgspec.Struct, frozen=True, rename="camel"):
     """One subscription as heartbeats carry it.
 
     Tags and codes are sets upstream: here sorted, so that equal ones are equal and every
-    run writes the same bytes.  Two subscriptions to one topic are told apart by
+    run writes the same bytes.  Two subscriptions to one topic differ in
     ``sub_version``, the ms at which the client built it.
     """
 

@@ -38,7 +38,7 @@ def without_compressed(sys_flag: int) -> int:
 
 
 def compression_type(sys_flag: int) -> int:
-    """How the body was compressed, if it was: zlib where the sender says nothing.
+    """How the body was compressed, if it was: zlib if the sender set no type.
 
     May be an undefined value, which ``decompress`` refuses.
     """

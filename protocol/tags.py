@@ -21,7 +21,7 @@ def tag_code(tag: str | None) -> int:
 
 
 def java_hash(text: str) -> int:
-    """``text.hashCode()`` as Java counts it, a signed 32-bit number."""
+    """``text.hashCode()`` as Java computes it, a signed 32-bit number."""
     code = 0
     for unit in _utf16_units(text):
         code = 31 * code + unit & 0xFFFFFFFF

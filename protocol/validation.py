@@ -34,7 +34,7 @@ def is_legal(name: str) -> bool:
 
 
 def client_refuses_topic(topic: str | None) -> str | None:
-    """A client's answer to a topic it should use.  Upstream: checkTopic."""
+    """Why a client does not use *topic*.  Upstream: checkTopic."""
     if topic is None or not topic.strip():
         return "The specified topic is blank"
     if len(topic) > TOPIC_CHARS_MAX:
@@ -47,7 +47,7 @@ def client_refuses_topic(topic: str | None) -> str | None:
 
 
 def client_refuses_send_to(topic: str | None) -> str | None:
-    """A client's answer to a topic it should send to.  Upstream: isNotAllowedSendTopic."""
+    """Why a client does not send to *topic*.  Upstream: isNotAllowedSendTopic."""
     if (complaint := client_refuses_topic(topic)) is not None:
         return complaint
     if topic in TOPICS_NOT_SENDABLE:
@@ -56,7 +56,7 @@ def client_refuses_send_to(topic: str | None) -> str | None:
 
 
 def client_refuses_body(body_bytes: int, bytes_max: int = MESSAGE_BYTES_MAX) -> str | None:
-    """A client's answer to a message body of that length.  Upstream: checkMessage."""
+    """Why a client does not send a body of that length.  Upstream: checkMessage."""
     if not body_bytes:
         return "a message has a body"
     if body_bytes > bytes_max:
@@ -65,7 +65,7 @@ def client_refuses_body(body_bytes: int, bytes_max: int = MESSAGE_BYTES_MAX) -> 
 
 
 def client_refuses_group(group: str | None) -> str | None:
-    """A client's answer to the group it should be in.  Upstream: checkGroup."""
+    """Why a client does not join *group*.  Upstream: checkGroup."""
     if group is None or not group.strip():
         return "the specified group is blank"
     if len(group) > GROUP_CHARS_MAX:
@@ -81,7 +81,7 @@ def client_refuses_group(group: str | None) -> str | None:
 
 
 def broker_refuses_topic(topic: str | None) -> str | None:
-    """A broker's answer to a topic it should create.  Upstream: validateTopic."""
+    """Why a broker does not create *topic*.  Upstream: validateTopic."""
     if topic is None or not topic.strip():
         return "The specified topic is blank."
     if not is_legal(topic):
@@ -92,7 +92,7 @@ def broker_refuses_topic(topic: str | None) -> str | None:
 
 
 def broker_refuses_group(group: str) -> str | None:
-    """A broker's answer to a group it should create; it takes the empty name.
+    """Why a broker does not create *group*; it accepts the empty name.
 
     Upstream: SubscriptionGroupManager.findSubscriptionGroupConfig.
     """
@@ -107,7 +107,7 @@ def broker_refuses_group(group: str) -> str | None:
 
 
 def log_refuses_topic(topic: bytes, *, long_retry_topics: bool) -> str | None:
-    """The log's answer to a topic; *long_retry_topics*: 5.x stores longer ones of groups."""
+    """Why the log does not store *topic*; *long_retry_topics*: 5.x has longer %RETRY% topics."""
     is_long = long_retry_topics and topic.startswith(_RETRY_PREFIX)
     bytes_max = LONG_RETRY_TOPIC_BYTES_MAX if is_long else STORED_TOPIC_BYTES_MAX
     return f"a topic of {len(topic)} bytes" if len(topic) > bytes_max else None

@@ -3,7 +3,7 @@
     from emulator.client import Message, Producer, PushConsumer
 
 Three rooms: ``instance`` (what the clients of a process share) stands below ``producer``
-and ``consumer``, which never import each other.  Names are loaded when they are asked for,
+and ``consumer``, which never import each other.  A name is imported at its first use,
 so that parts can be imported one by one; and here, above all rooms, instances are given
 their inner producer.
 """

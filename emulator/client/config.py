@@ -45,7 +45,7 @@ class ClientConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     @property
     def rules(self) -> Release:
-        """``release`` as what behaviour is compared with."""
+        """``release`` as a number, which behaviour depends on."""
         return _parse(self.release)
 
     @property

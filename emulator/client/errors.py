@@ -1,4 +1,4 @@
-"""Errors that tell a caller who is to blame and whether anything happened.
+"""Errors, named for who is at fault and for whether a message may be stored.
 
 Four families, four places to catch them:
 

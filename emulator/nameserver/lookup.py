@@ -1,6 +1,6 @@
 """Answers read from the tables: routes, clusters, lists of topics.
 
-They are copies: what one of them leaves out or renames stays as it is in the tables.
+They are copies: changing one does not change the tables.
 Upstream: RouteInfoManager.pickupTopicRouteData and the getters beside it.
 """
 
@@ -33,7 +33,7 @@ SYNC_BROKER_MEMBER_PREFIX = "rmq_sys_SYNC_BROKER_MEMBER_"
 
 
 def route_of(routes: Routes, topic: str) -> TopicRouteData | None:
-    """Queues and the brokers that still exist; None unless there are both."""
+    """The queues of *topic* and its registered brokers; None unless there are both."""
     queues = routes.topics.topic_queue_table.get(topic)
     known = routes.brokers.broker_addr_table
     brokers = [known[name].data() for name in queues or () if name in known]
@@ -107,7 +107,7 @@ def system_topics(routes: Routes) -> TopicList:
 
 
 def topics_by_flag(routes: Routes, code: int) -> TopicList:
-    """The three lists of unit topics, by the code that asks for them."""
+    """The three lists of unit topics, by request code."""
     wanted, values = UNIT_LISTS[code]
     return TopicList(topic_list=routes.topics.with_flag(lambda flag: flag & wanted in values))
 

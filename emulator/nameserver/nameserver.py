@@ -1,7 +1,7 @@
 """A NameServer as a value: its tables, and the outlet to brokers.
 
-``handlers`` are built from it and change it; the shell tells it of closed connections and
-of time passing.  It never waits.  Upstream: NamesrvController.
+``handlers`` are built from it and change it; the shell calls ``closed`` for closed
+connections and ``scan`` as time passes.  It never waits.  Upstream: NamesrvController.
 """
 
 from __future__ import annotations
@@ -57,15 +57,15 @@ class NameServer:
         self._started_ms = started_ms
 
     def closed(self, peer: Peer, _now_ms: int) -> None:
-        """A connection ended, of a broker or not.  Upstream: BrokerHousekeepingService."""
+        """A connection was closed, a broker's or not.  Upstream: BrokerHousekeepingService."""
         self.routes.closed(peer)
 
     def scan(self, now_ms: int) -> list[Peer]:
-        """Remove brokers that fell silent; the caller closes these connections of theirs."""
+        """Remove silent brokers; returns their connections, which the caller closes."""
         return self.routes.expire(now_ms)
 
     def is_ready(self, now_ms: int) -> bool:
-        """5.1 can be told to refuse routes until every broker had the time to register."""
+        """False while routes are refused, so that brokers can register first (5.1, by setting)."""
         config = self.settings.config
         uptime_ms = now_ms - self._started_ms
         return not config.need_wait_for_service or uptime_ms >= config.wait_for_service_ms

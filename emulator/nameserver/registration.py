@@ -1,7 +1,7 @@
 """What a broker registers, whichever release wrote it.
 
 The body is JSON or a packed row of texts, older peers send their topics alone, and none
-at all is an empty table.  Nothing here knows what is already registered.
+at all is an empty table.  What is already registered is not looked at here.
 Upstream: DefaultRequestProcessor.registerBrokerWithFilterServer, registerBroker.
 """
 
@@ -45,11 +45,11 @@ class BrokerRegistration(msgspec.Struct, frozen=True, kw_only=True):
     ha_address: str
     topics: Mapping[str, TopicConfig] = {}
     data_version: DataVersion = DataVersion()
-    filter_servers: list[str] | None = None  # None: it does not say
+    filter_servers: list[str] | None = None  # None: not given
     mappings: Mapping[str, TopicQueueMappingInfo] = {}
     zone: str | None = None
     silence_ms_max: int | None = None  # 5.x; None: the NameServer's own
-    may_act: bool | None = None  # 5.x; None: a broker too old to say
+    may_act: bool | None = None  # 5.x; None: not given, an older broker
 
     def fact(self, *, first: bool) -> BrokerRegistered:
         """The fact of this registration; *first*: the broker was not in the routes before."""

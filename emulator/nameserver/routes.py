@@ -1,9 +1,9 @@
-"""Which broker serves which topic: registered by brokers, removed when they fall silent.
+"""Which broker serves which topic: registered by brokers, removed when they are silent.
 
-Nothing here survives a restart and no NameServer talks to another: every broker registers
-with every one of them.  A registration only adds or overwrites topics; they leave with the
-*last* replica of their broker, so a route may go on offering writes to a broker that has
-lost its master.  Upstream: RouteInfoManager.
+Nothing here survives a restart, and NameServers are not connected to each other: every
+broker registers with each.  A registration only adds or overwrites topics; they are removed
+with the *last* replica of their broker, so a route may still offer writes to a broker that
+has lost its master.  Upstream: RouteInfoManager.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class MasterSeen(NamedTuple):
-    """The addresses of a slave's master; None while that is not alive."""
+    """The addresses of a slave's master; None while no master is registered."""
 
     address: str | None = None
     ha_address: str | None = None
@@ -57,7 +57,7 @@ class SmallestIdChanged(NamedTuple):
     new_ha_address: str | None = None
 
     def addresses_to_notify(self) -> list[str]:
-        """All after a loss, all but the newcomer itself after an arrival.
+        """All replicas after a removal; all but the new one after a registration.
 
         Upstream: RouteInfoManager.chooseBrokerAddrsToNotify.
         """
@@ -71,7 +71,7 @@ class SmallestIdChanged(NamedTuple):
 class Routes:
     """The tables and the rules that change them; ``lookup`` reads them.
 
-    *id_changed* is called when the smallest id of a broker name is another one.
+    *id_changed* is called when the smallest id of a broker name has changed.
     """
 
     def __init__(
@@ -90,13 +90,13 @@ class Routes:
         self._id_changed = id_changed
 
     def key(self, cluster: str, address: str) -> BrokerKey:
-        """How this release tells replicas apart: 4.x by address alone."""
+        """The identity of a replica in this release: 4.x uses the address alone."""
         return BrokerKey(cluster if self._release >= BROKERS_KEYED_BY_CLUSTER else "", address)
 
-    # Brokers register -----------------------------------------------------------------
+    # Registering ----------------------------------------------------------------------
 
     def register(self, given: BrokerRegistration, peer: Peer, now_ms: int) -> MasterSeen:
-        """Enter a broker; returns its master's addresses for a slave.
+        """Register a broker; for a slave returns the addresses of its master.
 
         Raises ``Refusal``: the tables are full or, 5.x, a new broker brings a single topic.
         """
@@ -110,7 +110,7 @@ class Routes:
             return MasterSeen()
         is_new = given.broker_id not in replicas.addresses
         if is_new and len(given.topics) == 1 and self._release >= LONE_TOPIC_REFUSED:
-            # It would pass for the whole of a broker whose other topics are unknown here.
+            # The route would look complete, although the broker's other topics are missing.
             remark = "register broker failed"
             raise Refusal(ResponseCode.SYSTEM_ERROR, remark, RegisterBrokerReply())
         first = not replicas.addresses.get(given.broker_id)
@@ -123,7 +123,7 @@ class Routes:
             self._id_changed(SmallestIdChanged(replicas, new_ha_address=given.ha_address))
         return self._master_seen_by(given, replicas)
 
-    # Brokers leave --------------------------------------------------------------------
+    # Removing -------------------------------------------------------------------------
 
     def unregister(self, cluster: str, broker: str, broker_id: int, address: str) -> None:
         """Remove one replica; nothing if it is unknown.
@@ -171,7 +171,7 @@ class Routes:
             self.topics.remove_topic(topic)
 
     def register_topic(self, topic: str, queues: Iterable[QueueData]) -> None:
-        """Take queues until one names an unknown broker.  Upstream: registerTopic."""
+        """Add *queues* up to the first one of an unknown broker.  Upstream: registerTopic."""
         self.topics.check_room((topic,))
         for queue in queues:
             if queue.broker_name not in self.brokers.broker_addr_table:
@@ -192,7 +192,7 @@ class Routes:
         return replicas
 
     def _is_outdated(self, given: BrokerRegistration, replicas: Replicas) -> bool:
-        """Another address holds this id with a later state."""
+        """Whether another address is registered under this id with a later state."""
         if self._release < OUTDATED_BROKER_IGNORED:
             return False
         address = replicas.addresses.get(given.broker_id)

@@ -1,6 +1,6 @@
 """The settings as they are now: the config of the start, and what 318 changed since.
 
-Operators know them by upstream's names.  A name that upstream does not have either is
+Operators use upstream's names.  A name that upstream does not have is
 ignored without an error, as upstream does; changes end with the process.
 Upstream: NamesrvConfig, NettyServerConfig, Configuration.
 """

@@ -82,7 +82,7 @@ class BrokerNames:
                 raise Refusal(ResponseCode.SYSTEM_ERROR, f"no room for another name: {name}")
 
     def ensure(self, broker: str, cluster: str) -> Replicas:
-        """The entry of that name, made if need be.  A name used by two clusters has one entry."""
+        """The entry of that name, created if missing.  Two clusters with one name share it."""
         self.cluster_addr_table.setdefault(cluster, {})[broker] = None
         return self.broker_addr_table.setdefault(broker, Replicas(cluster, broker))
 
@@ -176,14 +176,14 @@ class TopicQueues:
 
 
 class BrokerKey(NamedTuple):
-    """A replica's identity.  4.x knows addresses only: there ``cluster`` is empty."""
+    """A replica's identity.  4.x uses the address alone: there ``cluster`` is empty."""
 
     cluster: str
     address: str
 
 
 class LiveBroker(msgspec.Struct):
-    """One replica and its last sign of life.  Upstream: BrokerLiveInfo."""
+    """One replica and the time of its last heartbeat.  Upstream: BrokerLiveInfo."""
 
     broker: str
     broker_id: int
@@ -211,7 +211,7 @@ class LiveBrokers:
             raise Refusal(ResponseCode.SYSTEM_ERROR, f"no room for the broker at {key.address}")
 
     def put(self, key: BrokerKey, live: LiveBroker, filter_servers: list[str] | None) -> None:
-        """A broker registered; *filter_servers* is None if it does not say which it has."""
+        """Set a broker's entry; *filter_servers* is None if the registration has none."""
         self.broker_live_table[key] = live
         if filter_servers:
             self.filter_server_table[key] = filter_servers
@@ -219,7 +219,7 @@ class LiveBrokers:
             self.filter_server_table.pop(key, None)
 
     def refresh(self, key: BrokerKey, now_ms: int) -> None:
-        """The broker gave a sign of life; nothing if it is unknown."""
+        """Set the time of its last heartbeat; nothing if the broker is unknown."""
         if (live := self.broker_live_table.get(key)) is not None:
             live.last_update_ms = now_ms
 
@@ -229,11 +229,11 @@ class LiveBrokers:
         return None if live is None else live.data_version
 
     def of(self, peer: Peer) -> list[tuple[BrokerKey, LiveBroker]]:
-        """Brokers that registered last over *peer*; an older connection of theirs has none."""
+        """Brokers whose last registration came over *peer*."""
         return [entry for entry in self.broker_live_table.items() if entry[1].peer is peer]
 
     def silent(self, now_ms: int) -> list[tuple[BrokerKey, LiveBroker]]:
-        """Brokers whose last sign of life is older than they may be silent."""
+        """Brokers whose last heartbeat is older than their ``silence_ms_max``."""
         return [
             (key, live)
             for key, live in self.broker_live_table.items()

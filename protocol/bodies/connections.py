@@ -1,4 +1,4 @@
-"""Who is connected: the answers to tools."""
+"""The connections of producers and consumers: replies to tools."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 Writing fastjson's dialect costs more than anything else a quiet cluster does, and a
 quiet cluster sends the same bodies.  So the last value is kept with its text for each
-key; equal values have equal texts.  Only for values that nobody changes after they were
-made.
+key; equal values have equal texts.  The values must be immutable.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ class EncodedCache(Generic[Value]):
         self._texts: dict[Hashable, tuple[Value, bytes]] = {}
 
     def text(self, value: Value, key: Hashable = None) -> bytes:
-        """The encoded *value*; *key* tells apart values that alternate."""
+        """The encoded *value*.  Values that are sent in turn need a *key* each."""
         known = self._texts.get(key)
         if known is not None and known[0] == value:
             return known[1]

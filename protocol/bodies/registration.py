@@ -1,7 +1,7 @@
 """The body of a broker's registration: its topics as JSON, or packed and compressed.
 
-The packed form is a row of lengths and texts inside a zlib stream.  5.x says in its
-header that it does not compress even when it does, so the first byte decides.
+The packed form is a row of lengths and texts inside a zlib stream.  The header of
+5.x has compressed=false even for a compressed body, so the first byte decides.
 """
 
 from __future__ import annotations

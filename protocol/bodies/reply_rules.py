@@ -4,8 +4,8 @@
     ReplyRule(code=RequestCode.PULL_MESSAGE, delay_ms=700)
     ReplyRule(code=RequestCode.HEART_BEAT, client_id="10.0.0.7@1", cut_connection=True)
 
-The bodies of our own calls (9000 to 9002) are plain JSON with these very names.  What is
-wrong with a rule is found when it is made, on either side, and named by its field.
+The bodies of our own calls (9000 to 9002) are plain JSON with these very names.  A rule
+is checked when it is constructed, by client and server; the error names the field.
 """
 
 from __future__ import annotations
@@ -99,13 +99,13 @@ class ReplyRule(_RuleBody, frozen=True, omit_defaults=True):
 
 
 class ReplyRuleId(_RuleBody, frozen=True):
-    """What SET_REPLY_RULE is answered: ids count up from 1 in each run of a server."""
+    """The reply to SET_REPLY_RULE.  Ids count up from 1 in each run of a server."""
 
     rule_id: int
 
 
 class ReplyRuleState(_RuleBody, frozen=True):
-    """A rule that holds: how many requests it was applied to, and how many are left."""
+    """An active rule: how many requests it was applied to, and how many are left."""
 
     rule_id: int
     applied_count: int
@@ -114,19 +114,19 @@ class ReplyRuleState(_RuleBody, frozen=True):
 
 
 class ReplyRuleList(_RuleBody, frozen=True):
-    """What LIST_REPLY_RULES is answered, in the order in which rules are asked."""
+    """The reply to LIST_REPLY_RULES, in the order in which rules are tried."""
 
     rules: tuple[ReplyRuleState, ...] = ()
 
 
 class RemoveReplyRule(_RuleBody, frozen=True):
-    """Which one to remove; None: all."""
+    """The id of the rule to remove; None: all rules."""
 
     rule_id: int | None = None
 
 
 class RemovedReplyRules(_RuleBody, frozen=True):
-    """What REMOVE_REPLY_RULE is answered: the ids of those that held and no longer do."""
+    """The reply to REMOVE_REPLY_RULE: the ids of the rules that were removed."""
 
     rule_ids: tuple[int, ...]
 

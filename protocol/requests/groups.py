@@ -41,7 +41,7 @@ class GetProducerConnectionListRequest(Header):
 
 
 class DeleteSubscriptionGroupRequest(Header):
-    """Each line has its own word for the second field.
+    """The second field has one name in 4.9 and another one in 5.x.
 
     Upstream: DeleteSubscriptionGroupRequestHeader.
     """

@@ -86,7 +86,10 @@ class CloneGroupOffsetRequest(Header):
 
 
 class ResetOffsetRequest(Header):
-    """Asks a broker (222) or tells a client (220).  Upstream: ResetOffsetRequestHeader."""
+    """To a broker (222), or from a broker to a client (220).
+
+    Upstream: ResetOffsetRequestHeader.
+    """
 
     topic: str
     group: str

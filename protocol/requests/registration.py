@@ -15,7 +15,7 @@ class RegisterBrokerRequest(Header):
     cluster_name: str
     ha_server_addr: str
     broker_id: Long
-    compressed: bool = False  # 5.x says false even when it did compress
+    compressed: bool = False  # 5.x writes false even when it compressed the body
     body_crc32: Int = msgspec.field(default=0, name="bodyCrc32")
     heartbeat_timeout_millis: Long | None = None  # 5.x
     enable_acting_master: bool | None = None  # 5.x

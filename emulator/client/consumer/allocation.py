@@ -5,8 +5,8 @@ queues sort as themselves, ids by ``java_order``.
 Nothing enforces that members see the same lists; while their views differ, queues have
 two owners or none, and the next pass corrects that.
 
-The list of ids is a list of *connections*: an id listed twice counts twice, and the share
-of its second place belongs to nobody.
+The list of ids is a list of *connections*: an id listed twice counts twice, and the queues
+of its second place have no owner.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class CannotAllocate(ValueError):
 
 
 class Strategy(NamedTuple):
-    """How a group shares queues; the name is what a broker would be asked for.
+    """How a group shares queues; *name* is upstream's name of the strategy.
 
     Upstream: AllocateMessageQueueStrategy.
     """
@@ -59,7 +59,7 @@ def averagely(
 def averagely_by_circle(
     queues: Sequence[MessageQueue], members: Sequence[str], me: str
 ) -> list[MessageQueue]:
-    """Every n-th queue, dealt like cards.
+    """Every n-th queue: queue i goes to member i modulo the number of members.
 
     Upstream: AllocateMessageQueueAveragelyByCircle.allocate.
     """
@@ -84,7 +84,7 @@ def configured(mine: Sequence[MessageQueue] | None) -> Strategy:
 
 
 def by_machine_room(rooms: Collection[str]) -> Strategy:
-    """Queues of brokers called ``<room>@<name>`` in one of *rooms*; the others belong to nobody.
+    """Queues of brokers called ``<room>@<name>`` in one of *rooms*; the others have no owner.
 
     All members share them, wherever they are; the remainder is dealt from the tail.
     Upstream: AllocateMessageQueueByMachineRoom.
@@ -142,7 +142,7 @@ def md5_hash(key: str) -> int:
 def consistent_hash(virtual_nodes: int = VIRTUAL_NODES, hash_of: Hash = md5_hash) -> Strategy:
     """Queues to the members whose virtual nodes follow them on a ring of hashes.
 
-    Without virtual nodes nobody gets anything.  Raises ``ValueError`` for fewer than none.
+    Without virtual nodes no member gets a queue.  Raises ``ValueError`` below 0.
 
     Upstream: AllocateMessageQueueConsistentHash.
     """
@@ -164,7 +164,7 @@ def consistent_hash(virtual_nodes: int = VIRTUAL_NODES, hash_of: Hash = md5_hash
 
 
 def is_member(queues: Sequence[MessageQueue], members: Sequence[str], me: str) -> bool:
-    """Whether *me* is one of *members*; whoever is not gets nothing.
+    """Whether *me* is one of *members*; a client that is not gets no queues.
 
     Raises ``CannotAllocate`` without an id, without queues or without members.
     Upstream: AbstractAllocateMessageQueueStrategy.check.
@@ -208,7 +208,7 @@ class HashRing:
 
 
 def _room_in_name(broker_name: str) -> str | None:
-    # Java's split forgets empty pieces at the end, so "room@name@" is well-formed.
+    # Java's split drops empty pieces at the end, so "room@name@" is well-formed.
     match broker_name.rstrip("@").split("@"):
         case [room, _name]:
             return room

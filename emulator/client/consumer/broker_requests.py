@@ -1,4 +1,4 @@
-"""What brokers and operators ask of a consumer: report, consume this message, move.
+"""Requests of brokers to a consumer: report its state, consume a message, reset its offsets.
 
 The calls: RESET_CONSUMER_CLIENT_OFFSET (220), GET_CONSUMER_STATUS_FROM_CLIENT (221),
 GET_CONSUMER_RUNNING_INFO (307), CONSUME_MESSAGE_DIRECTLY (309).  The instance finds the
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from protocol.requests.offsets import ResetOffsetRequest
 
 RESET_WAIT_S = 10  # MQClientInstance.resetOffset
-DIRECT_MS_MAX = 10 * 60_000  # ours: after that nobody waits for the listener any more
+DIRECT_MS_MAX = 10 * 60_000  # ours: then the request is given up
 
 RESULTS: dict[ConsumeResult, CMResult] = {
     ConsumeResult.SUCCESS: "CR_SUCCESS",
@@ -66,7 +66,7 @@ class BrokerRequests:
         self._directly = directly
 
     def reset_offset(self, call: Call[ResetOffsetRequest]) -> Result:
-        """It takes ten seconds, and nobody waits for it."""
+        """Start the reset, which takes ten seconds; the request is one-way."""
         table = decode_body(call.body, ResetOffsetBody).offset_table
         topic = call.request.topic
         offsets = {queue: offset for queue, offset in table.items() if queue.topic == topic}
@@ -74,12 +74,12 @@ class BrokerRequests:
         return NO_REPLY
 
     def consumer_status(self, call: Call[GetConsumerStatusRequest]) -> Result:
-        """The committed offsets of one topic, as far as they are known here."""
+        """The offsets of one topic that are in this client's memory."""
         table = self._member.offsets.table.of_topic(call.request.topic)
         return self._reply(GetConsumerStatusBody(message_queue_table=table))
 
     def running_info(self, _call: Call[Header]) -> Result:
-        """Its settings, subscriptions and process queues."""
+        """The consumer's settings, subscriptions and process queues."""
         member, config = self._member, self._member.config
         held = {queue: self._about(queue, found) for queue, found in sorted(member.held.items())}
         properties = {
@@ -99,7 +99,7 @@ class BrokerRequests:
         )
 
     def consume_directly(self, call: Call[ConsumeMessageDirectlyRequest]) -> Result:
-        """The answer waits for the listener."""
+        """Answered when the listener has returned."""
         messages = decode_messages(call.body, call.request.broker_name or "")
         if not messages:
             raise BadFields("the body is no message")
@@ -151,7 +151,7 @@ class DirectConsume:
         self._invoker = invoker
 
     async def consume(self, message: MessageExt) -> ConsumeMessageDirectlyResult:
-        """Call the listener, and report how it went."""
+        """Call the listener; returns its outcome."""
         member = self._member
         restore_topic(message, member.retry_topic)
         queue = MessageQueue(message.topic, message.broker_name, message.queue_id)
@@ -169,7 +169,7 @@ class DirectConsume:
 
 
 class OffsetReset:
-    """Moves a group to other offsets: stop, forget what is cached, wait, move, go on.
+    """Moves a group to other offsets: stop, drop its queues, wait, set the offsets, resume.
 
     The wait is for listeners that still run; what they acknowledge is of dropped queues
     and moves nothing.  *resume* ends the pause and rebalances, which brings the queues
@@ -184,7 +184,7 @@ class OffsetReset:
         self._resume = resume
 
     async def run(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Move the held ones of these queues; takes ten seconds."""
+        """Set the offsets of those queues that are held; takes ten seconds."""
         self._member.is_paused = True
         for queue, process_queue in self._member.held.items():
             if queue in offsets:

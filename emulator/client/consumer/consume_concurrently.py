@@ -79,7 +79,7 @@ class ConsumeConcurrently:
         queue: MessageQueue,
         _wake: bool = False,
     ) -> None:
-        """Cut what was pulled into batches, and line them up."""
+        """Cut pulled messages into batches, and queue them for the workers."""
         size = self._member.config.consume_batch_max
         for start in range(0, len(messages), size):
             self.pool.submit(Batch(messages[start : start + size], process_queue, queue))
@@ -105,7 +105,7 @@ class ConsumeConcurrently:
     def _invoke_several(
         self, first: Batch, now_ms: int, one_run_s_max: float
     ) -> list[tuple[Batch, ListenerOutcome]]:
-        """Until time is up, or one fails: sending it back is this worker's next task."""
+        """Until the run's time is over, or one fails: this worker sends it back next."""
         began_s = time.monotonic()
         passed_s = 0.0
         done = []
@@ -141,7 +141,7 @@ class ConsumeConcurrently:
         acked = max(0, min(context.ack_index + 1, len(messages))) if ok else 0
         self._facts.note_consumed(batch.queue, messages, acked)
         if batch.process_queue.dropped:
-            return  # somebody else has the queue now
+            return  # another client has the queue now
         done = messages
         if acked < len(messages) and not self._member.is_broadcasting:
             done = await self._send_failed_back(batch, acked, context.delay_level)

@@ -43,7 +43,7 @@ LOCK_REFUSED_MS = 3_000
 
 
 class QueueTurn(msgspec.Struct, eq=False):
-    """A worker consumes one queue until it is empty, its lock is gone or its time is over."""
+    """One worker's run on one queue: until it is empty, not locked, or its time is over."""
 
     process_queue: OrderlyProcessQueue
     queue: MessageQueue
@@ -84,7 +84,7 @@ class ConsumeOrderly:
         queue: MessageQueue,
         wake: bool,
     ) -> None:
-        """Messages are taken from the process queue; only a queue at rest must be woken."""
+        """Start a turn if the queue has none; a turn takes its messages from the process queue."""
         if wake:
             assert isinstance(process_queue, OrderlyProcessQueue), "Rebalance makes orderly ones"
             self.pool.submit(QueueTurn(process_queue, queue))
@@ -115,7 +115,7 @@ class ConsumeOrderly:
                 self._lock_and_go_on(turn, LOCK_IN_TURN_MS)
                 return
             if self._member.now_ms() - began_ms > self._member.config.continuous_ms_max:
-                self._go_on_later(turn, GO_ON_MS)  # others want their turn as well
+                self._go_on_later(turn, GO_ON_MS)  # workers are shared by all queues
                 return
             if not await self._one_batch(turn):
                 return
@@ -152,7 +152,7 @@ class ConsumeOrderly:
                 turn.process_queue.rollback()
             elif await self._must_suspend(messages):
                 turn.process_queue.consume_again(messages)
-            else:  # all of them were given up: the queue goes on behind them
+            else:  # all of them were given up: the queue continues behind them
                 self._commit(turn, outcome.context.auto_commit)
                 return True
             self._rest(turn, outcome.context.suspend_ms)

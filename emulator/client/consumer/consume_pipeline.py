@@ -76,7 +76,7 @@ class ConsumePipeline:
         return list(self.member.subscriptions)
 
     def needs_route(self, topic: str) -> bool:
-        """Whether it subscribes *topic* and knows no queues of it."""
+        """Whether *topic* is subscribed and has no route yet."""
         return topic in self.member.subscriptions and topic not in self._rebalance.queues
 
     def take_route(self, topic: str, queues: frozenset[MessageQueue]) -> None:
@@ -84,7 +84,7 @@ class ConsumePipeline:
         self._rebalance.queues[topic] = queues
 
     def heartbeat_data(self) -> ConsumerData:
-        """What heartbeats say of this group."""
+        """The part of this group in heartbeats."""
         config = self.member.config
         return ConsumerData(
             group_name=self.group,
@@ -96,7 +96,7 @@ class ConsumePipeline:
         )
 
     async def rebalance(self, cause: RebalanceCause) -> bool:
-        """One pass; whether everything is as it should be.
+        """Run one pass; True if all topics are balanced.
 
         A paused consumer keeps what it has; since 5.2.0 that counts as out of balance.
         """
@@ -110,7 +110,7 @@ class ConsumePipeline:
 
     async def pull(self, request: QueuedPull) -> None:
         """One step of a held queue."""
-        assert isinstance(request, PullRequest), "only consumers put requests into the line"
+        assert isinstance(request, PullRequest), "only consumers submit pull requests"
         await self._pulling.pull(request)
 
     async def persist_offsets(self) -> None:
@@ -150,7 +150,7 @@ class ConsumePipeline:
                 await self._service.pool.wait_finished()
 
     async def unregister(self) -> None:
-        """Write offsets, give locks back, tell every broker; nothing of it when cancelled."""
+        """Write offsets, unlock queues, unregister at every broker; nothing when cancelled."""
         await trio.lowlevel.checkpoint_if_cancelled()
         if self._ownership is not None and not self.member.is_broadcasting:
             await self._ownership.locks.unlock_all()
@@ -171,13 +171,13 @@ class ConsumePipeline:
     # Inside ---------------------------------------------------------------------------
 
     def _cause_of_notice(self) -> RebalanceCause:
-        """A notice may answer our own heartbeat: the first, or one with new subscriptions."""
+        """Our own heartbeat causes a notice too: the first one, or one with new subscriptions."""
         if not self._has_passed:
             return "started"
         return "subscription changed" if self.member.subscription_changed else "notice"
 
     async def _queues_changed(self, topic: str, mine: Collection[MessageQueue]) -> None:
-        """Tell brokers of the new subscription version, before they refuse our pulls.
+        """Send the new subscription version in heartbeats, before brokers refuse our pulls.
 
         Upstream: RebalancePushImpl.messageQueueChanged.
         """
@@ -188,5 +188,5 @@ class ConsumePipeline:
         self._flow.divide(len(member.held))
         await member.instance.heartbeats.send_round()
         if self._on_queues is not None:
-            everybody = sorted(self._rebalance.queues.get(topic, ()))
-            self._on_queues(topic, everybody, sorted(mine))
+            all_queues = sorted(self._rebalance.queues.get(topic, ()))
+            self._on_queues(topic, all_queues, sorted(mine))

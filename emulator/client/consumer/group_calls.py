@@ -1,7 +1,7 @@
 """The broker calls of a group's member, each with upstream's timeout and choice of address.
 
 A call that gets no answer raises ``RemoteError``, one answered with an error code raises
-``GroupCallRefused``; nothing is guessed here.
+``GroupCallRefused``; no result is assumed in place of an answer.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class GroupCalls:
     # Positions ------------------------------------------------------------------------
 
     async def query_offset(self, queue: MessageQueue) -> int | None:
-        """The group's stored offset; None when the broker says there is none.
+        """The group's stored offset; None when the broker answers that there is none.
 
         4.x takes every error answer for "none", so a misbehaving broker can make a
         group skip messages.  Upstream: MQClientAPIImpl.queryConsumerOffset.
@@ -112,7 +112,7 @@ class GroupCalls:
     # Members --------------------------------------------------------------------------
 
     async def members(self, topic: str) -> list[str] | None:
-        """Client ids, as one random broker of *topic* knows them; None if it does not say.
+        """The group's client ids, from one random broker of *topic*; None without an answer.
 
         Upstream: MQClientInstance.findConsumerIdList.
         """
@@ -155,7 +155,7 @@ class GroupCalls:
             reply = await self._call(address, CHECK_CLIENT_CONFIG, None, timeout_ms, data)
         except RemoteError as error:  # its caller is the application
             raise GroupCallRefused(
-                f"nobody checked the expression of {subscription.topic}: {error}",
+                f"no broker checked the expression of {subscription.topic}: {error}",
                 code=ClientErrorCode.ACCESS_BROKER_TIMEOUT,
             ) from error
         if reply.code != ResponseCode.SUCCESS:
@@ -164,7 +164,7 @@ class GroupCalls:
     # Locks ----------------------------------------------------------------------------
 
     async def lock(self, broker: str, queues: Collection[MessageQueue]) -> frozenset[MessageQueue]:
-        """Which of *queues*, all of one broker, are now this client's."""
+        """Lock *queues*, all of one broker; returns those that this client holds now."""
         address = self._master_of(broker)
         body = self._lock_body(queues)
         reply = await self._call(address, LOCK_BATCH_MQ, None, LOCK_TIMEOUT_MS, body)
@@ -176,14 +176,14 @@ class GroupCalls:
             raise GroupCallRefused(f"{address}: {error}") from error
 
     def unlock_soon(self, queue: MessageQueue) -> None:
-        """Give one lock back, one-way."""
+        """Unlock one queue, one-way."""
         found = self._instance.brokers.to_subscribe(queue.broker_name, MASTER_ID, only_this=True)
         if found is not None:
             body = self._lock_body([queue])
             self._instance.remoting.send_oneway(found.address, UNLOCK_BATCH_MQ, None, body)
 
     async def unlock(self, broker: str, queues: Collection[MessageQueue]) -> None:
-        """Give locks back, all of one broker, and wait for its answer, whatever it is."""
+        """Unlock *queues*, all of one broker, and wait for any answer."""
         address = self._master_of(broker)
         await self._call(address, UNLOCK_BATCH_MQ, None, LOCK_TIMEOUT_MS, self._lock_body(queues))
 
@@ -223,7 +223,7 @@ class GroupCalls:
         )
 
     async def _position(self, queue: MessageQueue, rpc: AnyRpc, header: Header) -> int:
-        """Asked of a master only; an unknown one is looked up once more."""
+        """Invoked on a master only; without a known one the route is refreshed once."""
         address = self._instance.brokers.to_publish(queue.broker_name)
         if address is None:
             await self._instance.routes.refresh(queue.topic)
@@ -236,7 +236,7 @@ class GroupCalls:
         return _offset(address, reply)
 
     async def _address_to_read(self, queue: MessageQueue) -> str:
-        """The master; if there is none after a fresh look at the route, any replica."""
+        """The master; without one the route is refreshed once, then any replica."""
         brokers = self._instance.brokers
         found = brokers.to_subscribe(queue.broker_name, MASTER_ID, only_this=True)
         if found is None:

@@ -4,7 +4,7 @@
     def on_orders(messages: list[MessageExt], context: ConsumeContext) -> ConsumeResult: ...
 
 To return nothing is success, to raise is failure.  Async functions run on the event loop.
-Plain ones run as the world says (``plain_functions``): in worker threads, or in virtual
+Plain ones run as the world defines (``plain_functions``): in worker threads, or in virtual
 time; the configuration may want them on the event loop everywhere.
 """
 
@@ -130,7 +130,7 @@ class ListenerInvoker:
 
 
 class ConsumptionFacts:
-    """The facts of consumption of one group; costs nothing where nobody wants them.
+    """The facts of consumption of one group; a kind that is not wanted costs nothing.
 
     Only the event loop's thread may note them.
     """

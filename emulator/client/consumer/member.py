@@ -1,6 +1,6 @@
 """One consumer as a member of its group: the state that all its parts share.
 
-The parts (rebalance, pulling, consuming) know this struct and each other's few entry
+The parts (rebalance, pulling, consuming) use this object and each other's few entry
 points, not the consumer that builds them.
 """
 
@@ -64,7 +64,7 @@ class Member:
         self._nursery = nursery
 
     def later(self, delay_ms: int, action: Callable[[], object]) -> Timer:
-        """Do something short after *delay_ms*; nothing happens once the consumer is closed."""
+        """Call the short *action* after *delay_ms*; not once the consumer is closed."""
 
         def act() -> None:
             if self.is_running:
@@ -74,5 +74,5 @@ class Member:
         return self.instance.remoting.timers.at(at_s, act)
 
     def beside(self, work: Callable[[], Awaitable[object]]) -> None:
-        """Do something that waits in a task of its own, without waiting for it."""
+        """Start *work* in a task of its own, and do not wait for it."""
         self._nursery.start_soon(work)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class OffsetTable:
-    """The offsets in memory.  A frozen one does not change until it is forgotten."""
+    """The offsets in memory.  A frozen one does not change until it is dropped."""
 
     def __init__(self) -> None:
         self._offsets: dict[MessageQueue, int] = {}
@@ -56,7 +56,7 @@ class OffsetTable:
         self._frozen.add(queue)
 
     def forget(self, queue: MessageQueue) -> None:
-        """Drop what is known of *queue*, and its freeze."""
+        """Drop the offset of *queue*, frozen or not."""
         self._offsets.pop(queue, None)
         self._frozen.discard(queue)
 
@@ -105,7 +105,7 @@ class BrokerOffsets:
         """Nothing: offsets are read queue by queue, when they are claimed."""
 
     async def read(self, queue: MessageQueue) -> int | None:
-        """Ask the queue's broker; None when it says there is none."""
+        """Query the queue's broker; None when it answers that there is none."""
         offset = await self._calls.query_offset(queue)
         if offset is not None:
             self.table.update(queue, offset)
@@ -117,7 +117,7 @@ class BrokerOffsets:
             self._calls.commit_offset(queue, offset)
 
     def persist_all(self, held: Collection[MessageQueue]) -> None:
-        """Send the held ones, changed or not, and forget the rest; if none is held: nothing."""
+        """Send the held ones, changed or not, and drop the rest; if none is held: nothing."""
         if not held:
             return
         for queue in self.table:
@@ -203,7 +203,7 @@ class FileOffsets:
             self.table.update(queue, offset)
 
     async def read(self, queue: MessageQueue) -> int | None:
-        """What the file says of *queue*."""
+        """The offset of *queue* in the file; None without one."""
         offset = self._stored().get(queue)
         if offset is not None:
             self.table.update(queue, offset)

@@ -2,7 +2,7 @@
 
 The position a consumer may commit is the smallest *unfinished* offset, not the largest
 finished one: after a crash the unfinished messages are delivered again.  Offsets arrive
-in rising order and mostly leave near the front, so a dict holds the messages and a deque
+in rising order and are mostly removed near the front, so a dict holds the messages and a deque
 their order, with finished offsets skipped when they reach an end.
 """
 
@@ -30,7 +30,7 @@ NOTHING_CACHED = -1
 
 
 class ProcessQueue:
-    """The messages of one held queue, and how the holding stands.
+    """The messages of one held queue, its lock, and whether it was dropped.
 
     Once ``dropped`` it stays dropped: running listeners finish, their results are discarded.
     Upstream: ProcessQueue.
@@ -54,7 +54,7 @@ class ProcessQueue:
 
     @property
     def count(self) -> int:
-        """Unfinished messages, those in a listener's hands included."""
+        """Unfinished messages, including those that a listener has now."""
         return len(self._messages) + len(self._taken)
 
     @property
@@ -122,7 +122,7 @@ class ProcessQueue:
         return wake
 
     def clear(self) -> None:
-        """Forget every message; they are pulled again or belong to somebody else."""
+        """Drop every message; this client or the next owner pulls them again."""
         self._messages.clear()
         self._taken.clear()
         self._order.clear()
@@ -209,7 +209,7 @@ class PullRequest(msgspec.Struct, eq=False):
     queue: MessageQueue
     process_queue: ProcessQueue
     next_offset: int
-    is_located: bool = False  # orderly: the start was asked for again, with the lock held
+    is_located: bool = False  # orderly: the start was queried again, with the lock held
 
 
 class FlowControl:

@@ -1,7 +1,7 @@
-"""Pulling one queue: is it time, where from, what is asked, and what the answer means.
+"""Pulling one queue: when, from which broker, the request, and what follows from the reply.
 
-Every way out of here puts the request back into the line, or asks a broker, whose
-answer will; only a dropped queue ends it.
+Every path puts the request back into the PullMessageService, or invokes a broker, whose
+reply does that; only a dropped queue ends it.
 
 An answer without messages costs no delay, for the broker has already waited; an error
 costs a second; an offset the broker does not have costs the queue, which comes back at
@@ -70,7 +70,7 @@ class Pulling:
         }
 
     async def pull(self, request: PullRequest) -> None:
-        """Upstream's checks in upstream's order; then the pull, whose answer comes by itself."""
+        """Upstream's checks in upstream's order; then the pull; its reply comes later."""
         if request.process_queue.dropped:
             return
         request.process_queue.last_pull_ms = self._member.now_ms()
@@ -103,7 +103,7 @@ class Pulling:
         return None
 
     async def _is_located(self, request: PullRequest) -> bool:
-        """Orderly, with the lock held: the last owner may have moved on, so ask again."""
+        """Orderly, with the lock held: the last owner may have committed since, so query again."""
         if request.is_located or not self._member.config.orderly:
             return True
         try:
@@ -115,7 +115,7 @@ class Pulling:
         return True
 
     async def _address_of(self, queue: MessageQueue) -> tuple[str | None, bool]:
-        """The broker the last answer suggested, or the master; an unknown one is looked up."""
+        """The broker that the last reply suggested, or the master; refreshes the route once."""
         brokers = self._member.instance.brokers
         wanted = self._suggested.get(queue, MASTER_ID)
         found = brokers.to_subscribe(queue.broker_name, wanted, only_this=False)
@@ -173,7 +173,7 @@ class Pulling:
         subscription: SubscriptionData,
         reply: RemotingCommand | RemoteError,
     ) -> None:
-        """The answer came, or will not come."""
+        """A reply, or the error that stands for one."""
         if not self._member.is_running:
             return
         if isinstance(reply, RemoteError):
@@ -205,7 +205,7 @@ class Pulling:
     def _nothing(
         self, request: PullRequest, header: PullMessageReply, _found: list[MessageExt]
     ) -> None:
-        """Nothing new, or nothing wanted: the group has come this far without a message."""
+        """No message, or none that matches: the next pull begins at the broker's offset."""
         request.next_offset = header.next_begin_offset
         if request.process_queue.count == 0:
             self._member.offsets.table.raise_to(request.queue, request.next_offset)
@@ -214,7 +214,7 @@ class Pulling:
     def _offset_moved(
         self, request: PullRequest, header: PullMessageReply, _found: list[MessageExt]
     ) -> None:
-        """The broker does not have our offset: drop the queue, and begin where it says.
+        """The broker does not have our offset: drop the queue, and begin at the broker's offset.
 
         Since 5.2.0 at once and with the offset frozen, so that acknowledgements still
         under way cannot move it back.
@@ -258,7 +258,7 @@ class Pulling:
         self._member.note(PullFailed(self._member.group, as_fact(request.queue), error))
 
     def _pull_again(self, request: PullRequest, delay_ms: int = 0) -> None:
-        """The request goes back into the line."""
+        """Put the request back into the PullMessageService."""
         service = self._member.instance.pull_service
         if delay_ms > 0:
             service.pull_later(request, delay_ms)

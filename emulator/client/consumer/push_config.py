@@ -19,7 +19,7 @@ class PushConsumerConfig(ConsumerConfig, frozen=True, kw_only=True, forbid_unkno
     # Where a new group starts
     consume_from: ConsumeFromWhere = "CONSUME_FROM_LAST_OFFSET"  # consumeFromWhere
     consume_from_time_ms: int | None = None  # consumeTimestamp; None: 30 minutes before the start
-    offset_folder: str = ""  # ~/.rocketmq_offsets upstream; empty: broadcasting forgets at its end
+    offset_folder: str = ""  # ~/.rocketmq_offsets upstream; empty: offsets are kept in memory
 
     # Pulling
     pull_batch_max: int = 32  # pullBatchSize

@@ -8,8 +8,8 @@
     ):
         await trio.sleep_forever()
 
-Leaving the block is a clean end: offsets are written and brokers told.  Being cancelled
-is a sudden one: no broker is told, as when a process is killed.
+At the end of the block offsets are written and the consumer unregisters.  When it is
+cancelled it sends nothing, as a process that is killed.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class PushConsumer:
             member = self._member(instance, await stack.enter_async_context(plain_nursery()))
             pipeline = self._build(member, plain_calls)
             instance.register_consumer(pipeline)
-            # What is pushed last ends first: listeners, then offsets and brokers, then queues.
+            # What is pushed last ends first: listeners, then offsets and the group, then queues.
             stack.callback(pipeline.stop)
             stack.push_async_callback(pipeline.unregister)
             workers = await stack.enter_async_context(plain_nursery())
@@ -155,7 +155,7 @@ class PushConsumer:
         return self._running.member.offsets.table.get(queue)
 
     async def subscribe(self, topic: str, expression: str = SUB_ALL, kind: str = TAG) -> None:
-        """Subscribe *topic* too, or with another expression; brokers are told at once.
+        """Subscribe *topic* too, or with another expression; sends heartbeats at once.
 
         Its queues come with the next passes: the first one looks for the route.
         Raises ``BadSubscription``.
@@ -189,7 +189,7 @@ class PushConsumer:
         return self._pipeline
 
     def _plain_calls(self, process: ClientProcess) -> PlainCalls | None:
-        """What runs a listener that is a plain function; None: the event loop, at once."""
+        """What runs a listener that is a plain function; None: the event loop itself."""
         config = self.config
         if is_async(self._listener):
             return None

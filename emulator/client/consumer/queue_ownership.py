@@ -1,4 +1,4 @@
-"""Owning queues in an orderly group: the broker's lock, and giving a queue up in good order.
+"""Owning queues in an orderly group: the broker's lock, and the release of a queue.
 
 A queue may be consumed only by the client that holds its lock.  The lock lives at the
 queue's master for 60 seconds and is renewed every 20; the client trusts it for 30.  So
@@ -6,7 +6,7 @@ when a broker cannot be reached the client stops before the broker could give th
 to another client.
 
 Concurrent listeners may overlap with the next owner's, orderly ones may not: their queue
-is released only when its listener has come to rest.  Before 5.2.0 a listener that hangs
+is released only when its listener has returned.  Before 5.2.0 a listener that hangs
 keeps its queue for ever; since then the wait ends 20 seconds after the last lock.
 
 Upstream: RebalanceImpl.lock, lockAll, unlock, unlockAll,
@@ -45,7 +45,7 @@ class OrderlyProcessQueue(ProcessQueue):
         self.listening = trio.Lock()
 
     async def wait_quiet(self, wait_ms_max: int) -> bool:
-        """Whether the listener came to rest in time.
+        """Whether the listener returned within *wait_ms_max*.
 
         Then no other call of it can begin until ``listening`` is released.
         """
@@ -71,7 +71,7 @@ class QueueLocks:
         return not (member.is_broadcasting and member.release >= BROADCAST_IS_NOT_LOCKED)
 
     async def lock(self, queue: MessageQueue) -> bool:
-        """Whether *queue* is ours now.  No answer is no lock."""
+        """Lock *queue* at its master; whether it is locked.  Without an answer it is not."""
         try:
             granted = await self._member.calls.lock(queue.broker_name, [queue])
         except (RemoteError, ClientError):
@@ -90,11 +90,11 @@ class QueueLocks:
             self._mark(frozenset(queues) - granted, locked=False)
 
     def unlock_soon(self, queue: MessageQueue) -> None:
-        """Give one lock back without waiting for an answer."""
+        """Unlock one queue without waiting for an answer."""
         self._member.calls.unlock_soon(queue)
 
     async def unlock_all(self) -> None:
-        """At the end, so that other members need not wait a minute."""
+        """Unlock all at the end, so that other members need not wait a minute."""
         for broker, queues in self._by_broker().items():
             try:
                 await self._member.calls.unlock(broker, queues)
@@ -130,13 +130,13 @@ class LockedOwnership:
         self._member = member
 
     async def claim(self, queue: MessageQueue) -> bool:
-        """Whether the broker lets us have *queue*."""
+        """Whether the broker has locked *queue* for this client."""
         return not self.locks.are_needed or await self.locks.lock(queue)
 
     async def release(self, queue: MessageQueue, process_queue: ProcessQueue) -> bool:
-        """Whether *queue* is free for others now; if not, the next pass tries again.
+        """Unlock *queue*; True if it was released.  If not, the next pass tries again.
 
-        A broadcasting consumer has nobody to wait for.
+        A broadcasting consumer does not wait: no other member gets the queue.
         """
         offsets = self._member.offsets
         offsets.persist(queue)
@@ -154,7 +154,7 @@ class LockedOwnership:
             return False
         try:
             if process_queue.is_waiting:
-                # The next owner should not start before what we still hold is forgotten here.
+                # The next owner should not start before our cached messages are dropped.
                 delay_ms = self._member.config.unlock_delay_ms
                 self._member.later(delay_ms, lambda: self.locks.unlock_soon(queue))
             else:

@@ -1,7 +1,7 @@
 """One consumer's share of its topics' queues: computed alone, then carried out step by step.
 
 Which queues go and which come is decided by pure functions (at the end of this file).
-Carrying it out takes time: an offset is asked for, a lock is asked for, a listener is
+Carrying it out takes time: an offset is queried, a queue is locked, a listener is
 waited for.  The steps are taken in upstream's order, one after the other, because that
 is when other members see them.
 
@@ -41,7 +41,7 @@ LOCK_REFUSED_WAKE_MS = 500  # RebalancePushImpl, since 5.0.0
 
 
 class Rebalance:
-    """Keeps ``member.held`` what the strategy says it should be.
+    """Makes ``member.held`` what the strategy has allocated.
 
     An orderly consumer has an *ownership*: its queues are claimed and released with their
     broker's lock.  *on_change(topic, own queues)* is called after a pass that changed any.
@@ -54,7 +54,7 @@ class Rebalance:
         ownership: LockedOwnership | None,
         on_change: Callable[[str, Collection[MessageQueue]], Awaitable[object]],
     ) -> None:
-        self.queues: dict[str, frozenset[MessageQueue]] = {}  # by topic: what its route says
+        self.queues: dict[str, frozenset[MessageQueue]] = {}  # by topic: those in its route
         self._member = member
         self._strategy = strategy
         self._ownership = ownership
@@ -64,7 +64,7 @@ class Rebalance:
         self._on_change = on_change
 
     async def run_pass(self, cause: RebalanceCause) -> bool:
-        """Every subscribed topic once; whether all is as it should be.
+        """Rebalance every subscribed topic once; True if all are balanced.
 
         Upstream: RebalanceImpl.doRebalance.
         """
@@ -117,14 +117,14 @@ class Rebalance:
             except CannotAllocate:
                 return is_retry_topic(topic)
         if mine is None:
-            return True  # nothing is known: keep what there is, and look again in 20 seconds
+            return True  # no route yet: keep the held queues until the next pass, in 20 seconds
         wanted = frozenset(mine)
         if await self._carry_out(topic, wanted):
             await self._on_change(topic, mine)
         return is_balanced(self._member.held, topic, wanted)
 
     async def _allocated(self, topic: str, cause: RebalanceCause) -> list[MessageQueue] | None:
-        """Whatever the members' list lacks is not a member: if it lacks us, we get nothing."""
+        """The queues of this client, [] if it is not a member; None if members are unknown."""
         member = self._member
         ids = await member.calls.members(topic)
         queues = self.queues.get(topic)
@@ -168,7 +168,7 @@ class Rebalance:
         return bool(released)
 
     async def _release(self, queue: MessageQueue, process_queue: ProcessQueue) -> bool:
-        """Whether *queue* is free for others now; a concurrent listener is not waited for."""
+        """Whether *queue* was released; a concurrent listener is not waited for."""
         if self._ownership is not None:
             return await self._ownership.release(queue, process_queue)
         self._member.offsets.persist(queue)
@@ -193,11 +193,11 @@ class Rebalance:
     async def _begin(self, queue: MessageQueue) -> PullRequest | None:
         """Find where to start and put the queue into the table."""
         member = self._member
-        member.offsets.forget(queue)  # what we remember may be older than what others stored
+        member.offsets.forget(queue)  # ours may be older than what another owner stored
         try:
             start = await member.starts.find(queue)
         except (RemoteError, ClientError):
-            return None  # not taken now; the next pass asks again
+            return None  # not claimed; the next pass queries again
         if start < 0 or queue in member.held:
             return None
         process_queue = self._process_queue_type(
@@ -229,7 +229,7 @@ class Rebalance:
 def to_release(
     held: Held, topic: str, wanted: Collection[MessageQueue], now_ms: int
 ) -> list[tuple[MessageQueue, ReleaseReason]]:
-    """Queues of *topic* that are no longer mine, and those nobody has pulled for two minutes.
+    """Queues of *topic* that are no longer mine, and those not pulled for two minutes.
 
     The second kind has lost its pull request; it comes back in the same pass, fresh.
     Upstream: RebalanceImpl.updateProcessQueueTableInRebalance.
@@ -246,9 +246,9 @@ def to_release(
 
 
 def to_claim(held: Held, wanted: Collection[MessageQueue]) -> list[MessageQueue]:
-    """Queues that should be mine and stand in no table yet.
+    """Queues of *wanted* that are not held yet.
 
-    Asked after the releases: a queue that could not be released is still held, and is
+    Called after the releases: a queue that could not be released is still held, and is
     not claimed again.
     """
     return [queue for queue in sorted(wanted) if queue not in held]

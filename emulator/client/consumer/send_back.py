@@ -30,7 +30,7 @@ class SendBack:
         self._member = member
 
     async def send_back(self, message: MessageExt, queue: MessageQueue, delay_level: int) -> bool:
-        """Whether a later delivery is certain.  *delay_level* 0: the broker decides."""
+        """Send back, or publish a copy; whether that was stored.  Level 0: the broker decides."""
         member = self._member
         try:
             await member.calls.send_back(

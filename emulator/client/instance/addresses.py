@@ -44,7 +44,7 @@ class BrokerAddresses:
         return any(address == known for _, _, known in self.all())
 
     def keep_only(self, addresses: Collection[str]) -> None:
-        """Forget every other address.  Upstream: cleanOfflineBroker."""
+        """Remove every other address.  Upstream: cleanOfflineBroker."""
         kept = {
             broker: {n: address for n, address in known.items() if address in addresses}
             for broker, known in self._table.items()
@@ -92,7 +92,7 @@ class NameServerRing:
         return [self._ring[(self._index + step) % len(self._ring)] for step in turn]
 
     def choose(self, address: str) -> None:
-        """Use *address* from now on; the ring goes on behind it."""
+        """Use *address* from now on; the next candidates are those after it."""
         if address != self.chosen or self._tries == 1:
             self._index = self._ring.index(address)
         self.chosen = address

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 class RebalanceService:
-    """Rebalances all *consumers*, in turn: now and then, and when woken.
+    """Rebalances all *consumers*, one after the other: at an interval, and when woken.
 
     Up to 5.1.4 every wake-up costs a full pass.  Since 5.2.0 two passes are at least a
-    second apart, and while something is not as it should be they are not further apart.
+    second apart, and while a consumer is not balanced they are not further apart.
     Upstream: RebalanceService, ServiceThread.wakeup.
     """
 
@@ -45,9 +45,9 @@ class RebalanceService:
         self._cause: RebalanceCause | None = None
 
     def wake(self, cause: RebalanceCause) -> None:
-        """Ask for a pass.  Asked twice before it runs, it runs once, for the first *cause*.
+        """Request a pass.  Two calls before it runs cause one pass, for the first *cause*.
 
-        Asked while a pass runs, another one follows.
+        A call while a pass runs causes another one.
         """
         if self._cause is None:
             self._cause = cause
@@ -84,11 +84,11 @@ class RebalanceService:
 
 
 class PullMessageService:
-    """Hands out pull requests, one after the other; one that waits holds up those behind it.
+    """Hands out pull requests, one after the other; one that waits delays those behind it.
 
-    Exactly one request for each held queue goes round: it is pulled, and comes back when
-    its answer does, at once or after a delay.  It ends only when its queue is dropped.
-    What a request holds is its consumer's business; the line needs the group alone.
+    There is one request for each held queue: it is pulled, and put back with its reply, at
+    once or after a delay.  It ends only when its queue is dropped.  Of a request this
+    service needs its group alone.
     Upstream: PullMessageService.
     """
 
@@ -99,12 +99,12 @@ class PullMessageService:
         self._added = trio.Event()
 
     def pull_now(self, request: QueuedPull) -> None:
-        """Put *request* at the end of the line.  Upstream: executePullRequestImmediately."""
+        """Append *request* to the queue.  Upstream: executePullRequestImmediately."""
         self._line.append(request)
         self._added.set()
 
     def pull_later(self, request: QueuedPull, delay_ms: int) -> None:
-        """Put *request* there after *delay_ms*.  Upstream: executePullRequestLater."""
+        """Append *request* after *delay_ms*.  Upstream: executePullRequestLater."""
         at_s = trio.current_time() + delay_ms / 1000
         self._timers.at(at_s, lambda: self.pull_now(request))
 
@@ -116,5 +116,5 @@ class PullMessageService:
             while self._line:
                 request = self._line.popleft()
                 consumer = self._consumers.get(request.group)
-                if consumer is not None:  # a request whose group is gone ends here
+                if consumer is not None:  # a request of an unregistered group ends here
                     await consumer.pull(request)

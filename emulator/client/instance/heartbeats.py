@@ -50,7 +50,7 @@ class Heartbeats:
         )
 
     async def send_round(self) -> bool:
-        """To all brokers, one by one.  False: a round is under way, or no broker is known.
+        """Send to all brokers, one by one.  False: a round is under way, or no broker is known.
 
         Each has ``api_timeout_ms`` to answer; one that fails does not end the round.
         """
@@ -67,7 +67,7 @@ class Heartbeats:
         return bool(targets)
 
     async def send_to(self, address: str) -> bool:
-        """To one broker; whether it took it.  False also while a round is under way."""
+        """Send to one broker; True if it succeeded.  False also while a round is under way."""
         if self._under_way or address not in self._targets():
             return False
         return await self._send(address, self._body())
@@ -75,7 +75,7 @@ class Heartbeats:
     async def unregister(
         self, *, producer: str | None = None, consumer: str | None = None
     ) -> None:
-        """Tell every known address, masters and slaves, that a group has left.
+        """Send UNREGISTER_CLIENT to every known address, masters and slaves.
 
         Upstream: MQClientInstance.unregisterClientWithLock.
         """
@@ -88,7 +88,7 @@ class Heartbeats:
                     address, UNREGISTER_CLIENT, request, timeout_ms=self._timeout_ms
                 )
             except RemoteError:
-                continue  # it will notice by itself that we are silent
+                continue  # the broker will remove the silent client by itself
 
     # Inside ---------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """What producers and consumers of one client id share: connections, routes, timers.
 
-The periodic tasks share *one* thread of control, in order: a heartbeat to brokers that
-do not answer makes the route poll late, and applications have seen that happen.
+The periodic tasks share *one* thread of control, in order, as upstream's do: a heartbeat
+to brokers that do not answer makes the route poll late.
 
 Upstream: MQClientInstance.
 """
@@ -46,12 +46,12 @@ class ProcessResources(NamedTuple):
     clock: WallClock
     rng: random.Random
     note: Note
-    wants: Callable[[type[Fact]], bool]  # asked before a fact is made on a hot path
+    wants: Callable[[type[Fact]], bool]  # called before a fact is made on a hot path
     uniq_keys: UniqKeys
 
 
 class ClientInstance:
-    """Made by ``ClientProcess.instance``, which also stops it when its last user has left."""
+    """Made by ``ClientProcess.instance``, which also stops it when it has no more users."""
 
     inner_producer: InnerProducer  # for messages a consumer publishes itself
 
@@ -132,7 +132,7 @@ class ClientInstance:
         self.remoting.end()
         self.nursery.cancel_scope.cancel()
 
-    # What happens by itself -----------------------------------------------------------
+    # Periodic tasks -------------------------------------------------------------------
 
     def _remoting_client(self, network: Network) -> RemotingClient:
         processor = ClientRemotingProcessor(self.consumers, self.rebalance_service.wake)

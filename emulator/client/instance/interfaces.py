@@ -38,7 +38,7 @@ class RegisteredProducer(Protocol):
         ...
 
     def topics(self) -> Collection[str]:
-        """Whose routes are polled.  Upstream: getPublishTopicList."""
+        """The topics whose routes are polled.  Upstream: getPublishTopicList."""
         ...
 
     def needs_route(self, topic: str) -> bool:
@@ -115,7 +115,7 @@ class RegisteredConsumer(Protocol):
         ...
 
     async def rebalance(self, cause: RebalanceCause) -> bool:
-        """One pass over all topics; whether everything is as it should be.
+        """One pass over all topics; True if all are balanced.
 
         *cause* is why it runs now, for the facts.  Upstream: doRebalance.
         """

@@ -1,6 +1,6 @@
 """How listeners that are plain functions run: which thread, and what time they take.
 
-An async listener waits in trio's time.  A plain function knows nothing of trio: in the
+An async listener waits in trio's time.  A plain function cannot wait for trio: in the
 real worlds it gets a worker thread, so that it may block.  In the virtual world a thread
 would run beside virtual time, and one seed would give different journals: there it runs
 on the event loop, and then its declared duration passes.
@@ -64,7 +64,7 @@ class ThreadCalls:
         self._limiter = trio.CapacityLimiter(threads_max)
 
     async def run(self, work: Callable[[], T]) -> T:
-        """In a thread, which goes on by itself if the caller is cancelled."""
+        """In a thread, which is not interrupted if the caller is cancelled."""
         return await trio.to_thread.run_sync(work, limiter=self._limiter, abandon_on_cancel=True)
 
 

@@ -44,7 +44,7 @@ class ClientProcess:
     Everything that comes from outside can be given: *network* (default TCP), *clock*
     (default this machine's), *rng*, *note* and *wants* (a journal's; default: warnings and
     errors go to the program's logger ``rocketmq_emulator``), *ip* and *pid*.
-    *plain_functions* says how listeners that are plain functions run (default: in worker
+    *plain_functions* runs listeners that are plain functions (default: in worker
     threads).  *inner_producer* makes the producer that each instance has for its consumers.
     """
 
@@ -102,7 +102,7 @@ class ClientProcess:
     async def instance(
         self, config: ClientConfig, *, may_share_default: bool = False
     ) -> ClientInstance:
-        """The instance of that name, started if need be.
+        """The instance of that name; started if there is none.
 
         The default name stands for one of its own, except for broadcasting consumers,
         whose id must outlive the process.  Raises ``NotRunning`` outside of the block.
@@ -119,7 +119,7 @@ class ClientProcess:
         return await self._start(client_id, config)
 
     def release(self, instance: ClientInstance) -> None:
-        """Stop it if its last user has left.  Upstream: MQClientInstance.shutdown."""
+        """Stop it if it has no more users.  Upstream: MQClientInstance.shutdown."""
         if not instance.is_used:
             self.instances.pop(instance.client_id, None)
             instance.stop()

@@ -43,19 +43,19 @@ class ClientRemotingProcessor:
         return NO_REPLY
 
     def reset_offset(self, call: Call[ResetOffsetRequest]) -> Result:
-        """The group goes on elsewhere."""
+        """Reset the offsets of the group's queues."""
         return self._requests_of(call.request.group).reset_offset(call)
 
     def consumer_status(self, call: Call[GetConsumerStatusRequest]) -> Result:
-        """How far the group has come in one topic."""
+        """The group's offsets in one topic."""
         return self._requests_of(call.request.group).consumer_status(call)
 
     def running_info(self, call: Call[GetConsumerRunningInfoRequest]) -> Result:
-        """What the group holds, and how it is set."""
+        """The group's process queues and settings."""
         return self._requests_of(call.request.consumer_group).running_info(call)
 
     def consume_directly(self, call: Call[ConsumeMessageDirectlyRequest]) -> Result:
-        """The group's listener is tried with one message; the answer waits for it."""
+        """Call the group's listener with one message; answered when it has returned."""
         return self._requests_of(call.request.consumer_group).consume_directly(call)
 
     def _requests_of(self, group: str) -> ConsumerRequests:

@@ -50,7 +50,7 @@ def publish_queues(topic: str, route: TopicRouteData) -> list[MessageQueue]:
 
 
 def subscribe_queues(topic: str, route: TopicRouteData) -> frozenset[MessageQueue]:
-    """Every queue that may be read, whoever is alive to read it from."""
+    """Every queue that may be read, even if no broker of it is registered."""
     return frozenset(
         MessageQueue(topic, data.broker_name, number)
         for data in route.queue_datas
@@ -60,7 +60,7 @@ def subscribe_queues(topic: str, route: TopicRouteData) -> frozenset[MessageQueu
 
 
 def write_queues(route: TopicRouteData) -> dict[str, int]:
-    """How many queues each broker writes, whatever its permission: the first entry counts."""
+    """The number of write queues by broker, with any permission: the first entry counts."""
     return {data.broker_name: data.write_queue_nums for data in reversed(route.queue_datas)}
 
 
@@ -88,7 +88,7 @@ def addresses_of(route: TopicRouteData) -> Iterator[str]:
 
 
 def _ordered_queues(topic: str, configuration: str) -> Iterator[MessageQueue]:
-    """``broker-a:4;broker-b:2``, taken at its word: permissions and masters do not matter."""
+    """``broker-a:4;broker-b:2``, used as it is: permissions and masters are not checked."""
     for broker, count in _order_entries(configuration):
         for number in range(count):
             yield MessageQueue(topic, broker, number)

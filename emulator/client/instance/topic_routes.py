@@ -1,7 +1,7 @@
 """The routes a client knows, and how they are kept fresh.
 
-A route comes from *one* NameServer, is never forgotten, and replaced only by another one:
-with every NameServer gone a client goes on with what it has.
+A route comes from *one* NameServer, is never removed, and is replaced only by another one:
+without any NameServer a client continues with the routes it has.
 
 Upstream: MQClientInstance.updateTopicRouteInfoFromNameServer.
 """
@@ -62,18 +62,18 @@ class TopicRoutes:
         self._lock = trio.Lock()
 
     async def refresh(self, topic: str) -> bool:
-        """Ask for the route of *topic*; whether it was new, or some member lacked it.
+        """Get the route of *topic*; True if it has changed, or some member needed it.
 
         An unknown topic changes nothing.  Raises ``NoNameServer`` if none answers.
         """
-        async with self._locked() as mine:
-            route = await self._ask(topic) if mine else None
+        async with self._locked() as is_locked:
+            route = await self._query(topic) if is_locked else None
             return route is not None and self._consider(topic, route)
 
     async def borrow_default(self, topic: str, default_topic: str, queues_max: int) -> bool:
         """Use the default topic's route for *topic*, which no broker knows yet."""
-        async with self._locked() as mine:
-            route = await self._ask(default_topic) if mine else None
+        async with self._locked() as is_locked:
+            route = await self._query(default_topic) if is_locked else None
             return route is not None and self._consider(topic, as_default(route, queues_max))
 
     async def poll(self) -> None:
@@ -86,8 +86,8 @@ class TopicRoutes:
 
     async def forget_offline_brokers(self) -> None:
         """Drop addresses that occur in no known route.  Upstream: cleanOfflineBroker."""
-        async with self._locked() as mine:
-            if mine:
+        async with self._locked() as is_locked:
+            if is_locked:
                 routes = self.table.values()
                 self._brokers.keep_only({a for route in routes for a in addresses_of(route)})
 
@@ -96,17 +96,17 @@ class TopicRoutes:
     @asynccontextmanager
     async def _locked(self) -> AsyncIterator[bool]:
         """One task at a time; False, and no lock, after ``route_lock_wait_ms_max``."""
-        mine = False
+        is_locked = False
         with trio.move_on_after(self._config.route_lock_wait_ms_max / 1000):
             await self._lock.acquire()
-            mine = True
+            is_locked = True
         try:
-            yield mine
+            yield is_locked
         finally:
-            if mine:
+            if is_locked:
                 self._lock.release()
 
-    async def _ask(self, topic: str) -> TopicRouteData | None:
+    async def _query(self, topic: str) -> TopicRouteData | None:
         reply = await self._invoke(GetRouteInfoRequest(topic=topic))
         if reply.code != ResponseCode.SUCCESS or not reply.body:
             return None

@@ -1,4 +1,4 @@
-"""A send in the background: started at once, retried by its own answers, reported once.
+"""A send in the background: started at once, retried after network failures, reported once.
 
 A retry takes only the *broker* from a new choice of queue; the request, its queue number
 included, goes out again as it was.  A broker that answers with an error is not retried.
@@ -101,7 +101,7 @@ class AsyncSend:
         self._end(error)
 
     def abandon(self) -> None:
-        """Its producer closes: what was sent may be stored, and its answer will not be read."""
+        """The producer closes: what was sent may be stored, and its answer will not be read."""
         if self._is_over:
             return
         kind = MaybeStored if self._brokers else NotStored

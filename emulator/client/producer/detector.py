@@ -42,7 +42,7 @@ async def _probe_all(pipeline: SendPipeline, instance: ClientInstance) -> None:
 
 
 async def _answers(pipeline: SendPipeline, instance: ClientInstance, address: str) -> bool:
-    topic = next(iter(pipeline.topics()), "")  # any will do: it is the answer that counts
+    topic = next(iter(pipeline.topics()), "")  # any topic: only whether it answers counts
     header = GetMaxOffsetRequest(topic=topic, queue_id=0)
     try:
         reply = await instance.remoting.invoke(

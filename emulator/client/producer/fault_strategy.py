@@ -1,8 +1,8 @@
 """Which queue the next attempt goes to.
 
 Without latency awareness only the broker of the attempt just before is avoided.  With
-it, brokers are avoided for as long as their fault item says; if all are, a send still
-goes out.  Three lines of releases choose in three ways, and people observe each:
+it, brokers are avoided for as long as their fault item is set to; if all are, a send still
+goes out.  Three ranges of releases choose in three ways, which differ visibly:
 
 * up to 4.7.1 walks are local to the call, and a retry *sticks* to the failed broker if
   that one counts as available;

@@ -1,6 +1,6 @@
 """A message made ready: what every attempt of one send carries alike.
 
-The unique key is given once, so all copies that retries may leave behind share it.
+The unique key is given once, so all copies that retries may store share it.
 Only queue and birth time differ between attempts.
 
 Upstream: DefaultMQProducerImpl.sendKernelImpl, MessageBatch.
@@ -113,7 +113,7 @@ def prepare(
 def prepare_batch(
     messages: Sequence[Message], config: ProducerConfig, new_key: Callable[[], str]
 ) -> OutgoingMessage:
-    """One send of many: same topic, same wish to wait, never delayed, never compressed.
+    """One send of many: same topic and same WAIT property, never delayed, never compressed.
 
     Raises ``MessageIllegal``.
     """

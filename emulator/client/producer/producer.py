@@ -3,8 +3,8 @@
     async with Producer(namesrv="127.0.0.1:9876", group="orders") as producer:
         result = await producer.send(Message("orders", b"one more"))
 
-A send either returns where the message was stored, or raises an error that says whether
-it may have been (see ``errors``).
+A send either returns where the message was stored, or raises an error whose class
+shows whether it may have been (see ``errors``).
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Producer:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool | None:
-        """Sends still under way end with an error; then brokers are told to unregister it.
+        """Sends still under way end with an error; then it unregisters at every broker.
 
         When cancelled it sends nothing, as a process that is killed.
         """

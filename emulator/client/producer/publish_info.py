@@ -1,4 +1,4 @@
-"""Where messages of each topic may go, and whose turn it is.
+"""The queues that messages of each topic may be sent to, and which one is next.
 
 A producer's table is filled at the first send of a topic and kept fresh by route polls; a
 topic that no broker knows borrows the default topic's brokers until its own route exists.
@@ -71,14 +71,14 @@ class PublishTable:
 
     async def find(self, topic: str) -> TopicPublishInfo:
         """What is known, or else a NameServer's answer.  Raises ``NoRoute``, ``NoNameServer``."""
-        info = self.known(topic) or await self._ask_for(topic)
+        info = self.known(topic) or await self._look_up(topic)
         if info.is_usable:
             return info
         raise NoRoute(f"no queue of {topic} can be written", code=ClientErrorCode.NOT_FOUND_TOPIC)
 
     # Inside ---------------------------------------------------------------------------
 
-    async def _ask_for(self, topic: str) -> TopicPublishInfo:
+    async def _look_up(self, topic: str) -> TopicPublishInfo:
         self._infos.setdefault(topic, self._empty_info())
         await self._routes.refresh(topic)
         info = self._infos[topic]
@@ -97,8 +97,8 @@ class PublishTable:
 class TopicPublishInfo:
     """A topic's publish queues.
 
-    ``has_route`` says that the topic's own route was seen, even if nothing in it can be
-    written.  ``queues`` is a list because one old release writes into it.
+    ``has_route``: the topic's own route was received, even if it has no queue to write
+    to.  ``queues`` is a list because one old release writes into it.
 
     Upstream: TopicPublishInfo.
     """

@@ -1,4 +1,4 @@
-"""Ready-made choices of a queue: by hash, so that what belongs together stays so; by chance.
+"""Ready-made queue selectors: by hash, so that equal arguments share a queue; by chance.
 
 A selector is any function of (publish queues, message, argument) to one of those queues.
 """

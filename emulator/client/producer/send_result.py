@@ -1,4 +1,4 @@
-"""What one attempt of a send may come to, and the error that a send ends with.
+"""The outcomes of one attempt of a send, and the error that a send ends with.
 
 Upstream: MQClientAPIImpl.processSendResponse, DefaultMQProducer.retryResponseCodes,
 DefaultMQProducerImpl.sendDefaultImpl (its exceptions).

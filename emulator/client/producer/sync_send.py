@@ -1,8 +1,8 @@
 """A send that its caller waits for: one attempt after the other until one settles it.
 
 The timeout is the budget of the whole call.  A refused connection costs milliseconds
-and leaves time for the retries; a broker that hangs eats all of it, so by default a
-silent broker is *not* retried elsewhere.
+and leaves time for the retries; a broker that hangs uses all of it, so by default the
+send is *not* retried at another broker after that.
 
 Upstream: DefaultMQProducerImpl.sendDefaultImpl, sendSelectImpl.
 """

@@ -1,4 +1,4 @@
-"""What a NameServer answers: one file a theme; ``table`` says which handler answers which call.
+"""The calls a NameServer answers: one file a theme; ``table`` maps calls to handlers.
 
 Upstream: DefaultRequestProcessor, ClientRequestProcessor.
 """

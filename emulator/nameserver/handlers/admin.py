@@ -51,12 +51,12 @@ class AdminRequestProcessor:
         return Reply(AddWritePermOfBrokerReply(add_topic_count=count))
 
     def delete_topic(self, call: Call[DeleteTopicFromNamesrvRequest]) -> Reply:
-        """Success too for a topic that is unknown."""
+        """SUCCESS also for an unknown topic."""
         self._server.routes.delete_topic(call.request.topic, call.request.cluster_name)
         return Reply()
 
     def register_topic(self, call: Call[RegisterTopicRequest]) -> Reply:
-        """The body is a route; its queues are taken.  Raises ``BadFields`` if it is none."""
+        """Add the queues of the route in the body.  Raises ``BadFields`` for any other body."""
         route = decode_body(call.body, TopicRouteData)
         self._server.routes.register_topic(call.request.topic, route.queue_datas)
         return Reply()
@@ -64,7 +64,7 @@ class AdminRequestProcessor:
     # Key-values -----------------------------------------------------------------------
 
     def put_kv_config(self, call: Call[PutKVConfigRequest]) -> Reply:
-        """Success once the disk has it."""
+        """SUCCESS once it is on disk."""
         request = call.request
         self._server.kv_config.put(request.namespace, request.key, request.value)
         return Reply()
@@ -79,7 +79,7 @@ class AdminRequestProcessor:
         return Reply(GetKVConfigReply(value=value))
 
     def delete_kv_config(self, call: Call[DeleteKVConfigRequest]) -> Reply:
-        """Success too for a key that is unknown."""
+        """SUCCESS also for an unknown key."""
         self._server.kv_config.delete(call.request.namespace, call.request.key)
         return Reply()
 

@@ -41,7 +41,7 @@ class BrokerRequestProcessor:
         return Reply(header, body=self._order_table())
 
     def unregister_broker(self, call: Call[UnregisterBrokerRequest]) -> Reply:
-        """Success too for a broker that is unknown."""
+        """SUCCESS also for an unknown broker."""
         request = call.request
         self._server.routes.unregister(
             request.cluster_name, request.broker_name, request.broker_id, request.broker_addr
@@ -49,18 +49,18 @@ class BrokerRequestProcessor:
         return Reply()
 
     def query_data_version(self, call: Call[QueryDataVersionRequest]) -> Reply:
-        """Whether a registration is needed.  A heartbeat too; on 4.x only if none is needed."""
+        """Whether a registration is needed.  On 4.x a heartbeat only if none is needed."""
         server, request = self._server, call.request
-        asked = comparable(decode_body(call.body, DataVersion), server.release)
+        queried = comparable(decode_body(call.body, DataVersion), server.release)
         key = server.routes.key(request.cluster_name, request.broker_addr)
         held = server.routes.live.data_version(key)
-        if held == asked or server.release >= QUERY_IS_HEARTBEAT:
+        if held == queried or server.release >= QUERY_IS_HEARTBEAT:
             server.routes.live.refresh(key, call.now_ms)
         body = b"" if held is None else encode_body(held, server.release)
-        return Reply(QueryDataVersionReply(changed=held != asked), body=body)
+        return Reply(QueryDataVersionReply(changed=held != queried), body=body)
 
     def broker_heartbeat(self, call: Call[BrokerHeartbeatRequest]) -> Reply:
-        """Success too for a broker that is unknown: its next registration enters it."""
+        """SUCCESS also for an unknown broker: its next registration adds it."""
         routes, request = self._server.routes, call.request
         routes.live.refresh(routes.key(request.cluster_name, request.broker_addr), call.now_ms)
         return Reply()

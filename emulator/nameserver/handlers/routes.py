@@ -48,7 +48,7 @@ class ClientRequestProcessor:
     # Routes ---------------------------------------------------------------------------
 
     def get_route_info(self, call: Call[GetRouteInfoRequest]) -> Reply:
-        """TOPIC_NOT_EXIST unless the topic has queues on a broker that is there."""
+        """TOPIC_NOT_EXIST unless the topic has queues on a registered broker."""
         server, topic = self._server, call.request.topic
         if not server.is_ready(call.now_ms):
             raise Refusal(ResponseCode.SYSTEM_ERROR, "name server not ready")
@@ -65,14 +65,14 @@ class ClientRequestProcessor:
         return Reply(body=self.encode(call, route))
 
     def encode(self, call: Call[GetRouteInfoRequest], route: TopicRouteData) -> bytes:
-        """The route in the form that the asking client can read."""
+        """The route in the form that the calling client can read."""
         request, release = call.request, self._server.release
         version = call.command.version
         strict = bool(request.accept_standard_json_only) or version >= STRICT_SINCE
         shape = release
         if version < VERSIONED_SINCE:
-            # Not upstream's clients: one of them reads the body as a Python literal, which has
-            # no word for the ``false`` of 5.x.
+            # Not upstream's clients: one of them parses the body as a Python literal, in which
+            # the ``false`` of 5.x is no value.
             shape = min(shape, R_4_9_7)
         standard = strict and release >= STANDARD_JSON_ROUTES
         key = (request.topic, shape, standard)

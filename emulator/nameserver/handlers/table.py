@@ -1,6 +1,6 @@
 """Which handler answers which call: one table, built from a NameServer.
 
-In which release a call exists is said by the call itself (``since`` and ``until``).
+The releases that have a call are data of the call (``since`` and ``until``).
 """
 
 from __future__ import annotations
