@@ -1,4 +1,4 @@
-"""What the documents say is run, looked up, or compared with the code."""
+"""Programs, links, commands and tables of the documents are run or checked."""
 
 from __future__ import annotations
 
@@ -57,20 +57,20 @@ def lines_of_a_program(command: list[str], count: int) -> list[str]:
     env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
     program = subprocess.Popen(command, cwd=ROOT, env=env, stdout=subprocess.PIPE)
     assert program.stdout is not None
-    said, until_s = b"", time.monotonic() + PROGRAM_S_MAX
+    printed, until_s = b"", time.monotonic() + PROGRAM_S_MAX
     with selectors.DefaultSelector() as ready, program.stdout:
         ready.register(program.stdout, selectors.EVENT_READ)
-        while said.count(b"\n") < count:
+        while printed.count(b"\n") < count:
             left_s = until_s - time.monotonic()
             if left_s <= 0 or not ready.select(left_s):
                 break
             if not (more := os.read(program.stdout.fileno(), 65_536)):
                 break
-            said += more
-    if program.poll() is None and said.count(b"\n") >= count:
+            printed += more
+    if program.poll() is None and printed.count(b"\n") >= count:
         program.kill()
-    assert program.wait(PROGRAM_S_MAX) in (0, -9), said.decode()
-    return said.decode().splitlines()
+    assert program.wait(PROGRAM_S_MAX) in (0, -9), printed.decode()
+    return printed.decode().splitlines()
 
 
 def programs() -> Iterator[tuple[str, str, str]]:
@@ -90,8 +90,8 @@ def test_programs_in_the_pages_print_what_stands_below_them(namesrv: str) -> Non
     for page, program, output in told:
         wanted = output.splitlines()
         code = program.replace(HERE, namesrv)
-        said = lines_of_a_program([sys.executable, "-c", code], len(wanted))
-        assert said == wanted, page
+        printed = lines_of_a_program([sys.executable, "-c", code], len(wanted))
+        assert printed == wanted, page
 
 
 def test_the_readme_s_test_is_a_test(tmp_path: Path) -> None:
@@ -124,8 +124,8 @@ def test_what_one_example_produces_the_other_consumes(namesrv: str) -> None:
 
 def test_the_orderly_example_keeps_the_steps_of_each_order(namesrv: str) -> None:
     steps = "created, paid, packed, shipped"
-    said = example("orderly", namesrv, lines=4)
-    assert said == [f"{order}: {steps}" for order in ("A-17", "B-4", "C-250")]
+    printed = example("orderly", namesrv, lines=4)
+    assert printed == [f"{order}: {steps}" for order in ("A-17", "B-4", "C-250")]
 
 
 def needed(fetch: Callable[[], list[str]]) -> list[str]:
@@ -139,25 +139,25 @@ def needed(fetch: Callable[[], list[str]]) -> list[str]:
 
 
 @pytest.mark.sdk
-def test_the_java_example_hears_itself(namesrv: str, tmp_path: Path) -> None:
+def test_the_java_example_receives_its_own_messages(namesrv: str, tmp_path: Path) -> None:
     actor = needed(lambda: parts.java_command(namesrv, tmp_path))
     jars = actor[actor.index("-cp") + 1].partition(":")[2]
     options = [f"-Drocketmq.client.logRoot={tmp_path}", "-cp", jars]
-    said = lines_of_a_program(["java", *options, "examples/java/Hello.java", namesrv], 3)
-    assert said == ["SEND_OK", "from Java"]
+    printed = lines_of_a_program(["java", *options, "examples/java/Hello.java", namesrv], 3)
+    assert printed == ["SEND_OK", "from Java"]
 
 
 @pytest.mark.sdk
-def test_the_node_example_hears_itself(namesrv: str, monkeypatch) -> None:
+def test_the_node_example_receives_its_own_messages(namesrv: str, monkeypatch) -> None:
     needed(lambda: parts.node_command(namesrv))
     monkeypatch.setenv("NODE_PATH", needed(lambda: [parts.node_environment()["NODE_PATH"]])[0])
     create = [sys.executable, "-m", "emulator", "topic", "create", "hello-node", "-n", namesrv]
     assert len(lines_of_a_program(create, 2)) == 1
-    said = lines_of_a_program(["node", "examples/node/hello.js", namesrv], 3)
-    assert said == ["SEND_OK", "from Node"]
+    printed = lines_of_a_program(["node", "examples/node/hello.js", namesrv], 3)
+    assert printed == ["SEND_OK", "from Node"]
 
 
-def test_the_other_languages_lines_in_the_readme_are_the_examples_own() -> None:
+def test_the_lines_of_other_languages_in_the_readme_are_those_of_the_examples() -> None:
     asked = {
         "java": ("examples/java/Hello.java", "producer.setNamesrvAddr("),
         "javascript": ("examples/node/hello.js", "new Producer({ nameSrv"),
@@ -228,18 +228,18 @@ def test_modules_that_are_shown_to_be_run_exist() -> None:
 # What is written from the code ------------------------------------------------------------
 
 
-def test_the_settings_page_says_what_the_config_structs_say() -> None:
+def test_the_settings_page_matches_the_config_structs() -> None:
     page = settings.PAGE.read_text()
     assert with_section(page, "settings", settings.settings_text()) == page, "run make page"
 
 
-def test_the_page_of_facts_lists_what_the_structs_say_and_who_notes_them() -> None:
+def test_the_page_of_facts_matches_the_structs_and_their_sources() -> None:
     page = facts.PAGE.read_text()
     assert with_section(page, "facts", facts.facts_text()) == page, "run make page"
     assert f"now {SCHEMA_VERSION}." in page
 
 
-def test_the_page_of_failures_tells_what_a_new_run_shows() -> None:
+def test_the_page_of_failures_matches_a_new_run() -> None:
     page, seen = failures.PAGE.read_text(), facts_of_a_run()
     for name, text in failures.sections(seen):
         assert with_section(page, name, text) == page, f"{name}: run make page"

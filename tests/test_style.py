@@ -1,4 +1,4 @@
-"""Style is a test: the build says it, so nobody has to."""
+"""Rules of style that the build checks."""
 
 from __future__ import annotations
 

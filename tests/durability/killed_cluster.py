@@ -1,7 +1,7 @@
-"""One NameServer and one broker with a store: processes to be hurt, and a voice to ask them.
+"""One NameServer and one broker with a store: processes to kill, and a client that invokes them.
 
 Nothing here waits for time to pass: a start waits for the readiness line, a kill for the
-death, a question for its answer.
+exit, a request for its reply.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ async def wait_restarted(cluster) -> None:
 
 
 async def wait_ended_in_order(cluster) -> int:
-    """Ask it to stop; its exit code."""
+    """Stop it with SIGTERM; its exit code."""
     node = cluster._nodes[BROKER]
     node.is_meant_to_end = True
     node.signal(signal.SIGTERM)
@@ -136,7 +136,7 @@ class LoneBroker:
 
 
 class Questions:
-    """What a test asks of the broker, over the protocol."""
+    """The requests of a test to the broker."""
 
     def __init__(self, cluster, remoting) -> None:
         self.address = cluster.brokers[BROKER]
@@ -232,7 +232,7 @@ async def questions_to(cluster):
 
 
 def _pull(topic, queue_id, offset, hold_ms=0) -> PullMessageRequest:
-    """By nobody who is a member of anything; answered at once unless it may be held."""
+    """A pull without a group's member; answered at once unless it may be held."""
     return PullMessageRequest(
         consumer_group="readers",
         topic=topic,

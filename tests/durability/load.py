@@ -1,7 +1,7 @@
 """Producers that never pause, and a ledger of every message that was acknowledged.
 
 Each way of sending runs beside the others, so a kill meets all of them half done.  A send
-that fails is no loss: nobody was told that its message is safe.
+that fails is no loss: its message was not acknowledged.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Ledger:
         return {body for _, body in self.placed.values()} | self.delayed.keys()
 
     def store(self, result, messages) -> None:
-        """*result* says that *messages* lie side by side."""
+        """Record *messages*, stored side by side at the place in *result*."""
         for n, (msg_id, message) in enumerate(
             zip(result.msg_id.split(","), messages, strict=True)
         ):
@@ -68,7 +68,7 @@ class Ledger:
 
 
 class Load:
-    """Sends in every way there is; ``pause`` while nobody is there to answer."""
+    """Sends in every way there is; ``pause`` while the broker is down."""
 
     def __init__(self, producer, chance) -> None:
         self.ledger = Ledger()
@@ -140,7 +140,7 @@ class Load:
 
 @asynccontextmanager
 async def a_load(cluster, chance):
-    """Sending since before the block begins; whoever is under way at its end is forgotten."""
+    """Sends before the block begins and until it ends; sends under way are then cancelled."""
     async with (
         Producer(namesrv=cluster.namesrv, group="load") as producer,
         plain_nursery() as nursery,

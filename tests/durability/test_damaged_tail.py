@@ -1,7 +1,7 @@
-"""A log damaged while nobody ran: served up to its first bad record, and continued from there.
+"""A log damaged while no broker ran: served up to its first bad record, and continued from there.
 
 Damage is done to the file itself, at places computed from where the records lie.  The next
-broker must come up, say once where it cut and why, and never serve what lies behind.
+broker must start, note once where it cut and why, and never serve the records behind.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A disk without room: sends are refused and say why, the rest goes on, and room ends it.
+"""A disk without room: sends are refused with a reason, until there is room; reads work.
 
 Two ways to run out: a limit on the size of files, which needs no rights at all, and a real
 small file system wherever the kernel lets a process have its own mounts.
@@ -85,7 +85,7 @@ async def send_until_refused(ask):
 
 
 @pytest.mark.parametrize("kind", DISKS)
-async def test_a_full_disk_refuses_sends_says_it_once_and_serves_what_is_there(
+async def test_a_full_disk_refuses_sends_notes_it_once_and_serves_what_is_there(
     tmp_path, kind
 ) -> None:
     with on(kind, tmp_path) as disk:
@@ -106,7 +106,7 @@ async def test_a_full_disk_refuses_sends_says_it_once_and_serves_what_is_there(
             assert len(await ask.messages("orders", 0)) == stored + 2
 
 
-async def test_no_topic_is_answered_for_that_a_restart_would_forget(tmp_path) -> None:
+async def test_no_topic_is_acknowledged_before_it_is_on_disk(tmp_path) -> None:
     """There is room in the segment, but none for the table of topics, nor for the journal."""
     with on(LimitedFiles, tmp_path) as disk:
         async with questions_to(disk.broker) as ask:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import random
 
-from audience import an_audience
 from killed_cluster import SMALL, a_cluster, facts_of, kill_now, questions_to, wait_restarted
 from load import QUEUES, TOPICS, Place, a_load
+from recording_consumer import a_recording_consumer
 
 from emulator.facts import DelayedDelivered, LogRecovered
 
 KILLS = 20
 LONG_LIVES = 5  # every so many a life is long enough for delayed messages to arrive in it
-HEARD_S_MAX = 30.0
+RECEIVED_S_MAX = 30.0
 
 
 async def everything_in(ask):
@@ -28,17 +28,17 @@ async def everything_in(ask):
     return found
 
 
-async def check_consumed(cluster, audience, bodies) -> None:
-    missing = await audience.wait_heard(bodies, HEARD_S_MAX)
+async def check_consumed(cluster, consumer, bodies) -> None:
+    missing = await consumer.wait_received(bodies, RECEIVED_S_MAX)
     cluster.check_alive()
     assert not missing, f"{len(missing)} of {len(bodies)} acknowledged were never consumed"
 
 
-async def kill_it_again_and_again(cluster, load, audience, chance) -> None:
+async def kill_it_again_and_again(cluster, load, consumer, chance) -> None:
     """Each life ends in the middle of whatever its senders have under way."""
     for life in range(KILLS):
         if life % LONG_LIVES == 0:
-            await check_consumed(cluster, audience, set(load.ledger.delayed))
+            await check_consumed(cluster, consumer, set(load.ledger.delayed))
         await load.ledger.wait_more(chance.choice((1, 100, 500, 3_000)) + chance.randrange(100))
         kill_now(cluster)
         load.pause()
@@ -50,15 +50,15 @@ async def kill_it_again_and_again(cluster, load, audience, chance) -> None:
 async def test_twenty_kills_under_load_lose_nothing_that_was_acknowledged(tmp_path) -> None:
     chance = random.Random(9)
     with a_cluster(tmp_path, **SMALL) as cluster:
-        async with questions_to(cluster) as ask, an_audience(cluster, TOPICS) as audience:
+        async with questions_to(cluster) as ask, a_recording_consumer(cluster, TOPICS) as consumer:
             for topic in TOPICS:
                 await ask.create_topic(topic, QUEUES)
             async with a_load(cluster, chance) as load:
-                await kill_it_again_and_again(cluster, load, audience, chance)
+                await kill_it_again_and_again(cluster, load, consumer, chance)
             ledger = load.ledger
-            await check_consumed(cluster, audience, ledger.bodies())
+            await check_consumed(cluster, consumer, ledger.bodies())
             assert set(TOPICS) <= await ask.topics()
-            assert "audience" in await ask.groups()
+            assert "recorder" in await ask.groups()
             found = await everything_in(ask)
     there = {place: (found[place].msg_id, found[place].body) for place in ledger.placed}
     assert there == ledger.placed

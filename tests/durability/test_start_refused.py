@@ -1,4 +1,4 @@
-"""Starts that the world forbids: one clear line, an exit code, and nothing touched."""
+"""Starts that must fail: one line on stderr, an exit code, and no file changed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from emulator.config import BrokerConfig
 ANY_PORT = "127.0.0.1:0"
 
 
-async def test_a_store_has_one_broker_and_the_second_says_who_has_it(tmp_path) -> None:
+async def test_a_store_has_one_broker_and_the_second_names_its_process(tmp_path) -> None:
     with a_cluster(tmp_path) as cluster:
         async with questions_to(cluster) as ask:
             await ask.stored("orders", 0, b"before")

@@ -38,7 +38,7 @@ def shown(reply: RemotingCommand | None) -> dict[str, Any] | None:
 
 
 def position_of(reply: RemotingCommand) -> str:
-    """Where in the log the message lies that this reply speaks of."""
+    """The position in the log of the message in this reply."""
     return str(int(reply.fields()["msgId"][-16:], 16))
 
 

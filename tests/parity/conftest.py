@@ -1,4 +1,4 @@
-"""Every story here is told twice: to our cluster, and (marked ``real``) to a real 4.9.7."""
+"""Every test here runs twice: on our cluster, and (marked ``real``) on a real 4.9.7."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Iterator
 
 import pytest
-from sdk.stage import Stage
+from sdk.scenario import Scenario
 
 from benchmarks.clusters import OURS, REAL, Cluster, running
 from benchmarks.real_cluster import fetched_jars
@@ -28,10 +28,10 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def stage(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Stage]:
+def scenario(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Scenario]:
     title = re.sub(r"[^a-z_]", "-", request.node.name.removeprefix("test_"))
-    with Stage(cluster, title) as stage:
-        yield stage
+    with Scenario(cluster, title) as scenario:
+        yield scenario
 
 
 def _missing_for_real() -> str:

@@ -31,19 +31,19 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     keep: tuple[str, str] | None = None  # (which number, under which name)
 
 
-class Pass(msgspec.Struct, frozen=True):
-    """Time goes by."""
+class Sleep(msgspec.Struct, frozen=True):
+    """Sleep for ``ms`` milliseconds."""
 
     ms: int
 
 
-class Leave(msgspec.Struct, frozen=True):
+class CloseConnection(msgspec.Struct, frozen=True):
     """The connection called *by* is closed."""
 
     by: str
 
 
-Step = Question | Pass | Leave
+Step = Question | Sleep | CloseConnection
 
 
 def send(title: str, topic: Any = "Orders", body: bytes = b"hello", /, **changed: Any) -> Question:

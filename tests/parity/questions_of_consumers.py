@@ -1,9 +1,9 @@
-"""What consumers may ask, well and badly."""
+"""Requests of consumers, valid and invalid."""
 
 from __future__ import annotations
 
 from parity.question import (
-    Leave,
+    CloseConnection,
     Question,
     RequestCode,
     Step,
@@ -73,7 +73,7 @@ MEMBERS: tuple[Step, ...] = (
     pull("a member and another topic", "Wide", consumerGroup="m", sysFlag="0"),
     plain("the members", _MEMBERS, consumerGroup="m"),
     plain("the connections", RequestCode.GET_CONSUMER_CONNECTION_LIST, consumerGroup="m"),
-    Leave("two"),
+    CloseConnection("two"),
     plain("the members of nobody", _MEMBERS, consumerGroup="x"),
     plain("the members of none", _MEMBERS),
     plain("the members of an empty", _MEMBERS, consumerGroup=""),
@@ -228,7 +228,7 @@ OFFSETS: tuple[Step, ...] = (
     plain("search without a time", _SEARCH, topic="Orders", queueId="0"),
 )  # fmt: skip
 
-# Fields upstream does without until it needs them.
+# Required fields whose absence upstream does not check.
 LAX: tuple[Step, ...] = (
     *(pull(f"a pull without {name}", **{name: ...}) for name in _DISPENSABLE),
     pull("less than none", maxMsgNums="-1"),

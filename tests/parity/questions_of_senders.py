@@ -1,13 +1,13 @@
-"""What producers may ask, well and badly."""
+"""Requests of producers, valid and invalid."""
 
 from __future__ import annotations
 
 from parity.question import (
     BORN_MS,
     UNIQ_KEY,
-    Pass,
     Question,
     RequestCode,
+    Sleep,
     Step,
     give_back,
     plain,
@@ -77,7 +77,7 @@ SENDING: tuple[Step, ...] = (
     send("a delay of level 1", i=f"{UNIQ_KEY}\x02DELAY\x011\x02A\x01b\x02WAIT\x01true", e="1"),
     send("a delay of level 99", i=f"{UNIQ_KEY}\x02DELAY\x0199"),
     send("a delay that is a word", "Wordy", i=f"{UNIQ_KEY}\x02DELAY\x01soon"),
-    Pass(2_000),
+    Sleep(2_000),
     pull("what the delayed message became", queueId="1"),
     pull("what the wordy delay became", "Wordy"),
     pull("everything that was sent to queue 0", maxMsgNums="9"),
@@ -119,7 +119,7 @@ RETRIES: tuple[Step, ...] = (
     give_back("a level that is a word", "{first}", delayLevel="x"),
     give_back("no origin", "{first}", originTopic=..., originMsgId=..., unitMode=...),
     pull("what was given up", "%DLQ%g"),
-    Pass(2_000),
+    Sleep(2_000),
     pull("what was given back", "%RETRY%g"),
     plain("a message by its place", RequestCode.VIEW_MESSAGE_BY_ID, offset="{first}"),
     plain("a message by a wrong place", RequestCode.VIEW_MESSAGE_BY_ID, offset="{first}3"),

@@ -1,4 +1,4 @@
-"""What tools may ask, well and badly; and what nobody should."""
+"""Requests of tools, valid and invalid, and unknown codes."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def recorded(release: str) -> dict[str, Any]:
 
 
 def record(release: str, answers: Iterable[tuple[Question, Any]]) -> None:
-    """Write them, with so much of each question that a reader knows what was asked."""
+    """Write them, with as much of each question as identifies it."""
     lines = [
         {"title": q.title, "code": q.code, "fields": _asked(q), "answer": answer}
         for q, answer in answers

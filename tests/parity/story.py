@@ -1,4 +1,4 @@
-"""The whole story of questions, in the order in which a new broker hears them."""
+"""The whole story of questions, in the order in which they are sent to a new broker."""
 
 from __future__ import annotations
 

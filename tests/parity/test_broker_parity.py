@@ -1,4 +1,4 @@
-"""Three hundred questions to a real broker: is the recording still what it says?
+"""Three hundred questions to a real broker: are its answers still the recorded ones?
 
 Our own broker is held to the recording on every machine; this needs Java and Maven.
 ``RECORD=1`` writes the recording anew.
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import NoReturn
 
 import pytest
-from parity.asking import told
+from parity.broker_connection import answers_of
 from parity.differences import agree
 from parity.recording import record, recorded
 from parity.story import STORY
@@ -23,7 +23,7 @@ from benchmarks.clusters import ROOT, ClusterNotUp, running
 
 @pytest.fixture(params=["4.9.7", "5.3.3"])
 def real_broker(request: pytest.FixtureRequest) -> Iterator[tuple[str, str]]:
-    """Release and address of a broker that nobody has asked anything yet."""
+    """Release and address of a broker that has had no request yet."""
     missing = [tool for tool in ("java", "mvn") if shutil.which(tool) is None]
     script = str(ROOT / "benchmarks" / "real_cluster.py")
     command = (sys.executable, script, "--version", request.param, "--brokers", "1")
@@ -45,7 +45,7 @@ def _give_up(reason: str) -> NoReturn:
 @pytest.mark.real
 def test_a_real_broker_answers_as_it_was_recorded(real_broker: tuple[str, str]) -> None:
     release, address = real_broker
-    answers = list(told(STORY, address))
+    answers = list(answers_of(STORY, address))
     if os.environ.get("RECORD") == "1":
         record(release, answers)
     before = recorded(release)

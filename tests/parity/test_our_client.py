@@ -1,4 +1,4 @@
-"""Our client tells its stories to our cluster and, unchanged, to a real RocketMQ."""
+"""The same tests of our client on our cluster and on a real RocketMQ."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import time
 from collections import defaultdict
 
 import trio
-from hearing import Ears
-from sdk.stage import Stage
+from deliveries import Deliveries
+from sdk.scenario import Scenario
 
 from emulator.client.consumer.listeners import Listener
 from emulator.client.consumer.push_consumer import PushConsumer
@@ -22,26 +22,26 @@ ASSIGNED_S_MAX = 30.0
 HELD_PULL_LATENCY_MS_MAX = 200
 
 
-def a_producer(stage: Stage) -> Producer:
-    return Producer(namesrv=stage.cluster.namesrv, group=f"producers-{stage.topic}")
+def a_producer(scenario: Scenario) -> Producer:
+    return Producer(namesrv=scenario.cluster.namesrv, group=f"producers-{scenario.topic}")
 
 
 def a_consumer(
-    stage: Stage, listener: Listener, expression: str = "*", **settings: object
+    scenario: Scenario, listener: Listener, expression: str = "*", **settings: object
 ) -> PushConsumer:
     return PushConsumer(
         listener,
-        {stage.topic: expression},
-        namesrv=stage.cluster.namesrv,
-        group=stage.group,
+        {scenario.topic: expression},
+        namesrv=scenario.cluster.namesrv,
+        group=scenario.group,
         consume_from="CONSUME_FROM_FIRST_OFFSET",
         **settings,
     )
 
 
-def some_messages(stage: Stage, count: int, start: int = 0, **more: object) -> list[Message]:
+def some_messages(scenario: Scenario, count: int, start: int = 0, **more: object) -> list[Message]:
     return [
-        Message(stage.topic, b"body %d" % i, keys=f"{stage.topic}-{i}", **more)
+        Message(scenario.topic, b"body %d" % i, keys=f"{scenario.topic}-{i}", **more)
         for i in range(start, start + count)
     ]
 
@@ -50,8 +50,8 @@ def keys_of(messages: list[Message] | list[MessageExt]) -> list[str | None]:
     return sorted(message.keys for message in messages)
 
 
-async def send_all(stage: Stage, messages: list[Message]) -> list[SendResult]:
-    async with a_producer(stage) as producer:
+async def send_all(scenario: Scenario, messages: list[Message]) -> list[SendResult]:
+    async with a_producer(scenario) as producer:
         return [await producer.send(message) for message in messages]
 
 
@@ -69,18 +69,18 @@ async def wait_holding(
                 await consumer.resume()
 
 
-async def test_every_way_of_sending_stores_messages_that_are_consumed(stage: Stage) -> None:
-    sent = some_messages(stage, 16, tags="TagA", properties={"colour": "blau", "城市": "杭州"})
-    ears = Ears()
-    async with a_producer(stage) as producer:
+async def test_every_way_of_sending_stores_messages_that_are_consumed(scenario: Scenario) -> None:
+    sent = some_messages(scenario, 16, tags="TagA", properties={"colour": "blau", "城市": "杭州"})
+    deliveries = Deliveries()
+    async with a_producer(scenario) as producer:
         results = [await producer.send(message) for message in sent[:4]]
         sendings = [producer.start_send(message) for message in sent[4:8]]
         results += [await sending.wait_sent() for sending in sendings]
         batch = await producer.send_batch(sent[8:12])
         for message in sent[12:]:
             await producer.send_one_way(message)
-        async with a_consumer(stage, ears.listener("one")):
-            consumed = await ears.wait_heard(16)
+        async with a_consumer(scenario, deliveries.listener("one")):
+            consumed = await deliveries.wait_count(16)
     assert all(result.is_ok for result in [*results, batch])
     by_key = {message.keys: message for message in consumed}
     for message in sent:
@@ -93,130 +93,141 @@ async def test_every_way_of_sending_stores_messages_that_are_consumed(stage: Sta
     assert sorted(offset_ids) == sorted(by_key[m.keys].offset_msg_id for m in sent[:12])
 
 
-async def test_a_large_body_arrives_as_it_was_sent(stage: Stage) -> None:
+async def test_a_large_body_arrives_as_it_was_sent(scenario: Scenario) -> None:
     body = b"".join(b"line %d of a body that is compressed\n" % i for i in range(500))
-    ears = Ears()
-    await send_all(stage, [Message(stage.topic, body)])
-    async with a_consumer(stage, ears.listener("one")):
-        (message,) = await ears.wait_heard(1)
+    deliveries = Deliveries()
+    await send_all(scenario, [Message(scenario.topic, body)])
+    async with a_consumer(scenario, deliveries.listener("one")):
+        (message,) = await deliveries.wait_count(1)
     assert message.body == body
 
 
-async def test_a_subscription_to_tags_gets_those_tags_only(stage: Stage) -> None:
-    sent = some_messages(stage, 30)
+async def test_a_subscription_to_tags_gets_those_tags_only(scenario: Scenario) -> None:
+    sent = some_messages(scenario, 30)
     for number, message in enumerate(sent):
         message.tags = "ABC"[number % 3]
-    last = some_messages(stage, 16, start=30, tags="C")
-    ears = Ears()
-    await send_all(stage, sent)
-    async with a_consumer(stage, ears.listener("one"), "A || C"):
-        await ears.wait_heard(20)
-        await send_all(stage, last)
-        consumed = await ears.wait_heard(36)
+    last = some_messages(scenario, 16, start=30, tags="C")
+    deliveries = Deliveries()
+    await send_all(scenario, sent)
+    async with a_consumer(scenario, deliveries.listener("one"), "A || C"):
+        await deliveries.wait_count(20)
+        await send_all(scenario, last)
+        consumed = await deliveries.wait_count(36)
     assert keys_of(consumed) == keys_of([m for m in sent if m.tags != "B"] + last)
 
 
-async def test_a_group_of_two_shares_all_messages_and_none_twice(stage: Stage) -> None:
-    ears = Ears()
-    async with a_consumer(stage, ears.listener("one")) as one:
-        async with a_consumer(stage, ears.listener("two")) as two:
-            queues = await wait_holding(one, stage.topic, 4)
-            others = await wait_holding(two, stage.topic, 4)
-            await send_all(stage, some_messages(stage, 80))
-            shared = await ears.wait_heard(80)
+async def test_a_group_of_two_shares_all_messages_and_none_twice(scenario: Scenario) -> None:
+    deliveries = Deliveries()
+    async with a_consumer(scenario, deliveries.listener("one")) as one:
+        async with a_consumer(scenario, deliveries.listener("two")) as two:
+            queues = await wait_holding(one, scenario.topic, 4)
+            others = await wait_holding(two, scenario.topic, 4)
+            await send_all(scenario, some_messages(scenario, 80))
+            shared = await deliveries.wait_count(80)
         assert not queues & others
-        assert keys_of(shared) == keys_of(some_messages(stage, 80))
-        assert ears.by("one")
-        assert ears.by("two")
-        await wait_holding(one, stage.topic, 8)
-        await send_all(stage, some_messages(stage, 16, start=80))
-        alone = await ears.wait_heard(96)
-    assert keys_of(alone) == keys_of(some_messages(stage, 96))
-    assert ears.heard[80:] == [heard for heard in ears.heard[80:] if heard.by == "one"]
+        assert keys_of(shared) == keys_of(some_messages(scenario, 80))
+        assert deliveries.by("one")
+        assert deliveries.by("two")
+        await wait_holding(one, scenario.topic, 8)
+        await send_all(scenario, some_messages(scenario, 16, start=80))
+        alone = await deliveries.wait_count(96)
+    assert keys_of(alone) == keys_of(some_messages(scenario, 96))
+    assert deliveries.all[80:] == [
+        delivery for delivery in deliveries.all[80:] if delivery.by == "one"
+    ]
 
 
-async def test_everybody_hears_a_broadcast(stage: Stage) -> None:
-    ears = Ears()
-    await send_all(stage, some_messages(stage, 24))
+async def test_every_member_gets_a_broadcast(scenario: Scenario) -> None:
+    deliveries = Deliveries()
+    await send_all(scenario, some_messages(scenario, 24))
     broadcasting = {"model": "BROADCASTING"}
     async with (
-        a_consumer(stage, ears.listener("one"), instance_name="one", **broadcasting),
-        a_consumer(stage, ears.listener("two"), instance_name="two", **broadcasting),
+        a_consumer(scenario, deliveries.listener("one"), instance_name="one", **broadcasting),
+        a_consumer(scenario, deliveries.listener("two"), instance_name="two", **broadcasting),
     ):
-        await ears.wait_heard(48)
-    assert keys_of(ears.by("one")) == keys_of(some_messages(stage, 24))
-    assert keys_of(ears.by("two")) == keys_of(some_messages(stage, 24))
+        await deliveries.wait_count(48)
+    assert keys_of(deliveries.by("one")) == keys_of(some_messages(scenario, 24))
+    assert keys_of(deliveries.by("two")) == keys_of(some_messages(scenario, 24))
 
 
-async def test_a_refused_message_comes_back_at_the_level_its_listener_chose(stage: Stage) -> None:
-    sent = some_messages(stage, 4)
+async def test_a_refused_message_comes_back_at_the_level_its_listener_chose(
+    scenario: Scenario,
+) -> None:
+    sent = some_messages(scenario, 4)
     refused = sent[2].keys
-    ears = Ears()
-    listener = ears.listener("one", lambda m: m.keys == refused and m.reconsume_times == 0)
-    await send_all(stage, sent)
-    async with a_consumer(stage, listener):
-        await ears.wait_heard(5)
-    first, again = (heard for heard in ears.heard if heard.message.keys == refused)
-    assert keys_of([heard.message for heard in ears.heard]) == sorted([*keys_of(sent), refused])
-    assert (again.message.reconsume_times, again.message.topic) == (1, stage.topic)
+    deliveries = Deliveries()
+    listener = deliveries.listener("one", lambda m: m.keys == refused and m.reconsume_times == 0)
+    await send_all(scenario, sent)
+    async with a_consumer(scenario, listener):
+        await deliveries.wait_count(5)
+    first, again = (delivery for delivery in deliveries.all if delivery.message.keys == refused)
+    assert keys_of([delivery.message for delivery in deliveries.all]) == sorted(
+        [*keys_of(sent), refused]
+    )
+    assert (again.message.reconsume_times, again.message.topic) == (1, scenario.topic)
     assert again.message.msg_id == first.message.msg_id
     assert again.at_ms - first.at_ms >= 900
 
 
-async def test_each_key_is_consumed_in_order_by_one_of_two(stage: Stage) -> None:
-    ears = Ears()
+async def test_each_key_is_consumed_in_order_by_one_of_two(scenario: Scenario) -> None:
+    deliveries = Deliveries()
     orderly = {"orderly": True, "lock_interval_ms": 500}
-    messages = some_messages(stage, 100)
+    messages = some_messages(scenario, 100)
     async with (
-        a_consumer(stage, ears.listener("one"), **orderly) as one,
-        a_consumer(stage, ears.listener("two"), **orderly) as two,
+        a_consumer(scenario, deliveries.listener("one"), **orderly) as one,
+        a_consumer(scenario, deliveries.listener("two"), **orderly) as two,
     ):
-        await wait_holding(one, stage.topic, 4)
+        await wait_holding(one, scenario.topic, 4)
         # Its first pass finds the other's locks still held; without a nudge the next is 20 s away.
-        await wait_holding(two, stage.topic, 4, nudge=True)
-        async with a_producer(stage) as producer:
+        await wait_holding(two, scenario.topic, 4, nudge=True)
+        async with a_producer(scenario) as producer:
             for number, message in enumerate(messages):
                 await producer.send_to_selected(message, by_hash, f"order-{number % 10}")
-        await ears.wait_heard(100)
+        await deliveries.wait_count(100)
     seen = defaultdict(list)
     shard_of = {message.keys: number % 10 for number, message in enumerate(messages)}
-    for heard in ears.heard:
-        seen[shard_of[heard.message.keys]].append(heard.message.keys)
+    for delivery in deliveries.all:
+        seen[shard_of[delivery.message.keys]].append(delivery.message.keys)
     assert seen == {n: [message.keys for message in messages[n::10]] for n in range(10)}
-    assert ears.by("one")
-    assert ears.by("two")
+    assert deliveries.by("one")
+    assert deliveries.by("two")
 
 
-async def test_a_restarted_consumer_goes_on_from_the_stored_offset(stage: Stage) -> None:
-    before, after = Ears(), Ears()
-    await send_all(stage, some_messages(stage, 40))
-    async with a_consumer(stage, before.listener("before")):
-        consumed = await before.wait_heard(40)
+async def test_a_restarted_consumer_goes_on_from_the_stored_offset(scenario: Scenario) -> None:
+    before, after = Deliveries(), Deliveries()
+    await send_all(scenario, some_messages(scenario, 40))
+    async with a_consumer(scenario, before.listener("before")):
+        consumed = await before.wait_count(40)
     ends = {(m.broker_name, m.queue_id): m.queue_offset + 1 for m in consumed}
-    await trio.to_thread.run_sync(stage.wait_committed, ends)
-    await send_all(stage, some_messages(stage, 40, start=40))
-    async with a_consumer(stage, after.listener("after")):
-        consumed = await after.wait_heard(40)
-    assert keys_of(consumed) == keys_of(some_messages(stage, 40, start=40))
+    await trio.to_thread.run_sync(scenario.wait_committed, ends)
+    await send_all(scenario, some_messages(scenario, 40, start=40))
+    async with a_consumer(scenario, after.listener("after")):
+        consumed = await after.wait_count(40)
+    assert keys_of(consumed) == keys_of(some_messages(scenario, 40, start=40))
 
 
-async def test_a_delayed_message_comes_when_its_level_says(stage: Stage) -> None:
-    ears = Ears()
-    async with a_consumer(stage, ears.listener("one")):
+async def test_a_delayed_message_comes_when_its_level_says(scenario: Scenario) -> None:
+    deliveries = Deliveries()
+    async with a_consumer(scenario, deliveries.listener("one")):
         asked_ms = time.time() * 1_000
-        await send_all(stage, some_messages(stage, 1, delay_level=1))
-        (message,) = await ears.wait_heard(1)
-    assert message.keys == f"{stage.topic}-0"
-    assert ears.heard[0].at_ms - asked_ms >= 900
+        await send_all(scenario, some_messages(scenario, 1, delay_level=1))
+        (message,) = await deliveries.wait_count(1)
+    assert message.keys == f"{scenario.topic}-0"
+    assert deliveries.all[0].at_ms - asked_ms >= 900
 
 
-async def test_a_message_sent_while_the_pull_is_held_comes_at_once(stage: Stage) -> None:
-    ears = Ears()
-    async with a_consumer(stage, ears.listener("one")) as consumer, a_producer(stage) as producer:
-        await wait_holding(consumer, stage.topic, 8)
-        for count, message in enumerate(some_messages(stage, 9), start=1):
+async def test_a_message_sent_while_the_pull_is_held_comes_at_once(scenario: Scenario) -> None:
+    deliveries = Deliveries()
+    async with (
+        a_consumer(scenario, deliveries.listener("one")) as consumer,
+        a_producer(scenario) as producer,
+    ):
+        await wait_holding(consumer, scenario.topic, 8)
+        for count, message in enumerate(some_messages(scenario, 9), start=1):
             await producer.send(message)
-            await ears.wait_heard(count)
-    latencies_ms = [heard.at_ms - heard.message.store_timestamp for heard in ears.heard]
-    assert keys_of([h.message for h in ears.heard]) == keys_of(some_messages(stage, 9))
+            await deliveries.wait_count(count)
+    latencies_ms = [
+        delivery.at_ms - delivery.message.store_timestamp for delivery in deliveries.all
+    ]
+    assert keys_of([h.message for h in deliveries.all]) == keys_of(some_messages(scenario, 9))
     assert statistics.median(latencies_ms) <= HELD_PULL_LATENCY_MS_MAX, latencies_ms

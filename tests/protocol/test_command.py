@@ -54,7 +54,7 @@ def shown(command: RemotingCommand) -> dict[str, Any]:
 
 
 def expected(decoded: dict[str, Any]) -> dict[str, Any]:
-    """Null ext fields are absent ones to everybody who asks for them."""
+    """The recorded command without its null ext fields, which count as absent."""
     ext = decoded["ext"]
     if ext is not None:
         decoded = {**decoded, "ext": {k: v for k, v in ext.items() if v is not None}}
@@ -63,7 +63,7 @@ def expected(decoded: dict[str, Any]) -> dict[str, Any]:
 
 
 def rebuilt(given: dict[str, Any], ext: dict[str, str] | None) -> RemotingCommand:
-    """The command that Java was asked to encode."""
+    """The command that Java encoded."""
     command = RemotingCommand(
         code=given["code"],
         flag=given["flag"],
@@ -122,7 +122,7 @@ OTHERWISE = {f"json_header-{number}" for number in (76, 77, 95, 59, 84)}
 
 
 def understood(command: RemotingCommand) -> None:
-    """Ext fields that are no map show only when somebody wants them, and are refused then."""
+    """Ext fields that are no map are refused when they are decoded, not before."""
     try:
         command.fields()
     except BadFields as error:

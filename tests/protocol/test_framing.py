@@ -32,8 +32,8 @@ def encode(frame: Frame) -> bytes:
     return encode_parts(frame.serialize_type, frame.header, frame.body)
 
 
-def heard(data: bytes, release: Release) -> tuple[list[list[object]], bool]:
-    """What the real pipeline is asked for: commands of one read, and is the channel still open."""
+def decoded_by_pipeline(data: bytes, release: Release) -> tuple[list[list[object]], bool]:
+    """What the real pipeline gives: the commands of one read, and whether the channel is open."""
     decoder, commands = FrameDecoder(), []
     decoder.feed(data)
     try:
@@ -64,7 +64,7 @@ def test_a_bad_frame_ends_the_stream_where_the_real_pipeline_ends_it(
 ) -> None:
     for kind in ("bad_frame", "bad_rocketmq"):
         for case in cases("remoting-malformed.jsonl", kind, line):
-            commands, is_open = heard(bytes.fromhex(case["in"]["bytes"]), release)
+            commands, is_open = decoded_by_pipeline(bytes.fromhex(case["in"]["bytes"]), release)
             expected = case["out"]["pipeline"]
             assert [c[0] for c in commands] == [c[0] for c in expected["commands"]], case["id"]
             # A TLS hello is refused one layer above this one, by its first byte.
@@ -77,7 +77,7 @@ def test_what_stands_behind_a_bad_frame_is_not_read() -> None:
     for case in cases("remoting-malformed.jsonl", "stream"):
         if case["id"] == "stream-s70":
             continue  # a minus sign where a comma belongs: only fastjson overlooks it
-        commands, is_open = heard(bytes.fromhex(case["in"]["bytes"]), R_4_9_7)
+        commands, is_open = decoded_by_pipeline(bytes.fromhex(case["in"]["bytes"]), R_4_9_7)
         expected = case["out"]["pipeline"]
         assert is_open == expected["open"], case["id"]
         if is_open:
@@ -87,7 +87,7 @@ def test_what_stands_behind_a_bad_frame_is_not_read() -> None:
             assert all(command in later for command in commands), case["id"]
 
 
-def test_a_length_is_believed_only_up_to_the_limit() -> None:
+def test_a_length_is_accepted_only_up_to_the_limit() -> None:
     decoder = FrameDecoder()
     decoder.feed((FRAME_BYTES_MAX - 4).to_bytes(4, "big") + bytes(4))
     assert decoder.next_frame() is None

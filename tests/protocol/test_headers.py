@@ -72,8 +72,8 @@ def test_every_field_of_a_real_header_arrives_and_goes_out_again(line: str) -> N
             assert not is_complete(kind, given["fields"]), case["id"]
             continue
         names = set(given["fields"]) - COMMON
-        said = command.fields()
-        assert {k: found.get(k) for k in names} == {k: said.get(k) for k in names}, case["id"]
+        sent = command.fields()
+        assert {k: found.get(k) for k in names} == {k: sent.get(k) for k in names}, case["id"]
 
 
 def is_complete(kind: type[Header], fields: dict[str, Any]) -> bool:

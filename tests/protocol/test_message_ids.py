@@ -1,4 +1,4 @@
-"""Ids: where a message lies, and who made it when."""
+"""Offset ids and unique keys, as upstream makes them."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def packed(host: dict[str, Any]) -> bytes:
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_an_offset_id_says_where_a_message_lies(line: str) -> None:
+def test_an_offset_id_has_store_host_and_position(line: str) -> None:
     for case in cases("message.jsonl", "offset_msg_id", line):
         host, position, want = packed(case["in"]["host"]), case["in"]["offset"], case["out"]
         assert offset_msg_id(host, position) == want["id"]
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_a_unique_key_says_who_made_it_and_when(line: str) -> None:
+def test_a_unique_key_has_address_process_and_time(line: str) -> None:
     for case in cases("message.jsonl", "uniq_id", line):
         parts, want = parts_of(case["in"]["id"]), case["out"]
         assert parts.ip.hex() == want["ip"]

@@ -29,7 +29,7 @@ SYSTEM_TOPICS = {"4.9": names.SYSTEM_TOPICS, "5.3": names.SYSTEM_TOPICS_5}
 
 
 def reason(verdict: Any) -> str | None:
-    """What a client's exception says before it points to the manual."""
+    """A client's exception text without its link to the manual."""
     return None if verdict == "ok" else verdict["message"].split("\nFor more information")[0]
 
 
@@ -47,7 +47,7 @@ def test_prefixes_and_system_names_are_upstreams(line: str) -> None:
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_which_names_are_accepted_and_what_is_said_of_the_others(line: str) -> None:
+def test_which_names_are_accepted_and_why_others_are_refused(line: str) -> None:
     for case in cases("ids.jsonl", "name", line):
         name, want = case["in"]["name"], case["out"]
         assert client_refuses_topic(name) == reason(want["client_check_topic"])

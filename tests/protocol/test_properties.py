@@ -1,4 +1,4 @@
-"""The property block, in the words and with the holes of the real one."""
+"""The property block is written and read as upstream does, with its defects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reply rules as values: what is wrong with one is said with the field's name."""
+"""Reply rules as values: an error has the name of the wrong field."""
 
 from __future__ import annotations
 

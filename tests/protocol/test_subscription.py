@@ -1,4 +1,4 @@
-"""Who gets what: expressions, tags codes and the clients that write them carelessly."""
+"""Subscriptions: expressions, tags codes, and incomplete JSON of some clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A tag's number is Java's, to the bit."""
+"""A tag's code is exactly Java's hash code."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What a story needs beside an SDK: topics on every broker, and what was committed.
 
-Plain frames over one short connection each: these are asked of a real RocketMQ as well,
-so nothing of our servers or of our client stands behind them.
+Plain frames over one short connection each: they are sent to a real RocketMQ as well,
+so they use neither our servers nor our client.
 """
 
 from __future__ import annotations

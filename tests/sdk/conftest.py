@@ -1,7 +1,7 @@
-"""One cluster and one process per official client for the whole run; a stage per story.
+"""One cluster and one process per official client for the whole run; a scenario per test.
 
-``STORY_CLUSTER=real`` tells the same stories to a real RocketMQ 4.9.7, and
-``STORY_CLUSTER=HOST:PORT`` to whatever NameServer listens there.
+``STORY_CLUSTER=real`` runs the same tests on a real RocketMQ 4.9.7, and
+``STORY_CLUSTER=HOST:PORT`` on the cluster of that NameServer.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import TypeVar
 
 import pytest
 from sdk import parts
-from sdk.actors import Actor
 from sdk.administration import cluster_at
-from sdk.stage import Stage
+from sdk.scenario import Scenario
+from sdk.sdk_process import SdkProcess
 
 from benchmarks.clusters import OURS, REAL, Cluster, running
 
@@ -33,33 +33,35 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="session")
-def java(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Actor]:
+def java(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SdkProcess]:
     scratch = tmp_path_factory.mktemp("java")
-    actor = Actor("java", _part(lambda: parts.java_command(cluster.namesrv, scratch)), os.environ)
-    yield actor
-    actor.stop()
+    process = SdkProcess(
+        "java", _part(lambda: parts.java_command(cluster.namesrv, scratch)), os.environ
+    )
+    yield process
+    process.stop()
 
 
 @pytest.fixture(scope="session")
-def node(cluster: Cluster) -> Iterator[Actor]:
+def node(cluster: Cluster) -> Iterator[SdkProcess]:
     command = _part(lambda: parts.node_command(cluster.namesrv))
-    actor = Actor("node", command, _part(parts.node_environment))
-    yield actor
-    actor.stop()
+    process = SdkProcess("node", command, _part(parts.node_environment))
+    yield process
+    process.stop()
 
 
 @pytest.fixture(params=["java", "node"])
-def sdk(request: pytest.FixtureRequest) -> Actor:
+def sdk(request: pytest.FixtureRequest) -> SdkProcess:
     """Each official client in turn."""
-    actor: Actor = request.getfixturevalue(request.param)
-    return actor
+    process: SdkProcess = request.getfixturevalue(request.param)
+    return process
 
 
 @pytest.fixture
-def stage(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Stage]:
+def scenario(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Scenario]:
     title = re.sub(r"[^a-z_]", "-", request.node.name.removeprefix("test_"))
-    with Stage(cluster, title) as stage:
-        yield stage
+    with Scenario(cluster, title) as scenario:
+        yield scenario
 
 
 def _part(fetch: Callable[[], T]) -> T:

@@ -27,7 +27,7 @@ class PartMissing(Exception):
 
 
 def java_command(namesrv: str, scratch: Path) -> list[str]:
-    """How to start the Java actor; its logs and local offsets stay in *scratch*."""
+    """How to start the Java client's process; its logs and local offsets stay in *scratch*."""
     _need("java", "javac", "mvn")
     jars = _fetched("java-client", [HERE / "java" / "pom.xml"], _copy_jars)
     classes = _fetched(
@@ -51,7 +51,7 @@ def java_command(namesrv: str, scratch: Path) -> list[str]:
 
 
 def node_command(namesrv: str) -> list[str]:
-    """How to start the Node actor; it finds the client through ``node_environment``."""
+    """How to start the Node client's process; it finds the client through ``node_environment``."""
     _need("node", "npm")
     return ["node", str(HERE / "node" / "actor.js"), namesrv]
 

@@ -1,4 +1,4 @@
-"""The stories that every official client must be able to tell of our cluster."""
+"""What every official client must be able to do on our cluster."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import statistics
 import time
 
 import pytest
-from sdk.actors import Actor, Event
-from sdk.stage import Consumer, Stage
+from sdk.scenario import Consumer, Scenario
+from sdk.sdk_process import Event, SdkProcess
 
 pytestmark = pytest.mark.sdk
 
@@ -43,11 +43,11 @@ def ends_of(consumed: list[Event]) -> dict[tuple[str, int], int]:
     return ends
 
 
-def test_what_is_sent_is_consumed_once_and_unchanged(sdk: Actor, stage: Stage) -> None:
+def test_what_is_sent_is_consumed_once_and_unchanged(sdk: SdkProcess, scenario: Scenario) -> None:
     properties = {"colour": "blau", "城市": "杭州"}
-    sent = stage.messages(24, tags="TagA", properties=properties)
-    results = stage.producer(sdk).send(sent)
-    consumed = stage.consumer(sdk).wait_consumed(24)
+    sent = scenario.messages(24, tags="TagA", properties=properties)
+    results = scenario.producer(sdk).send(sent)
+    consumed = scenario.consumer(sdk).wait_consumed(24)
     assert {result["status"] for result in results} == {"SEND_OK"}
     assert len({(r["broker"], r["queue"], r["offset"]) for r in results}) == 24
     assert offset_ids_of(consumed) == offset_ids_of(results)
@@ -55,7 +55,7 @@ def test_what_is_sent_is_consumed_once_and_unchanged(sdk: Actor, stage: Stage) -
     for message in sent:
         event = by_key[message["keys"]]
         assert (event["topic"], event["body"], event["tags"]) == (
-            stage.topic,
+            scenario.topic,
             message["body"],
             "TagA",
         )
@@ -63,119 +63,133 @@ def test_what_is_sent_is_consumed_once_and_unchanged(sdk: Actor, stage: Stage) -
         assert event["reconsume_times"] == 0
 
 
-def test_sends_spread_over_every_queue_of_both_brokers(sdk: Actor, stage: Stage) -> None:
-    results = stage.producer(sdk).send(stage.messages(16))
+def test_sends_spread_over_every_queue_of_both_brokers(
+    sdk: SdkProcess, scenario: Scenario
+) -> None:
+    results = scenario.producer(sdk).send(scenario.messages(16))
     assert {(r["broker"], r["queue"]) for r in results} == {
-        (broker, queue) for broker in stage.cluster.brokers for queue in range(stage.queues)
+        (broker, queue) for broker in scenario.cluster.brokers for queue in range(scenario.queues)
     }
 
 
-def test_messages_in_flight_together_are_all_stored(sdk: Actor, stage: Stage) -> None:
-    results = stage.producer(sdk).send(stage.messages(200), way="async")
-    consumed = stage.consumer(sdk).wait_consumed(200)
+def test_messages_in_flight_together_are_all_stored(sdk: SdkProcess, scenario: Scenario) -> None:
+    results = scenario.producer(sdk).send(scenario.messages(200), way="async")
+    consumed = scenario.consumer(sdk).wait_consumed(200)
     assert len(set(offset_ids_of(results))) == 200
     assert offset_ids_of(consumed) == offset_ids_of(results)
 
 
-def test_a_large_body_arrives_as_it_was_sent(sdk: Actor, stage: Stage) -> None:
+def test_a_large_body_arrives_as_it_was_sent(sdk: SdkProcess, scenario: Scenario) -> None:
     body = "".join(f"line {i} of a body that the client compresses\n" for i in range(500))
-    stage.producer(sdk).send([{**stage.messages(1)[0], "body": body}])
-    (event,) = stage.consumer(sdk).wait_consumed(1)
+    scenario.producer(sdk).send([{**scenario.messages(1)[0], "body": body}])
+    (event,) = scenario.consumer(sdk).wait_consumed(1)
     assert event["body"] == body
 
 
-def test_a_subscription_to_tags_gets_those_tags_only(sdk: Actor, stage: Stage) -> None:
-    sent = [{**message, "tags": "ABC"[i % 3]} for i, message in enumerate(stage.messages(30))]
-    producer = stage.producer(sdk)
+def test_a_subscription_to_tags_gets_those_tags_only(sdk: SdkProcess, scenario: Scenario) -> None:
+    sent = [{**message, "tags": "ABC"[i % 3]} for i, message in enumerate(scenario.messages(30))]
+    producer = scenario.producer(sdk)
     producer.send(sent)
-    consumer = stage.consumer(sdk, tags="A || C")
+    consumer = scenario.consumer(sdk, tags="A || C")
     consumer.wait_consumed(20)
     # What is sent last is seen last in its queue: enough for each, and nothing may come before.
-    producer.send(stage.messages(16, start=30, tags="C"))
+    producer.send(scenario.messages(16, start=30, tags="C"))
     consumed = consumer.wait_consumed(36)
     wanted = [m["keys"] for m in sent if m["tags"] != "B"]
-    assert keys_of(consumed) == sorted(wanted + [m["keys"] for m in stage.messages(16, start=30)])
+    assert keys_of(consumed) == sorted(
+        wanted + [m["keys"] for m in scenario.messages(16, start=30)]
+    )
 
 
-def test_a_group_of_two_shares_all_messages_and_none_twice(sdk: Actor, stage: Stage) -> None:
-    one, two = stage.consumer(sdk, "one"), stage.consumer(sdk, "two")
+def test_a_group_of_two_shares_all_messages_and_none_twice(
+    sdk: SdkProcess, scenario: Scenario
+) -> None:
+    one, two = scenario.consumer(sdk, "one"), scenario.consumer(sdk, "two")
     one.wait_assigned(4)
     two.wait_assigned(4)
     assert not one.assigned() & two.assigned()
-    results = stage.producer(sdk).send(stage.messages(80))
+    results = scenario.producer(sdk).send(scenario.messages(80))
     assert offset_ids_of(wait_consumed_by(one, two, count=80)) == offset_ids_of(results)
     assert {(e["broker"], e["queue"]) for e in one.consumed()} == one.assigned()
     assert {(e["broker"], e["queue"]) for e in two.consumed()} == two.assigned()
 
 
-def test_those_who_stay_take_over_from_one_who_leaves(sdk: Actor, stage: Stage) -> None:
-    one, two = stage.consumer(sdk, "one"), stage.consumer(sdk, "two")
+def test_remaining_members_take_over_from_one_that_stops(
+    sdk: SdkProcess, scenario: Scenario
+) -> None:
+    one, two = scenario.consumer(sdk, "one"), scenario.consumer(sdk, "two")
     one.wait_assigned(4)
     two.wait_assigned(4)
-    producer = stage.producer(sdk)
-    producer.send(stage.messages(16))
+    producer = scenario.producer(sdk)
+    producer.send(scenario.messages(16))
     before = wait_consumed_by(one, two, count=16)
     had = len(one.consumed())
     two.stop()
     one.wait_assigned(8)
-    producer.send(stage.messages(16, start=16))
+    producer.send(scenario.messages(16, start=16))
     after = one.wait_consumed(had + 16)[had:]
-    assert keys_of(before) == keys_of(stage.messages(16))
-    assert keys_of(after) == keys_of(stage.messages(16, start=16))
+    assert keys_of(before) == keys_of(scenario.messages(16))
+    assert keys_of(after) == keys_of(scenario.messages(16, start=16))
 
 
-def test_everybody_hears_a_broadcast(sdk: Actor, stage: Stage) -> None:
-    one = stage.consumer(sdk, "one", broadcasting=True)
-    two = stage.consumer(sdk, "two", broadcasting=True)
-    results = stage.producer(sdk).send(stage.messages(24))
+def test_every_member_gets_a_broadcast(sdk: SdkProcess, scenario: Scenario) -> None:
+    one = scenario.consumer(sdk, "one", broadcasting=True)
+    two = scenario.consumer(sdk, "two", broadcasting=True)
+    results = scenario.producer(sdk).send(scenario.messages(24))
     assert offset_ids_of(one.wait_consumed(24)) == offset_ids_of(results)
     assert offset_ids_of(two.wait_consumed(24)) == offset_ids_of(results)
 
 
-def test_a_refused_message_comes_back_after_ten_seconds(sdk: Actor, stage: Stage) -> None:
-    sent = stage.messages(4)
+def test_a_refused_message_comes_back_after_ten_seconds(
+    sdk: SdkProcess, scenario: Scenario
+) -> None:
+    sent = scenario.messages(4)
     refused = sent[2]["keys"]
-    stage.producer(sdk).send(sent)
-    consumed = stage.consumer(sdk, refuse={refused: 0}).wait_consumed(5)
+    scenario.producer(sdk).send(sent)
+    consumed = scenario.consumer(sdk, refuse={refused: 0}).wait_consumed(5)
     first, again = (event for event in consumed if event["keys"] == refused)
     assert keys_of(consumed) == sorted([*(message["keys"] for message in sent), refused])
     assert (first["refused"], first["reconsume_times"]) == (True, 0)
     assert (again["refused"], again["reconsume_times"]) == (False, 1)
-    assert (again["topic"], again["body"]) == (stage.topic, sent[2]["body"])
+    assert (again["topic"], again["body"]) == (scenario.topic, sent[2]["body"])
     assert again["told_ms"] - first["told_ms"] >= FIRST_RETRY_MS - 100
 
 
-def test_a_restarted_consumer_goes_on_from_the_stored_offset(sdk: Actor, stage: Stage) -> None:
-    producer = stage.producer(sdk)
-    first = producer.send(stage.messages(40))
-    before = stage.consumer(sdk, "before")
+def test_a_restarted_consumer_goes_on_from_the_stored_offset(
+    sdk: SdkProcess, scenario: Scenario
+) -> None:
+    producer = scenario.producer(sdk)
+    first = producer.send(scenario.messages(40))
+    before = scenario.consumer(sdk, "before")
     before.wait_consumed(40)
     before.stop()
-    stage.wait_committed(ends_of(first))
-    second = producer.send(stage.messages(40, start=40))
-    after = stage.consumer(sdk, "after").wait_consumed(40)
+    scenario.wait_committed(ends_of(first))
+    second = producer.send(scenario.messages(40, start=40))
+    after = scenario.consumer(sdk, "after").wait_consumed(40)
     assert offset_ids_of(after) == offset_ids_of(second)
 
 
-def test_a_delayed_message_comes_when_its_level_says(sdk: Actor, stage: Stage) -> None:
-    consumer = stage.consumer(sdk)
-    producer = stage.producer(sdk)
+def test_a_delayed_message_comes_when_its_level_says(sdk: SdkProcess, scenario: Scenario) -> None:
+    consumer = scenario.consumer(sdk)
+    producer = scenario.producer(sdk)
     asked_ms = time.time() * 1_000
-    producer.send(stage.messages(1, delay_level=1))
+    producer.send(scenario.messages(1, delay_level=1))
     (event,) = consumer.wait_consumed(1)
-    assert event["keys"] == stage.messages(1)[0]["keys"]
+    assert event["keys"] == scenario.messages(1)[0]["keys"]
     assert event["reconsume_times"] == 0
     assert event["told_ms"] - asked_ms >= 900
 
 
-def test_a_message_sent_while_the_pull_is_held_comes_at_once(sdk: Actor, stage: Stage) -> None:
-    consumer = stage.consumer(sdk)
+def test_a_message_sent_while_the_pull_is_held_comes_at_once(
+    sdk: SdkProcess, scenario: Scenario
+) -> None:
+    consumer = scenario.consumer(sdk)
     consumer.wait_assigned(8)
-    producer = stage.producer(sdk)
-    for count, message in enumerate(stage.messages(9), start=1):
+    producer = scenario.producer(sdk)
+    for count, message in enumerate(scenario.messages(9), start=1):
         producer.send([message])
         consumer.wait_consumed(count)
     events = consumer.consumed()
     latencies_ms = [event["told_ms"] - event["stored_ms"] for event in events]
-    assert keys_of(events) == keys_of(stage.messages(9))
+    assert keys_of(events) == keys_of(scenario.messages(9))
     assert statistics.median(latencies_ms) <= HELD_PULL_LATENCY_MS_MAX, latencies_ms

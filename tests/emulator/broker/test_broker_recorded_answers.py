@@ -12,9 +12,9 @@ import pytest
 import trio
 from bench import Bench, Client
 from parity.answer import position_of, shown
-from parity.asking import command_of
+from parity.broker_connection import command_of
 from parity.differences import CHOSEN, agree
-from parity.question import Leave, Pass
+from parity.question import CloseConnection, Sleep
 from parity.recording import recorded
 from parity.story import STORY, TITLES
 from trio.testing import MockClock
@@ -23,7 +23,7 @@ RELEASES = ["4.9.7", "5.3.3"]
 
 
 async def told_to_ours(release: str) -> dict[str, Any]:
-    """Title to answer, for the whole story told to a new broker of ours."""
+    """Title to answer, for the whole story answers_of to a new broker of ours."""
     answers: dict[str, Any] = {}
     lines: dict[str, Client] = {}
     kept: dict[str, str] = {}
@@ -31,9 +31,9 @@ async def told_to_ours(release: str) -> dict[str, Any]:
         bench = Bench(release=release)
         bench.start(nursery)
         for step in STORY:
-            if isinstance(step, Pass):
+            if isinstance(step, Sleep):
                 await trio.sleep(step.ms / 1_000)
-            elif isinstance(step, Leave):
+            elif isinstance(step, CloseConnection):
                 lines.pop(step.by).close()
             else:
                 line = lines.get(step.by) or lines.setdefault(step.by, bench.client())

@@ -1,4 +1,4 @@
-"""Servers that do what a test tells them, on the virtual network: real frames, virtual time.
+"""Servers with scripted answers on the virtual network: real frames, virtual time.
 
 def test_…() -> None:
     def story(cluster): …
@@ -154,7 +154,7 @@ class FakeServer:
 class FakeNameServer(FakeServer):
     def __init__(self, cluster) -> None:
         self.routes: dict[str, TopicRouteData] = {}
-        self.asked: list[tuple[float, str]] = []
+        self.route_requests: list[tuple[float, str]] = []
         self.is_silent = False
         super().__init__(cluster, "namesrv", 9876)
 
@@ -162,7 +162,7 @@ class FakeNameServer(FakeServer):
         return {105: (catalog.GET_ROUTEINFO_BY_TOPIC, self._route)}
 
     def _route(self, call):
-        self.asked.append((self.now_s(), call.request.topic))
+        self.route_requests.append((self.now_s(), call.request.topic))
         if self.is_silent:
             return NO_REPLY
         route = self.routes.get(call.request.topic)
@@ -170,8 +170,8 @@ class FakeNameServer(FakeServer):
             return Reply(code=17, remark="no such topic")
         return Reply(body=encode_body(route, R_4_9_7))
 
-    def times_asked(self, topic):
-        return [round(at, 3) for at, asked in self.asked if asked == topic]
+    def route_request_times(self, topic):
+        return [round(at, 3) for at, requested in self.route_requests if requested == topic]
 
     def offer_default_topic(self, queues=8) -> None:
         self.routes[AUTO_CREATE_TOPIC_KEY_TOPIC] = self.cluster.route(queues, perm=7)
@@ -209,7 +209,7 @@ class FakeBroker(FakeServer):
             return NO_REPLY
         code = answer or 0
         if code not in (0, 10, 11, 12):
-            return self._later(call, Reply(code=code, remark="as told"))
+            return self._later(call, Reply(code=code, remark="as scripted"))
         queue = (call.request.topic, call.request.queue_id)
         offset = self._offsets[queue]
         self._offsets[queue] += 1

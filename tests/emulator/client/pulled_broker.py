@@ -1,7 +1,7 @@
-"""A broker that can be consumed from, and does what a test tells it.
+"""A broker with scripted answers that can be consumed from.
 
 ``replies[code]`` are answers used up one a call, before the normal ones; ``SILENT`` is
-an answer that never comes.  Every request is kept, with its time, in ``asked[code]``.
+an answer that never comes.  Every request is kept, with its time, in ``received[code]``.
 """
 
 from __future__ import annotations
@@ -80,12 +80,12 @@ class PulledBroker(FakeBroker):
     """Queues are lists of records by offset; ``offsets`` is what groups have stored."""
 
     def __init__(self, cluster, name, broker_id=0) -> None:
-        self.asked = defaultdict(list)  # code -> [(seconds, request or body)]
+        self.received = defaultdict(list)  # code -> [(seconds, request or body)]
         self.replies = defaultdict(list)
         self.queues = defaultdict(dict)
         self.offsets = {}
-        self.members = None  # None: whoever has sent a heartbeat
-        self.refused = set()  # queue ids nobody gets a lock for
+        self.members = None  # None: those that have sent a heartbeat
+        self.refused = set()  # queue ids whose locks are refused
         super().__init__(cluster, name, broker_id)
 
     def _table(self):
@@ -117,21 +117,21 @@ class PulledBroker(FakeBroker):
         """(seconds, offset) of every pull of a queue."""
         return [
             (round(at, 3), request.queue_offset)
-            for at, request in self.asked[PULL]
+            for at, request in self.received[PULL]
             if (request.topic, request.queue_id) == (topic, queue_id)
         ]
 
     def times(self, code):
-        return [round(at, 3) for at, _ in self.asked[code]]
+        return [round(at, 3) for at, _ in self.received[code]]
 
     def requests(self, code):
-        return [request for _, request in self.asked[code]]
+        return [request for _, request in self.received[code]]
 
     # What it answers ------------------------------------------------------------------
 
     def _scripted(self, call):
         code = call.command.code
-        self.asked[code].append((self.now_s(), call.request if not call.body else call.body))
+        self.received[code].append((self.now_s(), call.request if not call.body else call.body))
         if self.replies[code]:
             reply = self.replies[code].pop(0)
             return NO_REPLY if reply is SILENT else reply

@@ -84,7 +84,7 @@ class WholeCluster:
         await self.world.nursery.start(partial(serve, **arguments))
 
     async def create_topic(self, topic, queues=4) -> None:
-        """The first message creates it; then its route is there for everybody."""
+        """The first message creates it; then its route is registered."""
         process = self.process("creator")
         async with process, self.a_producer(process, default_topic_queues=queues) as producer:
             await producer.send(Message(topic, b"first"))

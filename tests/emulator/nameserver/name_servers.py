@@ -1,4 +1,4 @@
-"""A NameServer to ask, without bytes between: commands go in, replies come out."""
+"""A NameServer without a network: commands go in, replies come out."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def a_peer(address: str = "127.0.0.1:50000") -> Peer:
     return Peer(address, next(_numbers))
 
 
-class World:
+class NameServerBench:
     """One NameServer, what it noted and pushed, and its disk, which survives ``restarted``."""
 
     def __init__(self, release: str = "4.9.7", disk: MemoryDisk | None = None, **settings) -> None:
@@ -49,13 +49,15 @@ class World:
         )
         self.handlers = handler_table(self.server)
 
-    def restarted(self) -> World:
-        return World(str(self.release), self.disk, **self.settings)
+    def restarted(self) -> NameServerBench:
+        return NameServerBench(str(self.release), self.disk, **self.settings)
 
     def noted(self, kind: type) -> list:
         return [fact for fact in self.facts if type(fact) is kind]
 
-    def ask(self, code: int, peer: Peer | None = None, now_ms: int = 0, **command) -> Reply | None:
+    def invoke(
+        self, code: int, peer: Peer | None = None, now_ms: int = 0, **command
+    ) -> Reply | None:
         """What the shell would answer; None for silence."""
         given = {"version": self.release.version, **command}
         return self.take(RemotingCommand(code=code, **given), peer, now_ms)
@@ -73,16 +75,18 @@ class World:
         except BadFields as error:
             return Reply(code=1, remark=str(error))
 
-    def ask_with(self, code: int, peer: Peer | None = None, now_ms: int = 0, body=b"", **fields):
-        return self.ask(code, peer, now_ms, ext=ext_of(None, fields), body=body)
+    def invoke_with(
+        self, code: int, peer: Peer | None = None, now_ms: int = 0, body=b"", **fields
+    ):
+        return self.invoke(code, peer, now_ms, ext=ext_of(None, fields), body=body)
 
-    def register(self, peer: Peer, now_ms: int = 0, **said) -> Reply:
+    def register(self, peer: Peer, now_ms: int = 0, **changes) -> Reply:
         """A registration as a broker of this release sends it; see ``a_registration``."""
-        fields, body = a_registration(self.release, **said)
-        return self.ask_with(RequestCode.REGISTER_BROKER, peer, now_ms, body, **fields)
+        fields, body = a_registration(self.release, **changes)
+        return self.invoke_with(RequestCode.REGISTER_BROKER, peer, now_ms, body, **fields)
 
     def route_reply(self, topic: str, **fields) -> Reply:
-        return self.ask_with(RequestCode.GET_ROUTEINFO_BY_TOPIC, topic=topic, **fields)
+        return self.invoke_with(RequestCode.GET_ROUTEINFO_BY_TOPIC, topic=topic, **fields)
 
     def route(self, topic: str) -> TopicRouteData | None:
         reply = self.route_reply(topic)
@@ -91,10 +95,10 @@ class World:
 
     def put_kv(self, namespace: str, key: str, value: str) -> Reply:
         code = RequestCode.PUT_KV_CONFIG
-        return self.ask_with(code, namespace=namespace, key=key, value=value)
+        return self.invoke_with(code, namespace=namespace, key=key, value=value)
 
     def tables(self) -> bytes:
-        """Everything it knows, to compare before and after."""
+        """All its tables, to compare before and after."""
         routes = self.server.routes
         known = (
             routes.topics.topic_queue_table,

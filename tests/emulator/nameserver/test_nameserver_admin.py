@@ -1,10 +1,10 @@
-"""Key-values, settings, and what they survive."""
+"""Key-values and settings, and which of them are kept over a restart."""
 
 from __future__ import annotations
 
 import golden_data
 import pytest
-from name_servers import RELEASES, World, a_peer, table_of
+from name_servers import RELEASES, NameServerBench, a_peer, table_of
 
 from emulator.config import NameServerConfig
 from emulator.disk.memory import MemoryDisk
@@ -25,64 +25,64 @@ class FullDisk(MemoryDisk):
         raise OSError(28, f"no space left for {len(data)} bytes of {name}")
 
 
-def settings_of(world: World) -> dict[str, str]:
-    return java_properties.parse(world.ask(SHOW).body.decode())
+def settings_of(bench: NameServerBench) -> dict[str, str]:
+    return java_properties.parse(bench.invoke(SHOW).body.decode())
 
 
 @each_release
 def test_a_key_is_put_read_replaced_and_deleted(release) -> None:
-    world, item = World(release), {"namespace": "N", "key": "k"}
-    assert world.put_kv("N", "k", "1").code == 0
-    assert world.put_kv("N", "k", "2").code == 0
-    assert world.ask_with(GET, **item).header.value == "2"
-    assert world.ask_with(DELETE, **item).code == 0
-    assert world.ask_with(GET, **item).code == 22
-    assert world.ask_with(DELETE, **item).code == 0, "deleting nothing is no error"
+    bench, item = NameServerBench(release), {"namespace": "N", "key": "k"}
+    assert bench.put_kv("N", "k", "1").code == 0
+    assert bench.put_kv("N", "k", "2").code == 0
+    assert bench.invoke_with(GET, **item).header.value == "2"
+    assert bench.invoke_with(DELETE, **item).code == 0
+    assert bench.invoke_with(GET, **item).code == 22
+    assert bench.invoke_with(DELETE, **item).code == 0, "deleting nothing is no error"
 
 
 @each_release
 def test_a_list_is_empty_after_its_last_key_and_missing_before_its_first(release) -> None:
-    world = World(release)
-    missing = world.ask_with(LIST, namespace="N")
+    bench = NameServerBench(release)
+    missing = bench.invoke_with(LIST, namespace="N")
     assert (missing.code, missing.remark) == (22, "No config item, Namespace: N")
-    world.put_kv("N", "k", "1")
-    assert table_of(world.ask_with(LIST, namespace="N")) == {"k": "1"}
-    world.ask_with(DELETE, namespace="N", key="k")
-    assert table_of(world.ask_with(LIST, namespace="N")) == {}
+    bench.put_kv("N", "k", "1")
+    assert table_of(bench.invoke_with(LIST, namespace="N")) == {"k": "1"}
+    bench.invoke_with(DELETE, namespace="N", key="k")
+    assert table_of(bench.invoke_with(LIST, namespace="N")) == {}
 
 
 @each_release
 @pytest.mark.parametrize("left_out", ["namespace", "key", "value"])
 def test_a_put_without_one_of_its_fields_is_refused(release, left_out) -> None:
-    world = World(release)
+    bench = NameServerBench(release)
     fields = {"namespace": "N", "key": "k", "value": "1"}
     del fields[left_out]
-    assert world.ask_with(PUT, **fields).code == 1
-    assert world.disk.read(KV_CONFIG) is None
+    assert bench.invoke_with(PUT, **fields).code == 1
+    assert bench.disk.read(KV_CONFIG) is None
 
 
 def test_deletions_survive_a_restart_too() -> None:
-    world = World()
-    world.put_kv("N", "k", "1")
-    world.put_kv("N", "l", "2")
-    world.ask_with(DELETE, namespace="N", key="k")
-    assert table_of(world.restarted().ask_with(LIST, namespace="N")) == {"l": "2"}
+    bench = NameServerBench()
+    bench.put_kv("N", "k", "1")
+    bench.put_kv("N", "l", "2")
+    bench.invoke_with(DELETE, namespace="N", key="k")
+    assert table_of(bench.restarted().invoke_with(LIST, namespace="N")) == {"l": "2"}
 
 
 def test_what_could_not_be_stored_has_not_happened() -> None:
-    world = World(disk=FullDisk())
-    reply = world.put_kv("N", "k", "1")
+    bench = NameServerBench(disk=FullDisk())
+    reply = bench.put_kv("N", "k", "1")
     assert reply.code == 1
     assert "no space left" in reply.remark
-    assert world.ask_with(GET, namespace="N", key="k").code == 22
+    assert bench.invoke_with(GET, namespace="N", key="k").code == 22
 
 
 def test_there_is_room_for_so_many_keys_and_for_changing_them() -> None:
-    world = World(kv_entries_max=2)
-    assert [world.put_kv("N", key, "1").code for key in "abc"] == [0, 0, 1]
-    assert world.put_kv("N", "a", "2").code == 0
-    world.ask_with(DELETE, namespace="N", key="b")
-    assert world.put_kv("M", "c", "1").code == 0
+    bench = NameServerBench(kv_entries_max=2)
+    assert [bench.put_kv("N", key, "1").code for key in "abc"] == [0, 0, 1]
+    assert bench.put_kv("N", "a", "2").code == 0
+    bench.invoke_with(DELETE, namespace="N", key="b")
+    assert bench.put_kv("M", "c", "1").code == 0
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_the_file_is_the_real_one_both_ways(case) -> None:
 
 @each_release
 def test_settings_are_shown_by_upstream_names(release) -> None:
-    shown = settings_of(World(release, order_message_enable=True))
+    shown = settings_of(NameServerBench(release, order_message_enable=True))
     assert shown["orderMessageEnable"] == "true"
     assert shown["listenPort"] == "9876"
     assert ("waitSecondsForService" in shown) == (release == "5.3.3")
@@ -108,24 +108,24 @@ def test_settings_are_shown_by_upstream_names(release) -> None:
 
 @each_release
 def test_a_setting_can_be_changed_while_it_runs(release) -> None:
-    world = World(release)
-    world.register(a_peer())
-    world.put_kv("ORDER_TOPIC_CONFIG", "T", "broker-a:4")
-    assert world.route("T").order_topic_conf is None
-    assert world.ask(UPDATE, body=b"orderMessageEnable=true\nunheardOf=1\n").code == 0
-    assert world.route("T").order_topic_conf == "broker-a:4"
-    assert settings_of(world)["orderMessageEnable"] == "true"
-    assert "unheardOf" not in settings_of(world)
+    bench = NameServerBench(release)
+    bench.register(a_peer())
+    bench.put_kv("ORDER_TOPIC_CONFIG", "T", "broker-a:4")
+    assert bench.route("T").order_topic_conf is None
+    assert bench.invoke(UPDATE, body=b"orderMessageEnable=true\nunheardOf=1\n").code == 0
+    assert bench.route("T").order_topic_conf == "broker-a:4"
+    assert settings_of(bench)["orderMessageEnable"] == "true"
+    assert "unheardOf" not in settings_of(bench)
 
 
 def test_a_text_that_is_no_number_leaves_a_setting_unchanged() -> None:
-    world = World("5.3.3")
+    bench = NameServerBench("5.3.3")
     body = b"waitSecondsForService=soon\nneedWaitForService=true"
-    assert world.ask(UPDATE, body=body).code == 0
-    assert settings_of(world)["waitSecondsForService"] == "45"
-    assert settings_of(world)["needWaitForService"] == "true"
-    world.ask(UPDATE, body=b"waitSecondsForService=7")
-    assert settings_of(world)["waitSecondsForService"] == "7"
+    assert bench.invoke(UPDATE, body=body).code == 0
+    assert settings_of(bench)["waitSecondsForService"] == "45"
+    assert settings_of(bench)["needWaitForService"] == "true"
+    bench.invoke(UPDATE, body=b"waitSecondsForService=7")
+    assert settings_of(bench)["waitSecondsForService"] == "7"
 
 
 @pytest.mark.parametrize(
@@ -142,14 +142,14 @@ def test_a_text_that_is_no_number_leaves_a_setting_unchanged() -> None:
 def test_black_listed_settings_stay_and_keep_the_others_from_changing(
     release, name, code, remark
 ) -> None:
-    world = World(release, config_black_list="listenPort;other")
-    reply = world.ask(UPDATE, body=f"orderMessageEnable=true\n{name}=x".encode())
+    bench = NameServerBench(release, config_black_list="listenPort;other")
+    reply = bench.invoke(UPDATE, body=f"orderMessageEnable=true\n{name}=x".encode())
     assert (reply.code, reply.remark) == (code, remark)
-    assert settings_of(world)["orderMessageEnable"] == ("true" if code == 0 else "false")
+    assert settings_of(bench)["orderMessageEnable"] == ("true" if code == 0 else "false")
 
 
 def test_settings_that_are_no_properties_are_refused() -> None:
-    reply = World().ask(UPDATE, body=b"orderMessageEnable=\\u12")
+    reply = NameServerBench().invoke(UPDATE, body=b"orderMessageEnable=\\u12")
     assert (reply.code, reply.remark) == (1, "string2Properties error")
 
 
@@ -170,7 +170,7 @@ def test_a_config_that_makes_no_sense_is_refused_when_it_is_made(bad) -> None:
 
 
 def test_the_scan_interval_can_be_set() -> None:
-    assert World("5.3.3", scan_interval_ms=1_234).server.scan_interval_ms == 1_234
+    assert NameServerBench("5.3.3", scan_interval_ms=1_234).server.scan_interval_ms == 1_234
     assert RequestCode.GET_NAMESRV_CONFIG == SHOW
 
 

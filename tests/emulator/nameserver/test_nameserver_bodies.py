@@ -9,7 +9,7 @@ import golden_data
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from name_servers import RELEASES, V1, V2, World, a_peer, addresses, table_of, topics
+from name_servers import RELEASES, V1, V2, NameServerBench, a_peer, addresses, table_of, topics
 
 from emulator.nameserver.handlers.routes import ClientRequestProcessor
 from emulator.net.results import Call
@@ -44,13 +44,13 @@ def test_what_a_real_broker_registers_is_in_the_tables(release, case, compressed
     out = case["out"]
     body = bytes.fromhex(out["compressed"]) if compressed else out["json"].encode()
     crc = str(out["compressed_crc32" if compressed else "json_crc32"])
-    world = World(release)
+    bench = NameServerBench(release)
     # 5.x compresses and says that it did not.
     fields = {**WHO, "bodyCrc32": crc, "compressed": "false"}
-    reply = world.ask_with(RequestCode.REGISTER_BROKER, a_peer(), 0, body, **fields)
+    reply = bench.invoke_with(RequestCode.REGISTER_BROKER, a_peer(), 0, body, **fields)
     wrapper = case["in"]["fields"]["topicConfigSerializeWrapper"]
     configs = dict(wrapper["topicConfigTable"]["map"])
-    table = world.server.routes.topics.topic_queue_table
+    table = bench.server.routes.topics.topic_queue_table
     torn_apart = compressed and any(" " in topic for topic in configs)
     lonely = release == "5.3.3" and len(configs) == 1
     if torn_apart or lonely:
@@ -71,7 +71,7 @@ def test_what_a_real_broker_registers_is_in_the_tables(release, case, compressed
 @pytest.mark.parametrize(("release", "case"), golden("body_TopicRouteData"))
 def test_routes_are_written_as_the_real_one_writes_them_in_both_forms(release, case) -> None:
     route = decode_body(case["out"]["json"].encode(), TopicRouteData)
-    server = World(release).server
+    server = NameServerBench(release).server
     processor = ClientRequestProcessor(server)
     for version, accepts, form in (
         (server.release.version, None, "standard_json"),
@@ -84,10 +84,10 @@ def test_routes_are_written_as_the_real_one_writes_them_in_both_forms(release, c
 
 
 def test_a_client_that_has_no_version_gets_the_shape_of_4_9() -> None:
-    world = World("5.3.3")
-    world.register(a_peer())
+    bench = NameServerBench("5.3.3")
+    bench.register(a_peer())
     fields = ext_of(None, {"topic": "T"})
-    bodies = {v: world.ask(105, version=v, ext=fields).body.decode() for v in (1, 121, 479)}
+    bodies = {v: bench.invoke(105, version=v, ext=fields).body.decode() for v in (1, 121, 479)}
     assert "enableActingMaster" not in bodies[1]
     assert '{0:"10.0.0.1:10911"}' in bodies[1]
     assert '{0:"10.0.0.1:10911"}' in bodies[121]
@@ -97,9 +97,9 @@ def test_a_client_that_has_no_version_gets_the_shape_of_4_9() -> None:
 
 
 def test_old_releases_write_old_routes() -> None:
-    world = World("4.7.0")
-    world.register(a_peer())
-    body = world.ask(105, version=479, ext=ext_of(None, {"topic": "T"})).body
+    bench = NameServerBench("4.7.0")
+    bench.register(a_peer())
+    body = bench.invoke(105, version=479, ext=ext_of(None, {"topic": "T"})).body
     assert b'{0:"10.0.0.1:10911"}' in body
     assert b'"topicSynFlag":0' in body
     assert b"topicSysFlag" not in body
@@ -107,19 +107,19 @@ def test_old_releases_write_old_routes() -> None:
 
 @each_release
 def test_a_registration_without_a_body_is_an_empty_table(release) -> None:
-    world = World(release)
-    assert world.ask_with(RequestCode.REGISTER_BROKER, a_peer(), **WHO).code == 0
-    assert world.server.routes.topics.topic_queue_table == {}
-    assert list(world.server.routes.brokers.broker_addr_table) == ["b"]
+    bench = NameServerBench(release)
+    assert bench.invoke_with(RequestCode.REGISTER_BROKER, a_peer(), **WHO).code == 0
+    assert bench.server.routes.topics.topic_queue_table == {}
+    assert list(bench.server.routes.brokers.broker_addr_table) == ["b"]
 
 
 @each_release
 def test_a_very_old_broker_sends_its_topics_alone(release) -> None:
-    world = World(release)
+    bench = NameServerBench(release)
     config = {"topicName": "T", "readQueueNums": 1, "writeQueueNums": 2, "perm": 6}
     table = {"T": config, "U": {**config, "topicName": "U"}}
     body = json.dumps({"topicConfigTable": table, "dataVersion": {"counter": 1, "timestamp": 1}})
-    reply = world.ask(
+    reply = bench.invoke(
         RequestCode.REGISTER_BROKER,
         a_peer(),
         version=36,
@@ -127,7 +127,7 @@ def test_a_very_old_broker_sends_its_topics_alone(release) -> None:
         ext=ext_of(None, WHO),
     )
     assert reply.code == 0
-    assert world.route("T").queue_datas[0].write_queue_nums == 2
+    assert bench.route("T").queue_datas[0].write_queue_nums == 2
 
 
 @each_release
@@ -135,19 +135,19 @@ def test_a_very_old_broker_sends_its_topics_alone(release) -> None:
     "body", [b"{", b"[]", b"\x78\xda\x00", zlib.compress(b"\x7f\xff\xff\xff")]
 )
 def test_a_body_that_is_none_is_refused_and_changes_nothing(release, body) -> None:
-    world = World(release)
-    before = world.tables()
-    assert world.ask_with(RequestCode.REGISTER_BROKER, a_peer(), 0, body, **WHO).code == 1
-    assert world.tables() == before
+    bench = NameServerBench(release)
+    before = bench.tables()
+    assert bench.invoke_with(RequestCode.REGISTER_BROKER, a_peer(), 0, body, **WHO).code == 1
+    assert bench.tables() == before
 
 
 @each_release
 def test_a_registration_is_answered_with_the_ordered_topics(release) -> None:
-    world = World(release)
-    assert world.register(a_peer()).body == b""
-    world.put_kv("ORDER_TOPIC_CONFIG", "T", "broker-a:4")
-    assert table_of(world.register(a_peer())) == {"T": "broker-a:4"}
-    silent = World(release, return_order_topic_config_to_broker=False)
+    bench = NameServerBench(release)
+    assert bench.register(a_peer()).body == b""
+    bench.put_kv("ORDER_TOPIC_CONFIG", "T", "broker-a:4")
+    assert table_of(bench.register(a_peer())) == {"T": "broker-a:4"}
+    silent = NameServerBench(release, return_order_topic_config_to_broker=False)
     silent.put_kv("ORDER_TOPIC_CONFIG", "T", "broker-a:4")
     assert silent.register(a_peer()).body == b""
 
@@ -155,18 +155,18 @@ def test_a_registration_is_answered_with_the_ordered_topics(release) -> None:
 @each_release
 @given(order=st.permutations(range(4)))
 def test_the_last_registration_of_each_broker_is_what_counts(release, order) -> None:
-    world = World(release)
+    bench = NameServerBench(release)
     peers = [a_peer() for _ in range(4)]
     for version in (V1, V2):
         for number in order:
-            world.register(
+            bench.register(
                 peers[number],
                 broker=f"b{number}",
                 address=f"10.0.0.{number}:10911",
                 serves=topics("T", "U", queues=number + version.counter),
                 version=version,
             )
-    route = world.route("T")
+    route = bench.route("T")
     assert len(addresses(route)) == 4
     assert {q.broker_name: q.read_queue_nums for q in route.queue_datas} == {
         f"b{number}": number + 2 for number in range(4)

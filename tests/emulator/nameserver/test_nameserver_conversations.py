@@ -1,4 +1,4 @@
-"""What real clients asked a real NameServer: ours answers them alike."""
+"""Recorded requests of real clients: our NameServer gives the recorded replies."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from golden_data import GOLDEN
-from name_servers import V1, World, a_peer, topics
+from name_servers import V1, NameServerBench, a_peer, topics
 
 from protocol.bodies.body import decode_body
 from protocol.bodies.routes import TopicRouteData
@@ -21,12 +21,14 @@ PORTS = {"4.9.7": 34911, "5.3.3": 35911}
 
 
 def commands(path: Path, direction: str) -> list[tuple[int, RemotingCommand]]:
-    """What was said to or by the NameServer, each with the number of its connection."""
+    """The commands in one direction, each with the number of its connection."""
     found = []
     for line in path.read_text(encoding="utf-8").splitlines():
-        said = json.loads(line)
-        if said["peer"] == "namesrv" and said.get("dir") == direction:
-            found.append((said["conn"], decode_command(frame_of(bytes.fromhex(said["hex"])))))
+        recorded = json.loads(line)
+        if recorded["peer"] == "namesrv" and recorded.get("dir") == direction:
+            found.append(
+                (recorded["conn"], decode_command(frame_of(bytes.fromhex(recorded["hex"]))))
+            )
     return found
 
 
@@ -42,20 +44,20 @@ class Story:
     """The one broker of the recordings; its topics come with the answers that show them."""
 
     def __init__(self, release: str) -> None:
-        self.world = World(release)
+        self.bench = NameServerBench(release)
         self._broker = a_peer()
         self._version = V1
         self._address = f"127.0.0.1:{PORTS[release]}"
 
     def comes_to(self, reply: RemotingCommand, topic: str) -> None:
-        """Bring the tables to where they were when the real server said this."""
-        self.world.server.routes.delete_topic(topic, None)
+        """Register what the real server had registered when it sent *reply*."""
+        self.bench.server.routes.delete_topic(topic, None)
         if reply.code != 0:
             return
         (queue,) = decode_body(reply.body, TopicRouteData).queue_datas
         served = topics(topic, perm=queue.perm, queues=queue.read_queue_nums)
         self._version = self._version.next(0)
-        self.world.register(
+        self.bench.register(
             self._broker,
             address=self._address,
             cluster="DefaultCluster",
@@ -74,7 +76,7 @@ def test_the_answers_of_a_recorded_conversation_are_ours_to_the_byte(path) -> No
         if theirs is None:
             continue  # the client left before the answer
         story.comes_to(theirs, request.fields()["topic"])
-        ours = story.world.take(request)
+        ours = story.bench.take(request)
         assert (ours.code, ours.remark) == (theirs.code, theirs.remark)
         assert ours.body.decode() == theirs.body.decode()
         assert bytes(ext_of(ours.header, ours.extra)) == bytes(theirs.ext)

@@ -1,4 +1,4 @@
-"""Whatever a peer sends, it is answered or refused; what is refused leaves no trace."""
+"""Any request is answered or refused; a refused one changes nothing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import zlib
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from name_servers import RELEASES, World, a_peer, topics
+from name_servers import RELEASES, NameServerBench, a_peer, topics
 
 from emulator.net.results import Reply
 from protocol import catalog
@@ -85,15 +85,15 @@ def ext_text(fields: dict) -> bytes:
     version=st.sampled_from([0, 1, 36, 121, 407, 479, 2**31 - 1]),
 )
 def test_whatever_is_asked_is_answered_or_refused(release, code, fields, body, version) -> None:
-    world = World(release, brokers_max=3, topics_max=8, kv_entries_max=4)
-    world.register(a_peer())
-    before = world.tables()
+    bench = NameServerBench(release, brokers_max=3, topics_max=8, kv_entries_max=4)
+    bench.register(a_peer())
+    before = bench.tables()
     command = RemotingCommand(code=code, version=version, body=body)
     command.ext = ext_of(None, {}) if not fields else type(command.ext)(ext_text(fields))
-    reply = world.take(command)
-    assert (reply is None) == (code not in world.handlers)
+    reply = bench.take(command)
+    assert (reply is None) == (code not in bench.handlers)
     if reply is not None and reply.code not in (0, 22):
-        assert world.tables() == before or reply.remark == "register broker failed"
+        assert bench.tables() == before or reply.remark == "register broker failed"
     if reply is not None and reply.header is not None:
         ext_of(reply.header)
 
@@ -101,16 +101,16 @@ def test_whatever_is_asked_is_answered_or_refused(release, code, fields, body, v
 @settings(max_examples=60, deadline=None)
 @given(
     release=st.sampled_from(RELEASES),
-    said=st.lists(
+    registrations=st.lists(
         st.tuples(st.integers(0, 9), st.integers(0, 5), st.integers(0, 9), st.booleans()),
         max_size=40,
     ),
 )
-def test_no_number_of_brokers_outgrows_the_limits(release, said) -> None:
-    world = World(release, brokers_max=3, topics_max=5)
-    for name, broker_id, topic, single in said:
+def test_no_number_of_brokers_outgrows_the_limits(release, registrations) -> None:
+    bench = NameServerBench(release, brokers_max=3, topics_max=5)
+    for name, broker_id, topic, single in registrations:
         names = [f"T{topic}"] if single else [f"T{topic}", f"T{topic + 1}"]
-        world.register(
+        bench.register(
             a_peer(),
             broker=f"b{name}",
             broker_id=broker_id,
@@ -118,7 +118,7 @@ def test_no_number_of_brokers_outgrows_the_limits(release, said) -> None:
             address=f"10.0.{name}.{broker_id}:10911",
             serves=topics(*names),
         )
-    routes = world.server.routes
+    routes = bench.server.routes
     assert len(routes.brokers.broker_addr_table) <= 3
     assert len(routes.brokers.cluster_addr_table) <= 3
     assert len(routes.live.broker_live_table) <= 3
@@ -134,15 +134,15 @@ def test_no_number_of_brokers_outgrows_the_limits(release, said) -> None:
 )
 @settings(max_examples=60, deadline=None)
 def test_tables_agree_with_each_other_after_any_story(release, events) -> None:
-    world = World(release)
+    bench = NameServerBench(release)
     peers = {number: a_peer() for number in range(4)}
     for what, number in events:
         broker = {"broker": f"b{number // 2}", "broker_id": number % 2}
         address = f"10.0.0.{number}:10911"
         if what == "register":
-            world.register(peers[number], address=address, **broker)
+            bench.register(peers[number], address=address, **broker)
         elif what == "close":
-            world.server.closed(peers[number], 0)
+            bench.server.closed(peers[number], 0)
         else:
             fields = {
                 "brokerName": broker["broker"],
@@ -150,8 +150,8 @@ def test_tables_agree_with_each_other_after_any_story(release, events) -> None:
                 "brokerAddr": address,
                 "clusterName": "C",
             }
-            assert world.ask_with(104, **fields) == Reply()
-    routes = world.server.routes
+            assert bench.invoke_with(104, **fields) == Reply()
+    routes = bench.server.routes
     living = {(live.broker, live.broker_id) for live in routes.live.broker_live_table.values()}
     known = routes.brokers.broker_addr_table
     assert living == {(name, number) for name in known for number in known[name].addresses}

@@ -141,7 +141,7 @@ def test_client_invariant_28_average_shares_are_runs_that_differ_by_one() -> Non
     assert few == [[0], [1], [2], [3], [], []]
 
 
-def test_client_invariant_29_circle_and_machine_room_deal_as_tabled() -> None:
+def test_client_invariant_29_circle_and_machine_room_allocate_as_tabled() -> None:
     assert shares(AVG_BY_CIRCLE, some_queues(4), ["c0", "c1"]) == [[0, 2], [1, 3]]
     rooms = by_machine_room(["r"])
     assert shares(rooms, some_queues(8, "r@a"), ["c0", "c1", "c2"]) == [
@@ -190,7 +190,7 @@ def test_client_invariant_31_names_sort_as_texts_and_queue_ids_as_numbers() -> N
     assert sorted(ids, key=java_order) == ["10.0.0.10@1", "10.0.0.2@1", "9.0.0.1@1"]
 
 
-def test_client_invariant_33_the_share_of_a_second_place_belongs_to_nobody() -> None:
+def test_client_invariant_33_the_queues_of_a_duplicate_id_have_no_owner() -> None:
     queues = some_queues(6)
     members = ["c0", "c0", "c1"]
     assert AVG.allocate(queues, members, "c0") == queues[:2]

@@ -1,4 +1,4 @@
-"""What a broker or an operator asks of a running consumer, over its own connection."""
+"""Requests of brokers and operators to a running consumer, over its own connection."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from protocol.requests.callbacks import (
 from protocol.requests.offsets import ResetOffsetRequest
 
 
-async def ask(broker, code, request, body=b""):
-    """One question to the only client, and its reply."""
+async def invoke_client(broker, code, request, body=b""):
+    """Invoke the only client; its reply."""
     replies = []
     answered = trio.Event()
 
@@ -35,8 +35,8 @@ async def ask(broker, code, request, body=b""):
     return replies[0]
 
 
-def asked(code, request, *, body=None, listener=lambda messages: None, group="cg", **settings):
-    """Consume three messages, then ask; the consumer's client id and the reply."""
+def invoked(code, request, *, body=None, listener=lambda messages: None, group="cg", **settings):
+    """Consume three messages, then invoke; the consumer's client id and the reply."""
 
     async def story(cluster, broker):
         broker.offsets["T", 0] = 0
@@ -45,14 +45,14 @@ def asked(code, request, *, body=None, listener=lambda messages: None, group="cg
         process = cluster.process()
         async with process, cluster.a_consumer(process, listener, **settings) as consumer:
             await trio.sleep(1)
-            reply = await ask(broker, code, request, record)
+            reply = await invoke_client(broker, code, request, record)
             return consumer.instance.client_id, reply
 
     return in_group(story)
 
 
-def test_it_tells_how_far_it_has_come() -> None:
-    _, reply = asked(
+def test_consumer_status_has_the_offsets_of_the_topic() -> None:
+    _, reply = invoked(
         RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT,
         GetConsumerStatusRequest(topic="T", group="cg"),
     )
@@ -60,8 +60,8 @@ def test_it_tells_how_far_it_has_come() -> None:
     assert table == {a_queue(): 3}
 
 
-def test_it_tells_what_it_holds_and_how_it_is_set_up() -> None:
-    _, reply = asked(
+def test_running_info_has_process_queues_and_settings() -> None:
+    _, reply = invoked(
         RequestCode.GET_CONSUMER_RUNNING_INFO,
         GetConsumerRunningInfoRequest(consumer_group="cg", client_id="any"),
     )
@@ -82,7 +82,7 @@ def test_it_tells_what_it_holds_and_how_it_is_set_up() -> None:
     ],
 )
 @pytest.mark.parametrize("orderly", [False, True])
-def test_it_tries_a_message_and_tells_what_the_listener_said(answer, result, orderly) -> None:
+def test_consume_directly_answers_with_the_listeners_outcome(answer, result, orderly) -> None:
     calls = []
 
     async def listen(messages):
@@ -94,19 +94,23 @@ def test_it_tries_a_message_and_tells_what_the_listener_said(answer, result, ord
             raise answer
         return answer
 
-    _, reply = asked(
+    _, reply = invoked(
         RequestCode.CONSUME_MESSAGE_DIRECTLY,
         ConsumeMessageDirectlyRequest(consumer_group="cg", broker_name="broker-a"),
         listener=listen,
         orderly=orderly,
     )
-    said = decode_body(reply.body, ConsumeMessageDirectlyResult)
-    assert (said.consume_result, said.order, said.spent_time_mills) == (result, orderly, 2_000)
+    answer_body = decode_body(reply.body, ConsumeMessageDirectlyResult)
+    assert (answer_body.consume_result, answer_body.order, answer_body.spent_time_mills) == (
+        result,
+        orderly,
+        2_000,
+    )
     assert calls == [0, 1, 2, 1]
 
 
 def test_a_body_that_is_no_message_is_refused() -> None:
-    _, reply = asked(
+    _, reply = invoked(
         RequestCode.CONSUME_MESSAGE_DIRECTLY,
         ConsumeMessageDirectlyRequest(consumer_group="cg"),
         body=b"nonsense",
@@ -114,8 +118,8 @@ def test_a_body_that_is_no_message_is_refused() -> None:
     assert (reply.code, reply.remark) == (1, "the body is no message")
 
 
-def test_a_group_that_is_not_here_is_said_to_be_elsewhere() -> None:
-    _, reply = asked(
+def test_a_request_for_an_unknown_group_is_refused() -> None:
+    _, reply = invoked(
         RequestCode.GET_CONSUMER_RUNNING_INFO,
         GetConsumerRunningInfoRequest(consumer_group="another", client_id="any"),
     )
@@ -123,15 +127,15 @@ def test_a_group_that_is_not_here_is_said_to_be_elsewhere() -> None:
     assert "another" in reply.remark
 
 
-def test_a_reset_moves_the_group_after_ten_seconds_of_rest() -> None:
-    heard = []
+def test_a_reset_sets_offsets_after_a_pause_of_ten_seconds() -> None:
+    consumed = []
 
     async def story(cluster, broker):
         broker.offsets["T", 0] = 0
         broker.store(5)
 
         def listen(messages) -> None:
-            heard.extend((round(cluster.now_s(), 3), m.queue_offset) for m in messages)
+            consumed.extend((round(cluster.now_s(), 3), m.queue_offset) for m in messages)
 
         process = cluster.process()
         async with process, cluster.a_consumer(process, listen):
@@ -144,5 +148,5 @@ def test_a_reset_moves_the_group_after_ten_seconds_of_rest() -> None:
         return broker
 
     broker = in_group(story)
-    assert heard == [*((0.0, n) for n in range(5)), (12.0, 3), (12.0, 4)]
+    assert consumed == [*((0.0, n) for n in range(5)), (12.0, 3), (12.0, 4)]
     assert broker.offsets["T", 0] == 5

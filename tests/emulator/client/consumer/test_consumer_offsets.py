@@ -1,4 +1,4 @@
-"""Offsets in memory and where they are kept: what is written, when, and what is forgotten."""
+"""Offsets in memory and where they are kept: what is written, when, and what is dropped."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_acknowledgements_never_lower_an_offset() -> None:
     assert table.get(q(0)) == 2
 
 
-def test_a_frozen_offset_moves_only_after_it_was_forgotten() -> None:
+def test_a_frozen_offset_changes_only_after_it_was_dropped() -> None:
     table = OffsetTable()
     table.freeze(q(0), 10)
     table.raise_to(q(0), 50)
@@ -62,7 +62,7 @@ def test_a_frozen_offset_moves_only_after_it_was_forgotten() -> None:
     assert table.get(q(0)) == 3
 
 
-def test_client_invariant_56_writing_no_held_queues_writes_and_forgets_nothing() -> None:
+def test_client_invariant_56_persisting_no_queues_writes_and_drops_nothing() -> None:
     broker = ABroker()
     store = BrokerOffsets(broker)
     store.table.update(q(0), 5)
@@ -83,7 +83,7 @@ def test_offsets_are_written_again_even_if_they_have_not_changed() -> None:
     assert broker.commits == [(0, 5), (0, 5)]
 
 
-async def test_what_a_broker_has_stored_is_remembered() -> None:
+async def test_an_offset_read_from_a_broker_is_kept_in_memory() -> None:
     broker = ABroker()
     broker.stored[q(0)] = 9
     store = BrokerOffsets(broker)
@@ -112,7 +112,7 @@ def test_a_damaged_file_is_replaced_by_its_last_good_copy() -> None:
     assert a_file_store(documents).table.get(q(0)) == 5
 
 
-async def test_before_4_9_8_a_write_forgets_the_queues_that_are_not_held() -> None:
+async def test_before_4_9_8_a_write_drops_the_queues_that_are_not_held() -> None:
     for release, expected in ((OLD, None), (NEW, 5)):
         documents = OffsetsInMemory()
         store = a_file_store(documents, release)
@@ -124,7 +124,7 @@ async def test_before_4_9_8_a_write_forgets_the_queues_that_are_not_held() -> No
         assert await store.read(q(0)) == expected
 
 
-def test_before_4_9_8_single_queues_are_neither_written_nor_forgotten() -> None:
+def test_before_4_9_8_single_queues_are_neither_written_nor_dropped() -> None:
     for release, written, left in ((OLD, None, 5), (NEW, 5, None)):
         documents = OffsetsInMemory()
         store = a_file_store(documents, release)

@@ -1,4 +1,4 @@
-"""What listeners are given, what they may answer, and what becomes of what failed."""
+"""What listeners are given and may return, and what happens to failed messages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from emulator.net.results import Reply
 from protocol.codes import ResponseCode
 from protocol.properties import CONSUME_START_TIME, RETRY_TOPIC
 
-REFUSED = Reply(code=ResponseCode.SYSTEM_ERROR, remark="as told")
+REFUSED = Reply(code=ResponseCode.SYSTEM_ERROR, remark="as scripted")
 
 
 class Log:
@@ -102,10 +102,10 @@ def test_client_invariant_48_a_broadcast_failure_is_dropped() -> None:
         log, seconds=30, model="BROADCASTING", consume_from="CONSUME_FROM_FIRST_OFFSET"
     )
     assert len(log.calls) == 1
-    assert broker.asked[BACK] == []
+    assert broker.received[BACK] == []
 
 
-def test_a_send_back_that_is_refused_is_published_by_ourselves() -> None:
+def test_a_send_back_that_is_refused_is_published_by_the_consumer() -> None:
     def prepare(broker) -> None:
         broker.replies[BACK].append(REFUSED)
         broker.cluster.namesrv.routes["%RETRY%cg"] = broker.cluster.route(1)
@@ -123,7 +123,7 @@ def test_a_send_back_that_is_refused_is_published_by_ourselves() -> None:
     assert broker.offsets["T", 0] == 1
 
 
-def test_client_invariant_47_what_cannot_be_given_back_comes_again_after_5_seconds() -> None:
+def test_client_invariant_47_what_cannot_be_sent_back_is_consumed_again_after_5_seconds() -> None:
     log = Log(ValueError("no"), None)
 
     async def story(cluster, broker):
@@ -197,7 +197,7 @@ def test_a_retried_message_shows_its_first_topic() -> None:
     assert seen == [("T", 2)]
 
 
-def test_client_invariant_53_a_listener_that_hangs_loses_its_message_at_the_next_quarter() -> None:
+def test_client_invariant_53_a_hanging_listeners_message_is_sent_back_by_the_next_round() -> None:
     async def hangs(messages) -> None:
         assert CONSUME_START_TIME in messages[0].properties
         await trio.sleep_forever()
@@ -243,7 +243,7 @@ def test_how_long_a_queue_rests_is_held_between_10_ms_and_30_s(wanted_ms, rest_s
     assert round(second - first, 3) == rest_s
 
 
-def test_an_orderly_message_that_failed_too_often_is_published_and_left_behind() -> None:
+def test_an_orderly_message_that_failed_too_often_is_published_and_skipped() -> None:
     def prepare(broker) -> None:
         broker.cluster.namesrv.routes["%RETRY%cg"] = broker.cluster.route(1)
 
@@ -255,7 +255,7 @@ def test_an_orderly_message_that_failed_too_often_is_published_and_left_behind()
     assert broker.offsets["T", 0] == 1
 
 
-def test_committing_by_hand_keeps_the_offset_until_the_listener_says_so() -> None:
+def test_without_auto_commit_the_offset_waits_for_the_listeners_commit() -> None:
     def by_hand(result):
         def answer(context):
             context.auto_commit = False
@@ -337,19 +337,19 @@ def test_an_orderly_turn_ends_after_a_minute_so_that_others_may_begin() -> None:
 # Shapes of listeners --------------------------------------------------------------------
 
 
-def test_any_shape_of_listener_will_do() -> None:
-    heard = []
+def test_listeners_are_functions_or_objects_with_or_without_a_context() -> None:
+    received = []
 
     class AnObject:
         async def __call__(self, messages) -> None:
-            heard.append("object")
+            received.append("object")
 
     async def with_context(messages, context) -> ConsumeResult:
-        heard.append(context.queue)
+        received.append(context.queue)
         return ConsumeResult.SUCCESS
 
     def with_default(messages, more=None) -> None:
-        heard.append(more)
+        received.append(more)
 
     async def story(cluster, broker, listener):
         broker.offsets["T", 0] = 0
@@ -360,4 +360,4 @@ def test_any_shape_of_listener_will_do() -> None:
 
     for listener in (AnObject(), with_context, with_default):
         assert in_group(partial(story, listener=listener)) == 1
-    assert heard == ["object", a_queue(), None]
+    assert received == ["object", a_queue(), None]

@@ -1,4 +1,4 @@
-"""What becomes of a listener's outcome: an error is never silent."""
+"""Listener outcomes: every error is noted."""
 
 from __future__ import annotations
 
@@ -104,18 +104,20 @@ async def an_order(messages):
 
 
 @pytest.mark.parametrize(
-    ("returned", "said"),
+    ("returned", "result_text"),
     [(True, "True"), ("ok", "'ok'"), (0, "0"), (ConsumeResult, "<enum 'ConsumeResult'>")],
 )
 @pytest.mark.parametrize("orderly", [False, True])
 def test_a_return_value_that_is_no_result_counts_as_a_failure_and_is_a_fact(
-    returned, said, orderly
+    returned, result_text, orderly
 ) -> None:
     cluster, broker = consumed(lambda messages: returned, seconds=0.9, orderly=orderly)
     (fact,) = cluster.facts_of(ListenerRaised)
-    assert fact.error == f"TypeError: a listener returns None or a ConsumeResult, not {said}"
+    assert (
+        fact.error == f"TypeError: a listener returns None or a ConsumeResult, not {result_text}"
+    )
     assert [fact.ok for fact in cluster.facts_of(MessageConsumed)] == [False]
-    assert len(broker.asked[BACK]) == (0 if orderly else 1)
+    assert len(broker.received[BACK]) == (0 if orderly else 1)
 
 
 def test_a_plain_function_that_returns_a_coroutine_has_failed() -> None:
@@ -160,13 +162,13 @@ def test_an_ack_index_below_the_batch_acknowledges_nothing() -> None:
     assert [request.offset for request in broker.requests(BACK)] == [n * 1_000 for n in range(8)]
 
 
-def test_to_ask_for_another_delivery_is_no_error() -> None:
+def test_reconsume_later_is_no_error() -> None:
     cluster, broker = consumed(lambda messages: ConsumeResult.RECONSUME_LATER)
-    assert len(broker.asked[BACK]) == 1
+    assert len(broker.received[BACK]) == 1
     assert cluster.facts_of(ListenerRaised) == []
 
 
-def test_a_wrong_return_value_is_told_to_an_operator_who_tries_a_message() -> None:
+def test_consume_directly_answers_with_a_wrong_return_value() -> None:
     async def story(cluster, broker):
         broker.offsets["T", 0] = 1
         broker.store(1)
@@ -185,9 +187,9 @@ def test_a_wrong_return_value_is_told_to_an_operator_who_tries_a_message() -> No
             await trio.sleep(1)
         return decode_body(replies[0].body, ConsumeMessageDirectlyResult)
 
-    said = in_group(story)
-    assert said.consume_result == "CR_THROW_EXCEPTION"
-    assert "not 'ok'" in said.remark
+    result_text = in_group(story)
+    assert result_text.consume_result == "CR_THROW_EXCEPTION"
+    assert "not 'ok'" in result_text.remark
 
 
 # On demand ------------------------------------------------------------------------------
@@ -201,7 +203,7 @@ def wanting_all(cluster) -> ClientProcess:
 
 @pytest.mark.parametrize("orderly", [False, True])
 @pytest.mark.parametrize("inline", [False, True])
-def test_when_asked_for_every_message_given_to_a_listener_is_a_fact_before_its_outcome(
+def test_on_demand_every_message_given_to_a_listener_is_a_fact_before_its_outcome(
     orderly, inline
 ) -> None:
     def process(cluster) -> ClientProcess:
@@ -225,7 +227,7 @@ def test_when_asked_for_every_message_given_to_a_listener_is_a_fact_before_its_o
     assert cluster.facts_of(MessageGivenToListener)[0].queue == QUEUE_0
 
 
-def test_nobody_has_to_ask_for_messages_given_to_listeners() -> None:
+def test_messages_given_to_listeners_are_no_facts_by_default() -> None:
     cluster, _ = consumed(lambda messages: None)
     assert cluster.facts_of(MessageConsumed)
     assert cluster.facts_of(MessageGivenToListener) == []

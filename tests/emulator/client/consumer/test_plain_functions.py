@@ -27,14 +27,14 @@ def start_story(seed: int, hash_seed: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, env=env, stdout=subprocess.PIPE)
 
 
-def told(story: subprocess.Popen[bytes]) -> bytes:
+def journal_of(story: subprocess.Popen[bytes]) -> bytes:
     journal, _ = story.communicate(timeout=60)
     assert story.returncode == 0
     return journal
 
 
 def test_with_plain_listeners_one_seed_writes_one_journal_in_two_interpreters() -> None:
-    first, again = map(told, [start_story(5, 1), start_story(5, 2)])
+    first, again = map(journal_of, [start_story(5, 1), start_story(5, 2)])
     kinds = Counter(msgspec.json.decode(line)["fact"]["kind"] for line in first.splitlines())
     assert kinds["MessageConsumed"] > 200
     assert kinds["ListenerRaised"] > 0

@@ -45,14 +45,14 @@ def test_an_offset_counts_once_however_often_it_is_put() -> None:
     assert (queue.count, queue.bytes_cached, queue.offset_highest) == (3, 12, 12)
 
 
-def test_what_is_put_late_and_low_is_still_the_first() -> None:
+def test_a_message_put_late_with_a_lower_offset_is_the_first() -> None:
     queue = a_queue(10, 20)
     queue.put(messages(15, 5))
     assert queue.span == 15
     assert offsets(queue.take(4, now_ms=0)) == [5, 10, 15, 20]
 
 
-def test_the_span_forgets_finished_ends() -> None:
+def test_the_span_excludes_finished_ends() -> None:
     queue = a_queue(10, 11, 500, 2_600)
     assert queue.span == 2_590
     queue.remove(messages(2_600), now_ms=0)
@@ -91,7 +91,7 @@ def test_what_goes_back_is_taken_again_first_and_in_order() -> None:
     assert queue.count == 4
 
 
-def test_a_queue_nobody_pulls_for_two_minutes_has_lost_its_pull_request() -> None:
+def test_a_queue_not_pulled_for_two_minutes_is_pull_expired() -> None:
     queue = ProcessQueue(now_ms=1_000)
     assert not queue.is_pull_expired(now_ms=121_000)
     assert queue.is_pull_expired(now_ms=121_001)

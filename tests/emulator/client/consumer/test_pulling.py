@@ -1,4 +1,4 @@
-"""Pulls against a broker that answers as told: when the next one comes, and from where."""
+"""Pulls from a broker with scripted answers: when the next one comes, and from where."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from protocol.codes import ResponseCode
 
 
 def pulled(story_seconds, prepare, *, queues=1, listener=lambda messages: None, **settings):
-    """Consume for some seconds after *prepare* told the broker what to do; the broker."""
+    """Consume for some seconds after *prepare* scripted the broker; the broker."""
 
     async def story(cluster, broker):
         prepare(broker)
@@ -71,7 +71,7 @@ def test_client_invariant_39_a_pull_that_fails_comes_again(reply, release, delay
     assert [fact.queue.queue_id for fact in cluster.facts_of(PullFailed)] == [0]
 
 
-def test_client_invariant_39_a_full_queue_is_looked_at_every_50_ms() -> None:
+def test_client_invariant_39_a_full_queue_is_checked_every_50_ms() -> None:
     async def a_second_each(messages) -> None:
         await trio.sleep(1)
 
@@ -86,7 +86,7 @@ def test_client_invariant_39_a_full_queue_is_looked_at_every_50_ms() -> None:
     assert all(round(at * 1000) % 50 == 0 for at in late)
 
 
-def test_client_invariant_39_a_paused_consumer_looks_once_a_second() -> None:
+def test_client_invariant_39_a_paused_consumer_checks_once_a_second() -> None:
     async def story(cluster, broker):
         broker.offsets["T", 0] = 0
         async with cluster.process() as app, cluster.a_consumer(app) as consumer:
@@ -211,8 +211,8 @@ def test_an_error_about_the_offset_is_no_offset_in_4_and_no_queue_in_5(release, 
     assert [offset for _, offset in broker.pulls()] == [50] * claimed
 
 
-def test_messages_with_other_tags_are_passed_over_without_a_word() -> None:
-    heard = []
+def test_messages_with_other_tags_are_skipped_and_committed() -> None:
+    received = []
 
     def prepare(broker) -> None:
         broker.offsets["T", 0] = 0
@@ -221,13 +221,13 @@ def test_messages_with_other_tags_are_passed_over_without_a_word() -> None:
         broker.store(1)
 
     _, broker = pulled(
-        21, prepare, listener=lambda ms: heard.extend(m.tags for m in ms), topics={"T": "TagB"}
+        21, prepare, listener=lambda ms: received.extend(m.tags for m in ms), topics={"T": "TagB"}
     )
-    assert heard == ["TagB", "TagB"]
+    assert received == ["TagB", "TagB"]
     assert broker.offsets["T", 0] == 5
 
 
-def test_a_pull_says_how_far_the_group_has_come() -> None:
+def test_a_pull_carries_the_commit_offset() -> None:
     def prepare(broker) -> None:
         broker.offsets["T", 0] = 0
         broker.store(40)

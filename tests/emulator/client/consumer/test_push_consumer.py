@@ -1,4 +1,4 @@
-"""Whole consumers and brokers: who gets what, and what a start and an end leave behind."""
+"""Whole consumers and brokers: shares, repeated deliveries, starts and ends."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_client_invariant_46_a_failing_message_comes_back_level_by_level_and_the
     assert all(seconds < 1.2 for seconds in late[1:])
 
 
-def test_client_invariant_54_after_a_sudden_death_only_what_was_not_yet_written_comes_again() -> (
+def test_client_invariant_54_after_a_kill_only_what_was_not_yet_written_is_delivered_again() -> (
     None
 ):
     first, second = Bodies(), Bodies()
@@ -155,7 +155,7 @@ def test_client_invariant_55_a_clean_end_leaves_nothing_to_repeat() -> None:
     assert (left.group, left.reason) == ("cg", "unregistered")
 
 
-def test_client_invariant_55_work_under_way_at_the_end_comes_again() -> None:
+def test_client_invariant_55_work_under_way_at_the_end_is_delivered_again() -> None:
     begun, again = [], Bodies()
 
     async def slow(messages) -> None:
@@ -172,7 +172,7 @@ def test_client_invariant_55_work_under_way_at_the_end_comes_again() -> None:
     assert begun == again == [b"first"]
 
 
-def test_patience_at_the_end_lets_listeners_finish() -> None:
+def test_termination_ms_max_lets_listeners_finish() -> None:
     done, again = [], Bodies()
 
     async def slow(messages) -> None:
@@ -341,13 +341,13 @@ def test_a_failed_listener_leaves_the_consumer_running() -> None:
         process = cluster.process()
         async with process, cluster.a_consumer(process, fails):
             await trio.sleep(2)
-        return len(broker.asked[BACK])
+        return len(broker.received[BACK])
 
     assert in_group(story) == 100
 
 
-def test_messages_that_come_while_the_consumer_takes_leave_are_left_to_others() -> None:
-    heard = []
+def test_messages_that_arrive_while_the_consumer_unregisters_are_not_consumed() -> None:
+    received = []
 
     async def story(cluster, broker) -> None:
         async def while_it_waits_for_the_unlock() -> None:
@@ -357,14 +357,17 @@ def test_messages_that_come_while_the_consumer_takes_leave_are_left_to_others() 
         broker.offsets["T", 0] = 0
         broker.replies[UNLOCK] = [SILENT]
         cluster.world.nursery.start_soon(while_it_waits_for_the_unlock)
-        async with cluster.process() as app, cluster.a_consumer(app, heard.append, orderly=True):
+        async with (
+            cluster.process() as app,
+            cluster.a_consumer(app, received.append, orderly=True),
+        ):
             await trio.sleep(5)
         assert cluster.now_s() == 6
         assert broker.offsets["T", 0] == 0
         assert [request.consumer_group for request in broker.unregistered] == ["cg"]
 
     in_group(story)
-    assert heard == []
+    assert received == []
 
 
 @pytest.mark.parametrize("began", ["", "soon", "9" * 5_000])

@@ -88,7 +88,7 @@ async def test_a_thread_that_raises_sends_its_message_back_and_the_program_s_log
     def fails(messages) -> None:
         seen_again.append(messages[0].reconsume_times)
         token.run_sync_soon(failed.set)
-        raise ValueError("as told")
+        raise ValueError("as scripted")
 
     with trio.fail_after(PATIENCE_S):
         async with a_cluster() as namesrv, Producer(namesrv=namesrv, group="pg") as producer:
@@ -100,5 +100,5 @@ async def test_a_thread_that_raises_sends_its_message_back_and_the_program_s_log
     assert seen_again == [0]
     errors = [entry for entry in caplog.records if entry.levelname == "ERROR"]
     assert {entry.name for entry in errors} == {"rocketmq_emulator"}
-    assert "ValueError: as told" in errors[0].getMessage()
-    assert 'raise ValueError("as told")' in errors[0].getMessage()
+    assert "ValueError: as scripted" in errors[0].getMessage()
+    assert 'raise ValueError("as scripted")' in errors[0].getMessage()

@@ -1,4 +1,4 @@
-"""When a consumer looks for its share, what it makes of what it sees, and how it lets go."""
+"""When a consumer rebalances, how it claims queues, and how it releases them."""
 
 from __future__ import annotations
 
@@ -60,9 +60,7 @@ async def test_client_invariant_25_undisturbed_a_pass_every_20_seconds(
         ("5.3.3", ["notice at 5.0", "notice at 5.1", "timer"]),
     ],
 )
-async def test_a_pass_says_the_first_cause_that_asked_for_it(
-    release, causes, autojump_clock
-) -> None:
+async def test_a_pass_has_the_first_cause_that_woke_it(release, causes, autojump_clock) -> None:
     consumer = ACountingConsumer(takes_s=0.3)
     await passes_of(consumer, release, (5.0, 5.1, 5.2), until_s=30)
     assert consumer.causes == causes
@@ -111,7 +109,7 @@ def test_client_invariant_32_without_a_list_of_members_everything_stays() -> Non
     assert in_group(story, queues=2) == [a_queue(0), a_queue(1)]
 
 
-def test_client_invariant_32_who_is_not_on_the_list_drops_every_queue() -> None:
+def test_client_invariant_32_a_client_missing_in_the_members_list_drops_every_queue() -> None:
     async def story(cluster, broker):
         async with cluster.process() as app, cluster.a_consumer(app) as consumer:
             await trio.sleep(1)
@@ -129,7 +127,7 @@ def test_a_strategy_that_cannot_decide_changes_nothing() -> None:
 
     def allocate(queues, members, me):
         if fails:
-            raise CannotAllocate("as told")
+            raise CannotAllocate("as scripted")
         return list(queues)
 
     async def story(cluster, broker):
@@ -146,7 +144,7 @@ def test_a_strategy_that_cannot_decide_changes_nothing() -> None:
     assert in_group(story) == [a_queue(0)]
 
 
-def test_client_invariant_34_broadcasting_every_member_holds_everything_unasked() -> None:
+def test_client_invariant_34_broadcasting_members_hold_all_queues_without_a_members_list() -> None:
     async def story(cluster, broker):
         async with (
             cluster.process("one") as first,
@@ -155,7 +153,7 @@ def test_client_invariant_34_broadcasting_every_member_holds_everything_unasked(
             cluster.a_consumer(second, model="BROADCASTING") as two,
         ):
             await trio.sleep(1)
-            return one.queues, two.queues, broker.asked[LIST]
+            return one.queues, two.queues, broker.received[LIST]
 
     everything = [a_queue(0), a_queue(1)]
     assert in_group(story, queues=2) == (everything, everything, [])
@@ -174,7 +172,7 @@ def test_client_invariant_35_a_notification_starts_a_pass_at_once() -> None:
     assert in_group(story) == [0.0, 7.0]
 
 
-def test_client_invariant_45_a_new_share_is_told_with_a_newer_subscription() -> None:
+def test_client_invariant_45_a_new_share_sends_a_newer_subscription_version() -> None:
     async def story(cluster, broker):
         async with cluster.process() as app, cluster.a_consumer(app) as consumer:
             await trio.sleep(1)
@@ -288,7 +286,7 @@ def test_client_invariant_52_up_to_5_1_a_busy_orderly_queue_is_kept_for_ever() -
     assert passes[1:4] == [20.0, 41.0, 62.0]
 
 
-def test_client_invariant_52_since_5_2_it_is_given_away_20_seconds_after_its_lock() -> None:
+def test_client_invariant_52_since_5_2_it_is_released_20_seconds_after_its_lock() -> None:
     released, _ = busy_orderly("5.3.3", hand_over_at_s=2, until_s=60)
     (at,) = released
     # Dropped at the pass of 21 s; its last renewal was before.
@@ -303,14 +301,14 @@ def test_a_queue_whose_lock_is_refused_is_not_claimed() -> None:
             before = consumer.queues
             broker.refused = set()
             await trio.sleep(20)
-            return before, consumer.queues, broker.asked[LOCK]
+            return before, consumer.queues, broker.received[LOCK]
 
     before, after, _ = in_group(story, queues=2)
     assert before == [a_queue(0)]
     assert after == [a_queue(0), a_queue(1)]
 
 
-def test_since_5_0_a_refused_lock_is_asked_for_again_half_a_second_later() -> None:
+def test_since_5_0_a_refused_lock_is_requested_again_half_a_second_later() -> None:
     async def story(cluster, broker):
         broker.refused = {0}
         process = cluster.process()
@@ -334,7 +332,7 @@ def test_two_consumers_of_one_instance_rebalance_together() -> None:
     assert in_group(story) == (True, [a_queue(0)], [a_queue(0)])
 
 
-def test_client_invariant_36_a_dropped_queue_s_listener_ends_unheard() -> None:
+def test_client_invariant_36_the_outcome_of_a_dropped_queue_s_listener_is_discarded() -> None:
     ended = []
 
     async def story(cluster, broker):
@@ -353,24 +351,24 @@ def test_client_invariant_36_a_dropped_queue_s_listener_ends_unheard() -> None:
 
     broker = in_group(story)
     assert ended == [30.0]  # the queue was dropped at 20, the listener was not
-    assert broker.asked[36] == []
+    assert broker.received[36] == []
     assert broker.offsets["T", 0] == 0
     assert [offset for _, offset in broker.pulls()][:2] == [0, 1]
-    assert PULL in broker.asked
+    assert PULL in broker.received
 
 
 @pytest.mark.parametrize("orderly", [False, True])
 def test_client_invariant_59_without_its_master_a_queue_is_read_from_the_slave_but_not_in_order(
     orderly,
 ) -> None:
-    heard = []
+    received = []
 
     async def story(cluster, broker):
         slave = await cluster.add_broker("broker-a", broker_id=1)
         cluster.namesrv.routes["T"] = cluster.route(1)
 
         async def listen(messages) -> None:
-            heard.extend(message.queue_offset for message in messages)
+            received.extend(message.queue_offset for message in messages)
 
         broker.offsets["T", 0] = 0
         for one in (broker, slave):
@@ -387,4 +385,4 @@ def test_client_invariant_59_without_its_master_a_queue_is_read_from_the_slave_b
             return consumer.queues
 
     assert in_group(story) == [a_queue()]
-    assert heard == ([0, 1] if orderly else [0, 1, 2, 3, 4])
+    assert received == ([0, 1] if orderly else [0, 1, 2, 3, 4])

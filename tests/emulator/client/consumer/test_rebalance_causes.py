@@ -1,4 +1,4 @@
-"""Why a rebalance pass ran, and why a queue was released: both are said by the facts."""
+"""Facts: the cause of each rebalance pass and the reason of each release."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def reasons_of(cluster) -> list[tuple[str, list[int]]]:
     ]
 
 
-def test_the_first_pass_says_started_and_the_later_ones_timer() -> None:
+def test_the_first_pass_has_cause_started_and_later_ones_timer() -> None:
     async def story(cluster, broker):
         async with cluster.process() as app, cluster.a_consumer(app):
             await trio.sleep(45)
@@ -55,7 +55,7 @@ def test_a_broker_s_notice_is_the_cause_of_the_pass_it_wakes() -> None:
     assert causes_of(in_group(story)) == ["started", "notice"]
 
 
-def test_the_notice_that_answers_our_own_first_heartbeat_says_started() -> None:
+def test_the_notice_after_our_own_first_heartbeat_has_cause_started() -> None:
     async def story(cluster):
         async with cluster.process() as app, cluster.a_consumer(app, list, {"orders": "*"}):
             await trio.sleep(5)
@@ -66,7 +66,7 @@ def test_the_notice_that_answers_our_own_first_heartbeat_says_started() -> None:
     assert set(causes_of(cluster, "orders")) == {"started"}
 
 
-def test_the_notice_that_answers_our_own_new_topic_says_subscription_changed() -> None:
+def test_the_notice_after_our_own_new_topic_has_cause_subscription_changed() -> None:
     async def story(cluster):
         process = cluster.process()
         async with process, cluster.a_consumer(process, list, {"orders": "*"}) as consumer:
@@ -79,7 +79,7 @@ def test_the_notice_that_answers_our_own_new_topic_says_subscription_changed() -
     assert causes_of(cluster, "orders") == ["started", "subscription changed"]
 
 
-def test_a_notice_after_an_unsubscription_says_subscription_changed_once() -> None:
+def test_a_notice_after_an_unsubscription_has_cause_subscription_changed_once() -> None:
     async def story(cluster, broker):
         async with cluster.process() as app, cluster.a_consumer(app) as consumer:
             await trio.sleep(5)
@@ -104,7 +104,7 @@ def test_since_5_0_a_refused_lock_causes_passes_half_a_second_later() -> None:
     assert causes_of(in_group(story)) == ["started", "lock refused", "lock refused"]
 
 
-def test_a_pass_that_ends_a_pause_says_resumed() -> None:
+def test_a_pass_that_ends_a_pause_has_cause_resumed() -> None:
     async def story(cluster, broker):
         async with cluster.process() as app, cluster.a_consumer(app) as consumer:
             await trio.sleep(5)
@@ -155,7 +155,7 @@ def test_queues_that_fall_to_another_member_are_not_mine() -> None:
     assert reasons_of(in_group(story, queues=4)) == [("not mine", [2, 3]), ("shutdown", [0, 1])]
 
 
-def test_a_queue_that_nobody_pulls_for_two_minutes_is_released_as_expired() -> None:
+def test_a_queue_that_is_not_pulled_for_two_minutes_is_released_as_expired() -> None:
     async def story(cluster, broker):
         async with cluster.process() as app, cluster.a_consumer(app) as consumer:
             await trio.sleep(1)

@@ -1,4 +1,4 @@
-"""The decisions of a rebalance: what is released, claimed, forgotten, and whether all is well."""
+"""The decisions of a rebalance: what is released, claimed or dropped; what is balanced."""
 
 import pytest
 
@@ -34,7 +34,7 @@ def test_client_invariant_41_a_queue_that_is_not_pulled_for_two_minutes_is_repla
     assert to_release(held, "T", queues(0), now_ms=120_001) == [(queues(0)[0], "pull expired")]
 
 
-def test_queues_of_an_unsubscribed_topic_are_forgotten() -> None:
+def test_queues_of_an_unsubscribed_topic_are_dropped() -> None:
     held = holding(0, 1)
     assert to_forget(held, {"U"}) == queues(0, 1)
     assert to_forget(held, {"T"}) == []

@@ -3,7 +3,7 @@
 Counted are the files of ``emulator/client`` whose functions run in the task of the
 RebalanceService, for a clustering consumer with a concurrent listener.  The pass begins
 when the service wakes and ends when it waits again: the new queue's pull request is queued,
-and brokers were told.  Of the broker calls (members, stored offset, heartbeat) the files up
+and heartbeats were sent.  Of the broker calls (members, stored offset, heartbeat) the files up
 to ``RemotingClient.invoke`` count.
 """
 
@@ -32,7 +32,7 @@ PATH = [
     "consumer/offsets.py",  # where does the new queue start?
     "instance/addresses.py",  # of the broker that knows
     # (again instance/consumer_services.py: the new queue's pull request is queued)
-    "instance/heartbeats.py",  # brokers are told that the subscription is newer
+    "instance/heartbeats.py",  # brokers get the newer subscription version
 ]
 
 

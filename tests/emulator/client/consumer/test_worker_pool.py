@@ -10,7 +10,7 @@ from emulator.client.consumer.worker_pool import WorkerPool
 
 
 class JobsThatAThreadTakesFirst(deque):
-    """Somebody looks and sees a job; before it is popped another thread has taken it."""
+    """A check sees a job; another thread takes it before it is popped."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,7 +62,7 @@ async def test_jobs_that_never_wait_are_done_in_order_by_one_worker(autojump_clo
     assert len(workers) <= 2
 
 
-async def test_a_job_that_waits_holds_up_nobody_while_there_are_workers_left(autojump_clock):
+async def test_a_job_that_waits_delays_no_other_while_there_are_workers_left(autojump_clock):
     done = []
 
     async def work(job) -> None:

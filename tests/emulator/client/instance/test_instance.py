@@ -1,4 +1,4 @@
-"""What a client instance does by itself: polls, heartbeats, cleaning, shutting down."""
+"""A client instance: route polls, heartbeats, cleaning, shutdown."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from protocol.requests.groups import UnregisterClientRequest
 
 
 class FakeConsumer:
-    """A consumer of one topic that writes down what its instance tells it."""
+    """A consumer of one topic that records the calls of its instance."""
 
     def __init__(self, group="cg", topic="t", now_s=lambda: 0.0) -> None:
         self.group = group
@@ -82,7 +82,7 @@ def test_client_invariant_01_polls_heartbeats_and_writes_come_at_their_times() -
             instance = await process.instance(a_config(cluster))
             instance.register_consumer(consumer)
             await trio.sleep(64)
-        assert cluster.namesrv.times_asked("t") == [0.01, 30.01, 60.01]
+        assert cluster.namesrv.route_request_times("t") == [0.01, 30.01, 60.01]
         assert cluster.brokers["a"].heartbeat_times() == [1.0, 31.0, 61.0]
         assert consumer.persisted == [float(at) for at in range(10, 65, 5)]
 
@@ -99,12 +99,12 @@ def test_client_invariant_02_slow_heartbeats_make_the_route_poll_late() -> None:
             instance.register_consumer(FakeConsumer())
             await trio.sleep(70)
         # Three heartbeats of three seconds, from 29 s on; the poll due at 30.01 s waits for them.
-        assert cluster.namesrv.times_asked("t") == [0.01, 38.0, 68.0]
+        assert cluster.namesrv.route_request_times("t") == [0.01, 38.0, 68.0]
 
     in_world(story)
 
 
-def test_client_invariant_03_slaves_hear_of_consumers_only() -> None:
+def test_client_invariant_03_slaves_get_heartbeats_of_consumers_only() -> None:
     async def story(cluster):
         await cluster.start("a")
         slave = await cluster.add_broker("a", broker_id=1)
@@ -122,7 +122,7 @@ def test_client_invariant_03_slaves_hear_of_consumers_only() -> None:
     in_world(story)
 
 
-def test_client_invariant_04_a_broker_in_no_route_is_not_heard_from_again() -> None:
+def test_client_invariant_04_a_broker_in_no_route_gets_no_more_heartbeats() -> None:
     async def story(cluster):
         await cluster.start("a", "b", topics={"t": 4})
         async with cluster.process() as process:
@@ -138,7 +138,7 @@ def test_client_invariant_04_a_broker_in_no_route_is_not_heard_from_again() -> N
     in_world(story)
 
 
-def test_client_invariant_05_default_names_are_made_unlike() -> None:
+def test_client_invariant_05_default_instance_names_are_unique() -> None:
     async def story(cluster):
         await cluster.start()
         async with cluster.process() as process:
@@ -179,7 +179,7 @@ def test_members_that_start_together_under_one_name_share_one_instance() -> None
     in_world(story)
 
 
-def test_a_start_that_is_cancelled_leaves_the_name_to_the_next() -> None:
+def test_a_start_that_is_cancelled_frees_the_name() -> None:
     async def story(cluster):
         await cluster.start()
         config = a_config(cluster, instance_name="one")
@@ -194,7 +194,7 @@ def test_a_start_that_is_cancelled_leaves_the_name_to_the_next() -> None:
     in_world(story)
 
 
-def test_client_invariant_06_leaving_tells_every_known_address() -> None:
+def test_client_invariant_06_unregistering_reaches_every_known_address() -> None:
     async def story(cluster):
         await cluster.start("a", "b")
         slave = await cluster.add_broker("a", broker_id=1)
@@ -212,7 +212,7 @@ def test_client_invariant_06_leaving_tells_every_known_address() -> None:
     in_world(story)
 
 
-def test_client_invariant_07_and_08_what_was_known_stays_known() -> None:
+def test_client_invariant_07_and_08_known_routes_are_kept() -> None:
     async def story(cluster):
         await cluster.start("a", topics={"t": 4})
         consumer = FakeConsumer()
@@ -251,7 +251,7 @@ def test_client_invariant_11_a_route_change_alone_wakes_no_rebalance() -> None:
     in_world(story)
 
 
-def test_an_unchanged_route_is_no_news() -> None:
+def test_an_unchanged_route_is_no_fact() -> None:
     async def story(cluster):
         await cluster.start("a", topics={"t": 4})
         async with cluster.process() as process:
@@ -273,7 +273,7 @@ def test_a_failing_name_server_ends_the_round_of_polls() -> None:
             instance.register_consumer(FakeConsumer("one", "t"))
             instance.register_consumer(FakeConsumer("two", "u"))
             await trio.sleep(10)
-        assert [topic for _, topic in cluster.namesrv.asked] == ["t"]
+        assert [topic for _, topic in cluster.namesrv.route_requests] == ["t"]
 
     in_world(story)
 
@@ -290,7 +290,7 @@ def test_the_next_name_server_is_asked_when_one_cannot_be_connected() -> None:
     in_world(story)
 
 
-def test_who_waits_too_long_for_the_route_lock_gives_up() -> None:
+def test_waiting_for_the_route_lock_ends_after_its_limit() -> None:
     async def story(cluster):
         await cluster.start("a", topics={"t": 4})
         cluster.namesrv.is_silent = True
@@ -298,11 +298,11 @@ def test_who_waits_too_long_for_the_route_lock_gives_up() -> None:
         async with cluster.process() as process, trio.open_nursery() as nursery:
             instance = await process.instance(config)
 
-            async def ask_in_vain() -> None:
+            async def refresh_without_answer() -> None:
                 with pytest.raises(NoNameServer):
                     await instance.routes.refresh("t")
 
-            nursery.start_soon(ask_in_vain)
+            nursery.start_soon(refresh_without_answer)
             await trio.sleep(1)
             assert not await instance.routes.refresh("t")
             assert cluster.now_s() == pytest.approx(4.0)
@@ -326,7 +326,7 @@ def test_a_round_of_heartbeats_is_skipped_while_another_is_under_way() -> None:
 
 
 @pytest.mark.parametrize(("release", "introduced"), [("4.9.8", False), ("5.3.3", True)])
-def test_from_5_2_0_a_new_connection_introduces_the_client_and_wakes_its_rebalance(
+def test_from_5_2_0_a_new_connection_sends_a_heartbeat_and_wakes_the_rebalance(
     release, introduced
 ) -> None:
     async def story(cluster):
@@ -386,7 +386,7 @@ def test_a_process_gives_no_instances_outside_of_its_block() -> None:
     in_world(story)
 
 
-def test_nonsense_from_a_name_server_and_brokers_without_addresses_harm_nobody() -> None:
+def test_invalid_routes_and_brokers_without_addresses_are_survived() -> None:
     async def story(cluster) -> None:
         await cluster.start("a", topics={"t": 4, "odd": 1})
         odd = msgspec.structs.replace(cluster.route(1), order_topic_conf="a:many")

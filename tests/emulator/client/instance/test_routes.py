@@ -1,4 +1,4 @@
-"""What a route means for those who publish and those who read."""
+"""The queues and addresses of a route, for producers and for consumers."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_publish_queues_go_by_broker_name_and_number() -> None:
 
 @pytest.mark.parametrize("perm", range(8))
 @pytest.mark.parametrize("has_master", [True, False])
-def test_client_invariant_09_who_publishes_needs_a_master_that_takes_writes(
+def test_client_invariant_09_publish_queues_need_a_master_that_takes_writes(
     perm, has_master
 ) -> None:
     data = a_queue_data("b", read=3, write=2, perm=perm)
@@ -59,13 +59,13 @@ def test_client_invariant_09_who_publishes_needs_a_master_that_takes_writes(
     assert len(subscribe_queues("t", route)) == (3 if may_read else 0)
 
 
-def test_who_reads_needs_nobody_to_be_alive() -> None:
+def test_subscribe_queues_need_no_registered_broker() -> None:
     route = a_route(a_queue_data("b", read=2), masters=[])
     assert route.broker_datas == []
     assert sorted(pairs(subscribe_queues("t", route))) == [("b", 0), ("b", 1)]
 
 
-def test_an_order_configuration_is_taken_at_its_word() -> None:
+def test_an_order_configuration_is_used_without_checks() -> None:
     route = a_route(
         a_queue_data("a", perm=4), masters=[], order_topic_conf="broker-b:2;broker-a:1"
     )
@@ -86,7 +86,7 @@ def test_an_order_configuration_is_taken_at_its_word() -> None:
         TopicRouteData(queue_datas=[a_queue_data("b", read=2**31 - 1)]),
     ],
 )
-def test_a_route_that_makes_no_sense_is_refused_before_anybody_takes_it(route) -> None:
+def test_an_invalid_route_is_refused(route) -> None:
     with pytest.raises(BadFields):
         check_route(route)
 
@@ -98,7 +98,7 @@ def test_the_borrowed_default_route_is_no_wider_than_either_side_says() -> None:
     assert [d.read_queue_nums for d in route.queue_datas] == [8, 2]
 
 
-def test_the_write_counts_of_brokers_do_not_ask_for_permission() -> None:
+def test_the_write_counts_of_brokers_ignore_permissions() -> None:
     route = a_route(a_queue_data("a", write=3, perm=4), a_queue_data("b", write=2))
     assert write_queues(route) == {"a": 3, "b": 2}
 
@@ -151,7 +151,7 @@ def test_messages_are_published_to_masters_only() -> None:
         ("unknown", 0, False, None),
     ],
 )
-def test_readers_fall_back_to_the_next_slave_and_then_to_anybody(
+def test_reads_fall_back_to_the_next_slave_and_then_to_any_replica(
     broker, broker_id, only_this, found
 ) -> None:
     assert a_table().to_subscribe(broker, broker_id, only_this=only_this) == found

@@ -1,4 +1,4 @@
-"""Sends nobody waits for."""
+"""Sends in the background."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from protocol.queues import MessageQueue
 
 def test_a_started_send_can_be_waited_for_or_called_back() -> None:
     async def story(cluster, producer):
-        heard = []
-        first = producer.start_send(a_message(), heard.append)
+        received = []
+        first = producer.start_send(a_message(), received.append)
         assert (await first.wait_sent()).is_ok
-        second = producer.start_send(a_message(), heard.append)  # the route is known now
-        third = producer.start_send(a_message(), heard.append, queue=MessageQueue("t", "b", 3))
+        second = producer.start_send(a_message(), received.append)  # the route is known now
+        third = producer.start_send(a_message(), received.append, queue=MessageQueue("t", "b", 3))
         await second.wait_sent()
         assert (await third.wait_sent()).queue == MessageQueue("t", "b", 3)
-        assert heard == [first.result, second.result, third.result]
+        assert received == [first.result, second.result, third.result]
         assert len(cluster.facts_of(MessageSent)) == 3
 
     producing(story)
@@ -108,15 +108,15 @@ def test_sends_under_way_end_with_their_producer() -> None:
     async def story(cluster):
         await cluster.start("a", topics={"t": 4})
         cluster.brokers["a"].always = SILENT
-        heard = []
+        received = []
         process = cluster.process()
         async with process, cluster.a_producer(process) as producer:
             await producer.publish_queues("t")
-            sent = producer.start_send(a_message(), heard.append)
+            sent = producer.start_send(a_message(), received.append)
             cluster.namesrv.is_silent = True
-            unsent = producer.start_send(a_message(topic="new"), heard.append)
+            unsent = producer.start_send(a_message(topic="new"), received.append)
             await trio.sleep(1)
-        assert heard == [sent.result, unsent.result]
+        assert received == [sent.result, unsent.result]
         with pytest.raises(MaybeStored, match="closed"):
             await sent.wait_sent()
         with pytest.raises(NotStored, match="closed"):
@@ -138,10 +138,10 @@ def test_too_many_sends_under_way_are_refused() -> None:
 
 def test_an_async_send_without_a_route_fails_through_its_callback() -> None:
     async def story(cluster, producer):
-        heard = []
-        sending = producer.start_send(a_message(topic="unknown"), heard.append)
+        received = []
+        sending = producer.start_send(a_message(topic="unknown"), received.append)
         with pytest.raises(NoRoute):
             await sending.wait_sent()
-        assert heard == [sending.result]
+        assert received == [sending.result]
 
     producing(story)

@@ -70,7 +70,7 @@ def test_availability_is_a_matter_of_time(line, case) -> None:
     faults = a_tolerance(line, case["in"]["items"])
     found = [faults.is_available(item["name"], NOW_MS) for item in case["in"]["items"]]
     assert found == case["out"]["is_available"]
-    assert faults.is_available("never heard of", NOW_MS) is case["out"]["is_available_unknown"]
+    assert faults.is_available("unknown", NOW_MS) is case["out"]["is_available_unknown"]
 
 
 @golden("fault_items")
@@ -95,7 +95,7 @@ def test_the_worst_case_pick_rotates_over_the_better_half() -> None:
 
 
 @EVERY_LINE
-def test_an_empty_table_picks_nobody_and_avoids_nobody(line) -> None:
+def test_an_empty_table_picks_no_broker_and_avoids_none(line) -> None:
     (case,) = cases("latency.jsonl", "fault_items_empty", line)
     faults = a_tolerance(line)
     assert faults.pick_one_at_least(NOW_MS) is case["out"]["pick"]

@@ -79,7 +79,7 @@ def test_the_last_property_is_ended_in_some_releases(release, ends) -> None:
     assert text.endswith("\x02") is ends
 
 
-def test_a_message_to_a_retry_topic_says_its_count_in_the_header() -> None:
+def test_a_message_to_a_retry_topic_has_its_count_in_the_header() -> None:
     message = Message(
         "%RETRY%g",
         b"x",

@@ -1,4 +1,4 @@
-"""What an application sees of its producer, against servers that do as they are told."""
+"""The public producer against servers with scripted answers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def keys_of(cluster) -> list[str]:
 # Success --------------------------------------------------------------------------------
 
 
-def test_a_send_says_where_the_message_was_stored() -> None:
+def test_a_send_returns_where_the_message_was_stored() -> None:
     async def story(cluster, producer):
         message = a_message()
         result = await producer.send(message)
@@ -117,10 +117,10 @@ def test_client_invariant_10_a_topic_without_writable_queues_is_an_error_and_bor
 def test_from_5_1_1_the_default_topic_is_tbw102_and_not_polled(release, lender, is_polled) -> None:
     async def story(cluster, producer):
         await trio.sleep(5)
-        assert cluster.namesrv.times_asked(lender) == ([0.01] if is_polled else [])
+        assert cluster.namesrv.route_request_times(lender) == ([0.01] if is_polled else [])
         with pytest.raises(NoRoute):
             await producer.send(a_message(topic="new"))
-        assert cluster.namesrv.asked[-1] == (5.0, lender)
+        assert cluster.namesrv.route_requests[-1] == (5.0, lender)
 
     producing(story, release=release, create_topic_key="other")
 
@@ -172,7 +172,7 @@ def test_a_refused_connection_leaves_time_for_the_others() -> None:
     producing(story)
 
 
-def test_client_invariant_15_a_hung_broker_eats_the_whole_call() -> None:
+def test_client_invariant_15_a_hung_broker_uses_the_whole_timeout() -> None:
     async def story(cluster, producer):
         for broker in cluster.brokers.values():
             broker.always = SILENT
@@ -332,7 +332,7 @@ def test_a_one_way_send_without_a_master_fails_before_it_leaves() -> None:
 # Life -----------------------------------------------------------------------------------
 
 
-def test_a_producer_that_leaves_tells_its_brokers() -> None:
+def test_a_closed_producer_unregisters_at_its_brokers() -> None:
     async def story(cluster):
         await cluster.start("a", "b", topics={"t": 4})
         async with cluster.process() as process:
@@ -383,7 +383,7 @@ def test_a_producer_is_used_inside_its_block_only() -> None:
     in_world(story)
 
 
-def test_a_failure_reaches_the_user_as_itself() -> None:
+def test_an_error_in_the_block_is_raised_unchanged() -> None:
     async def fail(cluster):
         process = cluster.process()
         async with process, cluster.a_producer(process):

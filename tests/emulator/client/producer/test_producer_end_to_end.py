@@ -78,7 +78,7 @@ async def test_messages_of_a_new_topic_are_stored_where_their_results_say() -> N
         Producer(namesrv=namesrv, group="pg") as producer,
     ):
         results = [await producer.send(Message("new", b"%d" % n)) for n in range(16)]
-        # Which brokers it is on depends on whom the first route poll found: a guessed route
+        # Which brokers it is on depends on the first route poll: a guessed route
         # gives way to the real one, which has only brokers that got a message already.
         used = {(r.queue.broker_name, r.queue.queue_id) for r in results}
         known = {(broker, n) for broker in ("broker-a", "broker-b") for n in range(4)}

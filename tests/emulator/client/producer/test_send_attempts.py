@@ -55,7 +55,7 @@ def test_the_outcome_names_the_error_and_its_text() -> None:
         with pytest.raises(NotStored):
             await producer.send(a_message(), queue=MessageQueue("t", "nowhere", 0))
         refused, silent, masterless = cluster.facts_of(SendAttempted)
-        assert refused.outcome == "ErrorReply: SERVICE_NOT_AVAILABLE: as told"
+        assert refused.outcome == "ErrorReply: SERVICE_NOT_AVAILABLE: as scripted"
         assert (silent.outcome.split(":")[0], silent.took_ms) == ("TimedOut", 500)
         assert masterless.outcome == "NoMaster: nowhere has no master"
 
@@ -100,7 +100,7 @@ def test_a_one_way_send_is_an_attempt_without_an_outcome() -> None:
     producing(story, "a")
 
 
-def test_attempts_are_no_facts_where_nobody_wants_them() -> None:
+def test_attempts_are_no_facts_where_they_are_not_wanted() -> None:
     async def story(cluster):
         await cluster.start("a", topics={"t": 4})
         process = cluster.process()

@@ -32,7 +32,7 @@ def a_result(status=SendStatus.SEND_OK) -> SendResult:
 
 
 @pytest.mark.parametrize("release", ["4.9.8", "5.2.0", "5.3.0", "5.3.1"])
-def test_which_codes_another_broker_is_asked_after(release) -> None:
+def test_which_error_codes_are_retried_at_another_broker(release) -> None:
     now = Release.parse(release)
     codes = {code for code in range(2000) if is_retryable(code, now)}
     expected = {1, 14, 16, 17, 204, 205}
@@ -98,7 +98,7 @@ def test_a_status_that_is_not_ok_is_returned_all_the_same() -> None:
     assert attempts.result(1_000).status is SendStatus.FLUSH_DISK_TIMEOUT
 
 
-def test_a_status_that_is_not_ok_may_be_retried_and_is_remembered() -> None:
+def test_a_status_that_is_not_ok_may_be_retried_and_is_the_result() -> None:
     attempts = some_attempts(retry_another_broker_when_not_store_ok=True)
     attempts.record("a", a_result(SendStatus.SLAVE_NOT_AVAILABLE))
     assert not attempts.is_over

@@ -1,4 +1,4 @@
-"""Telling the story of questions to a broker over TCP, and what it answered.
+"""Sends the story of questions to a broker over TCP, and yields its answers.
 
 A real broker stores at once and indexes a moment later, on a thread of its own: after
 each send this waits until the queue shows it, so that what follows may rely on it.
@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 from parity.answer import position_of, shown
-from parity.question import Leave, Pass, Question, Step
+from parity.question import CloseConnection, Question, Sleep, Step
 
 from protocol.codes import RequestCode
 from protocol.command import NO_EXT, RemotingCommand, decode_command, encode_command
@@ -24,8 +24,8 @@ ANSWER_S_MAX = 10.0
 INDEXED_S_MAX = 5.0
 
 
-class Line:
-    """One connection."""
+class BrokerConnection:
+    """One blocking connection to a broker."""
 
     def __init__(self, address: str) -> None:
         host, _, port = address.rpartition(":")
@@ -33,8 +33,8 @@ class Line:
         self._decoder = FrameDecoder()
         self._opaque = 0
 
-    def ask(self, command: RemotingCommand) -> RemotingCommand:
-        """The answer; what the broker says by itself is passed over."""
+    def invoke(self, command: RemotingCommand) -> RemotingCommand:
+        """The reply; requests that the broker sends are ignored."""
         self._opaque += 1
         command.opaque = self._opaque
         self._stream.sendall(encode_command(command))
@@ -51,31 +51,33 @@ class Line:
         self._stream.close()
 
 
-def told(story: tuple[Step, ...], address: str) -> Iterator[tuple[Question, Any]]:
+def answers_of(story: tuple[Step, ...], address: str) -> Iterator[tuple[Question, Any]]:
     """Every question with its answer, as ``shown``."""
-    lines: dict[str, Line] = {}
+    connections: dict[str, BrokerConnection] = {}
     kept: dict[str, str] = {}
     for step in story:
-        if isinstance(step, Pass):
+        if isinstance(step, Sleep):
             time.sleep(step.ms / 1_000)
-        elif isinstance(step, Leave):
-            lines.pop(step.by).close()
+        elif isinstance(step, CloseConnection):
+            connections.pop(step.by).close()
         else:
-            line = lines.get(step.by) or lines.setdefault(step.by, Line(address))
-            reply = line.ask(command_of(step, kept))
+            connection = connections.get(step.by) or connections.setdefault(
+                step.by, BrokerConnection(address)
+            )
+            reply = connection.invoke(command_of(step, kept))
             if reply.code == 0 and "queueOffset" in reply.fields():
-                _wait_indexed(line, step, reply)
+                _wait_indexed(connection, step, reply)
             if step.keep is not None:
                 kept[step.keep[1]] = position_of(reply)
             yield step, shown(reply)
-    for line in lines.values():
-        line.close()
+    for connection in connections.values():
+        connection.close()
 
 
 def command_of(question: Question, kept: dict[str, str]) -> RemotingCommand:
     fields = question.fields
     if fields is not None:
-        fields = {k: v.format(**kept) if _has_place(v) else v for k, v in fields.items()}
+        fields = {k: v.format(**kept) if _has_placeholder(v) else v for k, v in fields.items()}
     return RemotingCommand(
         code=question.code,
         version=question.version,
@@ -84,23 +86,27 @@ def command_of(question: Question, kept: dict[str, str]) -> RemotingCommand:
     )
 
 
-def _has_place(value: Any) -> bool:
+def _has_placeholder(value: Any) -> bool:
     return isinstance(value, str) and value.startswith("{")
 
 
-def _wait_indexed(line: Line, question: Question, reply: RemotingCommand) -> None:
+def _wait_indexed(
+    connection: BrokerConnection, question: Question, reply: RemotingCommand
+) -> None:
     fields = question.fields or {}
     answer = reply.fields()
     is_delayed = "DELAY" in (fields.get("i") or "")
     is_redirected = str(fields.get("b", "")).startswith("%RETRY%")
     is_half = str(fields.get("f")) in ("4", "12")
     if is_delayed or is_redirected or is_half:
-        time.sleep(0.1)  # it lies in another queue than the one that was asked for
+        time.sleep(0.1)  # it is stored in another queue than the requested one
         return
     topic = fields.get("b") or fields.get("topic")
     end = {"topic": topic, "queueId": answer["queueId"]}
-    ask = Question(title="", code=RequestCode.GET_MAX_OFFSET, fields=end)
+    query = Question(title="", code=RequestCode.GET_MAX_OFFSET, fields=end)
     deadline_s = time.monotonic() + INDEXED_S_MAX
-    while int(line.ask(command_of(ask, {})).fields()["offset"]) <= int(answer["queueOffset"]):
+    while int(connection.invoke(command_of(query, {})).fields()["offset"]) <= int(
+        answer["queueOffset"]
+    ):
         assert time.monotonic() < deadline_s, f"{question.title}: not indexed"
         time.sleep(0.005)

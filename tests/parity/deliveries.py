@@ -1,4 +1,4 @@
-"""Listeners that remember what they were given, and a way to wait for it."""
+"""Listeners that record their deliveries, and a way to wait for them."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ import trio
 from emulator.client.consumer.listeners import ConsumeContext, ConsumeResult
 from protocol.message import MessageExt
 
-HEARD_S_MAX = 40.0
+DELIVERY_S_MAX = 40.0
 
 
-class Heard(msgspec.Struct, frozen=True):
-    """One delivery."""
+class Delivery(msgspec.Struct, frozen=True):
+    """One message given to the listener called ``by``."""
 
     by: str
     message: MessageExt
     at_ms: float
 
 
-class Ears:
-    """All deliveries of one story, whoever got them."""
+class Deliveries:
+    """All deliveries of one test, to all its listeners."""
 
     def __init__(self) -> None:
-        self.heard: list[Heard] = []
+        self.all: list[Delivery] = []
         self._more = trio.Event()
 
     def listener(
         self, name: str, refuses: Callable[[MessageExt], bool] = lambda message: False
     ) -> Callable[..., object]:
-        """A listener called *name*; what it refuses comes back at the first delay level."""
+        """A listener called *name*; a refused message is sent back with delay level 1."""
 
         async def listen(messages: list[MessageExt], context: ConsumeContext) -> ConsumeResult:
             (message,) = messages
-            self.heard.append(Heard(name, message, time.time() * 1_000))
+            self.all.append(Delivery(name, message, time.time() * 1_000))
             self._more.set()
             self._more = trio.Event()
             context.delay_level = 1
@@ -44,12 +44,12 @@ class Ears:
 
         return listen
 
-    async def wait_heard(self, count: int) -> list[MessageExt]:
+    async def wait_count(self, count: int) -> list[MessageExt]:
         """The messages, in the order of their delivery, once there are *count*."""
-        with trio.fail_after(HEARD_S_MAX):
-            while len(self.heard) < count:
+        with trio.fail_after(DELIVERY_S_MAX):
+            while len(self.all) < count:
                 await self._more.wait()
-        return [delivery.message for delivery in self.heard]
+        return [delivery.message for delivery in self.all]
 
     def by(self, name: str) -> list[MessageExt]:
-        return [delivery.message for delivery in self.heard if delivery.by == name]
+        return [delivery.message for delivery in self.all if delivery.by == name]

@@ -1,4 +1,4 @@
-"""A push consumer that lives through everything, and what it has heard."""
+"""A push consumer that runs through all restarts, and the messages it received."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from emulator.client.consumer.push_consumer import PushConsumer
 IMPATIENT = {
     "first_pull_delay_ms": 10,
     "pull_error_delay_ms": 50,
-    # A broker that was killed has forgotten its members until they say that they are there.
+    # A restarted broker has no members until their next heartbeats.
     "heartbeat_interval_ms": 500,
     "heartbeat_first_ms": 500,
 }
 
 
-class Audience:
-    """Bodies heard at least once."""
+class RecordingConsumer:
+    """Bodies received at least once."""
 
     def __init__(self) -> None:
-        self.heard: set[bytes] = set()
+        self.received: set[bytes] = set()
         self.deliveries = 0
         self._missing: set[bytes] = set()
         self._complete = trio.Event()
@@ -29,14 +29,14 @@ class Audience:
     async def listen(self, messages) -> None:
         for message in messages:
             self.deliveries += 1
-            self.heard.add(message.body)
+            self.received.add(message.body)
             self._missing.discard(message.body)
         if not self._missing:
             self._complete.set()
 
-    async def wait_heard(self, bodies, within_s) -> set[bytes]:
-        """What of *bodies* is still missing after that time; nothing, if all is well."""
-        self._missing = bodies - self.heard
+    async def wait_received(self, bodies, within_s) -> set[bytes]:
+        """Those of *bodies* that were not received within that time."""
+        self._missing = bodies - self.received
         self._complete = trio.Event()
         if self._missing:
             with trio.move_on_after(within_s):
@@ -45,15 +45,15 @@ class Audience:
 
 
 @asynccontextmanager
-async def an_audience(cluster, topics, group="audience"):
-    """A member of a group that starts with the first message there is."""
-    audience = Audience()
+async def a_recording_consumer(cluster, topics, group="recorder"):
+    """A running member of *group*, which starts at the first message."""
+    consumer = RecordingConsumer()
     async with PushConsumer(
-        audience.listen,
+        consumer.listen,
         dict.fromkeys(topics, "*"),
         namesrv=cluster.namesrv,
         group=group,
         consume_from="CONSUME_FROM_FIRST_OFFSET",
         **IMPATIENT,
     ):
-        yield audience
+        yield consumer

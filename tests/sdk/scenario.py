@@ -1,7 +1,7 @@
-"""A story's own corner of the cluster: its topic, its group, and whoever plays in it.
+"""One test's part of a shared cluster: its topic, its group, its producers and consumers.
 
-Names are new for every story, so stories share a cluster without seeing each other, and
-everybody who was started leaves when the story ends.
+Names are new for every test, so tests share a cluster without seeing each other's
+messages; every client that was started is stopped when the test ends.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import time
 from types import TracebackType
 from typing import Any, Self
 
-from sdk.actors import Actor, Event
 from sdk.administration import committed, create_group, create_topic
+from sdk.sdk_process import Event, SdkProcess
 
 from benchmarks.clusters import Cluster
 
@@ -22,41 +22,43 @@ COMMIT_S_MAX = 10.0
 
 
 class Producer:
-    """One producer that an actor plays."""
+    """One producer in an SDK's process."""
 
-    def __init__(self, actor: Actor, name: str, group: str) -> None:
-        self._actor, self._name = actor, name
-        actor.ask("start producer", producer=name, group=group)
+    def __init__(self, process: SdkProcess, name: str, group: str) -> None:
+        self._process, self._name = process, name
+        process.invoke("start producer", producer=name, group=group)
 
     def send(self, messages: list[Event], way: str = "sync") -> list[Event]:
         """The client's results; one for a whole batch, none for one-way."""
-        results: list[Event] = self._actor.ask(
+        results: list[Event] = self._process.invoke(
             "send", producer=self._name, way=way, messages=messages
         )
         return results
 
     def stop(self) -> None:
-        self._actor.ask("stop producer", producer=self._name)
+        self._process.invoke("stop producer", producer=self._name)
 
 
 class Consumer:
-    """One consumer that an actor plays; what it was given is read off the actor's events."""
+    """One consumer in an SDK's process; its messages are events of the process."""
 
-    def __init__(self, actor: Actor, name: str, kind: str, how: dict[str, Any]) -> None:
-        self._actor, self._name, self._kind = actor, name, kind
+    def __init__(self, process: SdkProcess, name: str, kind: str, how: dict[str, Any]) -> None:
+        self._process, self._name, self._kind = process, name, kind
         self._topic = how["topic"]
-        self._playing = True
-        actor.ask(f"start {kind}", consumer=name, **how)
+        self._is_running = True
+        process.invoke(f"start {kind}", consumer=name, **how)
 
     def consumed(self) -> list[Event]:
-        return self._actor.events("consumed", consumer=self._name)
+        return self._process.events("consumed", consumer=self._name)
 
     def wait_consumed(self, count: int) -> list[Event]:
-        return self._actor.wait_events("consumed", count, consumer=self._name)
+        return self._process.wait_events("consumed", count, consumer=self._name)
 
     def assigned(self, *, nudge: bool = False, **wanted: object) -> set[tuple[str, int]]:
-        """The queues of the story's topic that it holds, as (broker, queue)."""
-        held = self._actor.ask("assigned", consumer=self._name, topic=self._topic, nudge=nudge)
+        """The queues of the test's topic that it holds, as (broker, queue)."""
+        held = self._process.invoke(
+            "assigned", consumer=self._name, topic=self._topic, nudge=nudge
+        )
         return {
             (queue["broker"], queue["queue"])
             for queue in held
@@ -64,31 +66,31 @@ class Consumer:
         }
 
     def wait_assigned(self, count: int, *, nudge: bool = False, **wanted: object) -> None:
-        self._actor.wait_until(
+        self._process.wait_until(
             lambda: len(self.assigned(nudge=nudge, **wanted)) == count,
             REBALANCE_S_MAX,
             f"{self._name} holds {count} queues",
         )
 
     def stop(self) -> None:
-        if self._playing:
-            self._playing = False
-            self._actor.ask(f"stop {self._kind}", consumer=self._name)
+        if self._is_running:
+            self._is_running = False
+            self._process.invoke(f"stop {self._kind}", consumer=self._name)
 
 
-class Stage:
-    """Where one story plays.  Topic and group exist on both brokers when it begins."""
+class Scenario:
+    """What one test uses.  Topic and group exist on both brokers when it begins."""
 
     def __init__(self, cluster: Cluster, title: str, queues: int = 4) -> None:
         name = f"{title[:60]}-{secrets.token_hex(4)}"
         self.cluster, self.queues = cluster, queues
         self.topic, self.group = name, f"group-{name}"
-        self._leaving = contextlib.ExitStack()
+        self._cleanup = contextlib.ExitStack()
         create_topic(cluster, self.topic, queues)
         create_group(cluster, self.group)
 
     def messages(self, count: int, start: int = 0, **more: object) -> list[Event]:
-        """Messages that no other story can have sent: keys and bodies name the topic."""
+        """Messages that no other test can have sent: keys and bodies have the topic's name."""
         return [
             {
                 "topic": self.topic,
@@ -99,18 +101,18 @@ class Stage:
             for i in range(start, start + count)
         ]
 
-    def producer(self, actor: Actor) -> Producer:
-        producer = Producer(actor, f"{self.topic}-producer", f"producers-{self.topic}")
-        self._leaving.callback(producer.stop)
+    def producer(self, process: SdkProcess) -> Producer:
+        producer = Producer(process, f"{self.topic}-producer", f"producers-{self.topic}")
+        self._cleanup.callback(producer.stop)
         return producer
 
     def consumer(
-        self, actor: Actor, name: str = "one", kind: str = "consumer", **how: object
+        self, process: SdkProcess, name: str = "one", kind: str = "consumer", **how: object
     ) -> Consumer:
-        """A consumer of the story's topic and group unless *how* says otherwise."""
+        """A consumer of the test's topic and group unless *how* says otherwise."""
         how = {"topic": self.topic, "group": self.group, **how}
-        consumer = Consumer(actor, f"{self.topic}-{name}", kind, how)
-        self._leaving.callback(consumer.stop)
+        consumer = Consumer(process, f"{self.topic}-{name}", kind, how)
+        self._cleanup.callback(consumer.stop)
         return consumer
 
     def wait_committed(self, ends: dict[tuple[str, int], int]) -> dict[tuple[str, int], int]:
@@ -133,4 +135,4 @@ class Stage:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._leaving.close()
+        self._cleanup.close()

@@ -1,8 +1,7 @@
-"""An official client as an actor in a story: told what to do, heard when something happens.
+"""An official client in a process of its own language, driven by lines of JSON.
 
-The actor is a process of another language; every line is one JSON object.  A question
-waits for its answer, and for what happens unasked a story waits with a condition and a
-deadline, never with a pause.
+A command waits for its answer; for events a test waits with a condition and a deadline,
+never with a pause.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ STOP_S_MAX = 10.0
 Event = dict[str, Any]
 
 
-class ActorError(Exception):
+class SdkError(Exception):
     """The client raised; the text is its own."""
 
 
-class Actor:
-    """One process that plays producers and consumers, each known by a name."""
+class SdkProcess:
+    """One process that runs producers and consumers, each with a name."""
 
     def __init__(
         self, language: str, command: Sequence[str], environment: Mapping[str, str]
@@ -50,7 +49,7 @@ class Actor:
         self._reader.start()
 
     def begin(self, do: str, **arguments: object) -> int:
-        """Ask without waiting; ``answer`` waits later."""
+        """Start a command without waiting; ``answer`` waits for it."""
         number = next(self._ids)
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps({"id": number, "do": do, **arguments}) + "\n")
@@ -60,22 +59,22 @@ class Actor:
     def answer(self, number: int, seconds: float = ANSWER_S_MAX) -> Any:
         line = self._wait(lambda: self._answers.pop(number, None), seconds, f"answer {number}")
         if "error" in line:
-            raise ActorError(line["error"])
+            raise SdkError(line["error"])
         return line["result"]
 
-    def ask(self, do: str, **arguments: object) -> Any:
-        """What the deed *do* gives.  Raises ``ActorError`` with the client's own words."""
+    def invoke(self, do: str, **arguments: object) -> Any:
+        """The result of the command *do*.  Raises ``SdkError`` with the client's own text."""
         return self.answer(self.begin(do, **arguments))
 
     def events(self, event: str, **wanted: object) -> list[Event]:
-        """What has happened so far, in order, and bears all of *wanted*."""
+        """The events so far, in order, that have all values of *wanted*."""
         with self._changed:
             return self._select(event, wanted)
 
     def wait_events(
         self, event: str, count: int, seconds: float = EVENT_S_MAX, **wanted: object
     ) -> list[Event]:
-        """The same once there are at least *count*; fails with what came if they do not come."""
+        """The same once there are at least *count*; fails with the last events after *seconds*."""
 
         def enough() -> list[Event] | None:
             found = self._select(event, wanted)
@@ -84,7 +83,7 @@ class Actor:
         return self._wait(enough, seconds, f"{count} × {event} {wanted}")
 
     def wait_until(self, holds: Callable[[], bool], seconds: float, what: str) -> None:
-        """Asks *holds* over and over: for what the client knows but does not tell."""
+        """Poll *holds*: for state of the client that causes no event."""
         deadline = time.monotonic() + seconds
         while not holds():
             assert time.monotonic() < deadline, f"{self.language}: not within {seconds} s: {what}"
@@ -92,7 +91,7 @@ class Actor:
                 self._changed.wait(0.02)
 
     def stop(self) -> None:
-        """Ends the process; what it still plays vanishes with it."""
+        """End the process, and with it all its clients."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:
@@ -129,7 +128,7 @@ class Actor:
         with self._changed:
             while (result := found()) is None:
                 left = deadline - time.monotonic()
-                assert not self._ended, f"the {self.language} actor ended before {what}"
+                assert not self._ended, f"the {self.language} process ended before {what}"
                 assert left > 0, f"{self.language}: not within {seconds} s: {what}; {self._tail()}"
                 self._changed.wait(left)
         return result
