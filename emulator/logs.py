@@ -12,6 +12,7 @@ configures logging, Python shows warnings and errors on standard error, as users
 from __future__ import annotations
 
 import enum
+import functools
 import logging
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -83,6 +84,7 @@ def log_to_application(journal: Journal) -> None:
     journal.listen(lambda entry: logger.log(_level(type(entry.fact)), "%s", text_of(entry)), kinds)
 
 
+@functools.cache
 def kinds_from(least: Severity) -> frozenset[type[Fact]]:
     """The facts that are at least that severe, without those on demand."""
     wanted = SEVERITIES[SEVERITIES.index(least) :]
