@@ -79,8 +79,7 @@ def log_to_application(journal: Journal) -> None:
     Which kinds it takes is decided now, by the logger's level.
     """
     logger = logging.getLogger(LOGGER)
-    level = logger.getEffectiveLevel()
-    kinds = [kind for kind in kinds_from("debug") if _level(kind) >= level]
+    kinds = _kinds_of_level(logger.getEffectiveLevel())
     journal.listen(lambda entry: logger.log(_level(type(entry.fact)), "%s", text_of(entry)), kinds)
 
 
@@ -89,6 +88,11 @@ def kinds_from(least: Severity) -> frozenset[type[Fact]]:
     """The facts that are at least that severe, without those on demand."""
     wanted = SEVERITIES[SEVERITIES.index(least) :]
     return frozenset(k for k in all_facts() if k.severity in wanted and not k.on_demand)
+
+
+@functools.cache
+def _kinds_of_level(level: int) -> frozenset[type[Fact]]:
+    return frozenset(kind for kind in kinds_from("debug") if _level(kind) >= level)
 
 
 def text_of(entry: Entry) -> str:

@@ -6,6 +6,8 @@ its due times and only its head need be watched.  Upstream: ScheduleMessageServi
 
 from __future__ import annotations
 
+import functools
+
 import msgspec
 
 DEFAULT_DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
@@ -33,6 +35,7 @@ class DelayLevels(msgspec.Struct, frozen=True):
         return store_ms + self.delay_ms.get(level, UNKNOWN_LEVEL_DELAY_MS)
 
 
+@functools.lru_cache(maxsize=64)
 def parse_delay_levels(text: str = DEFAULT_DELAY_LEVELS) -> DelayLevels:
     """Parse up to the first mistake; the levels before it are kept.
 

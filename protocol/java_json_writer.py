@@ -13,6 +13,7 @@ import base64
 import functools
 import math
 import re
+import types
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from operator import itemgetter
@@ -71,43 +72,33 @@ class _Writer:
         self._indent = 0
 
     def value(self, value: Any) -> None:
-        if isinstance(value, msgspec.Struct):
-            self._struct(value)
-        elif isinstance(value, Mapping):
-            self._map(value)
-        elif isinstance(value, (list, tuple)):
-            self._items(value)
-        elif isinstance(value, (set, frozenset)):
-            self._items(sorted(value))  # a hash set's order would differ from run to run
-        else:
-            self.parts.append(self._scalar(value))
+        kind: type = type(value)
+        _write_of(kind)(self, value)
 
-    def _scalar(self, value: Any) -> str:
-        if isinstance(value, str):
-            return self._text(value)
-        if isinstance(value, bool):
-            return "true" if value else "false"
-        if value is None:
-            return "null"
-        if isinstance(value, float):
-            return java_double(value)
-        if isinstance(value, (bytes, bytearray)):
-            return self._text(base64.b64encode(value).decode())
-        return str(value)
-
-    def _text(self, text: str) -> str:
+    def text(self, text: str) -> None:
         text = text.translate(_ESCAPES)
         if self._style.standard:
             text = _NOT_ASCII.sub(_escape_units, text.replace("/", "\\/"))
-        return f'"{text}"'
+        self.parts.append(f'"{text}"')
 
-    def _struct(self, value: msgspec.Struct) -> None:
+    def struct(self, value: msgspec.Struct) -> None:
         named = ((name, getattr(value, attr)) for attr, name in self._shape(type(value)))
         self._members([(name, member) for name, member in named if member is not None])
 
-    def _map(self, value: Mapping[Any, Any]) -> None:
+    def map(self, value: Mapping[Any, Any]) -> None:
         members = [(key, member) for key, member in value.items() if member is not None]
         self._members(sorted(members, key=itemgetter(0)) if self._style.standard else members)
+
+    def items(self, items: Iterable[Any]) -> None:
+        self.parts.append("[")
+        for number, item in enumerate(items):
+            if number:
+                self.parts.append(",")
+            self.value(item)
+        self.parts.append("]")
+
+    def set(self, items: Iterable[Any]) -> None:
+        self.items(sorted(items))  # a hash set's order would differ from run to run
 
     def _members(self, members: list[tuple[Any, Any]]) -> None:
         self.parts.append("{")
@@ -134,13 +125,40 @@ class _Writer:
         if self._style.pretty:
             self.parts.append("\n" + "\t" * self._indent)
 
-    def _items(self, items: Iterable[Any]) -> None:
-        self.parts.append("[")
-        for number, item in enumerate(items):
-            if number:
-                self.parts.append(",")
-            self.value(item)
-        self.parts.append("]")
+    def boolean(self, value: bool) -> None:
+        self.parts.append("true" if value else "false")
+
+    def double(self, value: float) -> None:
+        self.parts.append(java_double(value))
+
+    def base64(self, value: bytes | bytearray) -> None:
+        self.text(base64.b64encode(value).decode())
+
+    def null(self, _: None) -> None:
+        self.parts.append("null")
+
+    def plain(self, value: object) -> None:
+        self.parts.append(str(value))
+
+
+# The first kind that a value is an instance of decides.
+_WRITES: tuple[tuple[type | tuple[type, ...], Callable[[_Writer, Any], None]], ...] = (
+    (msgspec.Struct, _Writer.struct),
+    (Mapping, _Writer.map),
+    ((list, tuple), _Writer.items),
+    ((set, frozenset), _Writer.set),
+    (str, _Writer.text),
+    (bool, _Writer.boolean),
+    (types.NoneType, _Writer.null),
+    (float, _Writer.double),
+    ((bytes, bytearray), _Writer.base64),
+    (object, _Writer.plain),  # whole numbers, Decimal
+)
+
+
+@functools.cache
+def _write_of(kind: type) -> Callable[[_Writer, Any], None]:
+    return next(write for known, write in _WRITES if issubclass(kind, known))
 
 
 def _escape_units(found: re.Match[str]) -> str:

@@ -8,6 +8,8 @@ table.  Upstream: MQVersion.Version.
 
 from __future__ import annotations
 
+import functools
+
 import msgspec
 
 HIGHER_VERSION = 612  # one past V5_9_9; larger numbers mean the same
@@ -41,6 +43,7 @@ class Release(msgspec.Struct, frozen=True, order=True):
     patch: int
 
     @classmethod
+    @functools.lru_cache(maxsize=64)
     def parse(cls, text: str) -> Release:
         """``Release.parse("4.9.7")``.  Raises ``ValueError``."""
         parts = text.split(".")

@@ -78,12 +78,27 @@ class DetachableDisk:
 class Life:
     """From one start of a node to its end."""
 
-    def __init__(self, disk: Disk, journal: Journal) -> None:
+    def __init__(self, disk: Disk, journal: Journal, scope: trio.CancelScope) -> None:
         self.disk = DetachableDisk(disk)
         self.journal = journal
-        self.scope = trio.CancelScope()
+        self.scope = scope
         self.stop = trio.Event()
         self.ended = trio.Event()
+
+
+class Readiness(trio.TaskStatus[str]):
+    """Tells the node its address before it tells whoever starts the node."""
+
+    def __init__(
+        self, on_ready: Callable[[str], object], task_status: trio.TaskStatus[str]
+    ) -> None:
+        self._on_ready = on_ready
+        self._task_status = task_status
+
+    def started(self, value: str) -> None:
+        """The node listens at *value*."""
+        self._on_ready(value)
+        self._task_status.started(value)
 
 
 class EmbeddedNode:
@@ -135,13 +150,21 @@ class EmbeddedNode:
             clock.skew_ms = self._skew_ms
             journal = Journal(self.name, clock, self._write)
             self._log(journal)
-            life = self._life = Life(disk, journal)
-            closing.callback(self._end, life)
-            with life.scope:
-                async with trio.open_nursery() as nursery:
-                    self.address = await nursery.start(self._serve, life, clock)
-                    self._is_ready = True
-                    task_status.started(self.address)
+            # One nursery, nothing nested in it: a start takes few milliseconds, and each counts.
+            async with trio.open_nursery() as nursery:
+                life = self._life = Life(disk, journal, nursery.cancel_scope)
+                closing.callback(self._end, life)
+                await serve_role(
+                    self._config,
+                    network=TcpNetwork(nursery),
+                    disk=life.disk,
+                    clock=clock,
+                    rng=random.Random(),
+                    journal=journal,
+                    stop=life.stop,
+                    task_status=Readiness(self._ready, task_status),
+                )
+                nursery.cancel_scope.cancel()
 
     async def stop(self, within_s: float) -> None:
         """Ask it to end, and kill it if it has not after *within_s* seconds."""
@@ -167,21 +190,9 @@ class EmbeddedNode:
         if self._clock is not None:
             self._clock.skew_ms = ms
 
-    async def _serve(
-        self, life: Life, clock: WallClock, task_status: trio.TaskStatus[str]
-    ) -> None:
-        async with trio.open_nursery() as network_nursery:
-            await serve_role(
-                self._config,
-                network=TcpNetwork(network_nursery),
-                disk=life.disk,
-                clock=clock,
-                rng=random.Random(),
-                journal=life.journal,
-                stop=life.stop,
-                task_status=task_status,
-            )
-            network_nursery.cancel_scope.cancel()
+    def _ready(self, address: str) -> None:
+        self.address = address
+        self._is_ready = True
 
     def _end(self, life: Life) -> None:
         self._life = None

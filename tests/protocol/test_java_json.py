@@ -36,6 +36,7 @@ def test_the_standard_form_is_ascii() -> None:
         assert text == f'"{escapes.get(f"{code:04x}", chr(code))}"', hex(code)
     assert write("😀", style=STANDARD) == b'"\\uD83D\\uDE00"'
     assert write({3: "c", 20: "b"}, style=STANDARD) == b'{"3":"c","20":"b"}'
+    assert write(b"\xff\xff", style=STANDARD) == rb'"\/\/8="'
 
 
 def test_keys_that_are_no_strings_stand_bare() -> None:

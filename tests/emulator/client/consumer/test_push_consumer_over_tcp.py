@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import threading
 from contextlib import asynccontextmanager
@@ -18,6 +19,7 @@ from emulator.clock import WallClock
 from emulator.config import BrokerConfig, NameServerConfig
 from emulator.disk.memory import MemoryDisk
 from emulator.journal import Journal
+from emulator.logs import LOGGER
 from emulator.nameserver.service import serve_name_server
 from emulator.net.tcp import TcpNetwork
 from protocol.message import Message
@@ -81,24 +83,29 @@ async def test_plain_functions_run_in_threads_of_their_own(orderly) -> None:
 
 async def test_a_thread_that_raises_sends_its_message_back_and_the_program_s_log_has_its_traceback(
     caplog,
+    monkeypatch,
 ) -> None:
-    failed, seen_again = trio.Event(), []
-    token = trio.lowlevel.current_trio_token()
+    logged, seen_again = trio.Event(), []
+
+    class Awaited(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            logged.set()
 
     def fails(messages) -> None:
         seen_again.append(messages[0].reconsume_times)
-        token.run_sync_soon(failed.set)
         raise ValueError("as scripted")
+
+    monkeypatch.setattr(logging.getLogger(LOGGER), "handlers", [Awaited(logging.ERROR)])
 
     with trio.fail_after(PATIENCE_S):
         async with a_cluster() as namesrv, Producer(namesrv=namesrv, group="pg") as producer:
             await producer.send(Message("orders", b"first"))
             async with PushConsumer(fails, {"orders": "*"}, namesrv=namesrv, group="cg") as mine:
-                await failed.wait()
+                await logged.wait()  # the consumer goes only after its listener's end was seen
                 queue = next(q for q in mine.queues if q.topic == "orders")
                 assert queue.broker_name == "broker-a"
     assert seen_again == [0]
     errors = [entry for entry in caplog.records if entry.levelname == "ERROR"]
-    assert {entry.name for entry in errors} == {"rocketmq_emulator"}
+    assert {entry.name for entry in errors} == {LOGGER} == {"rocketmq_emulator"}
     assert "ValueError: as scripted" in errors[0].getMessage()
     assert 'raise ValueError("as scripted")' in errors[0].getMessage()
