@@ -71,16 +71,16 @@ def fields_of(header: Header) -> dict[str, str]:
     """The header as ext fields, nulls left out, booleans as Java writes them."""
     keys, values_of = _keys(type(header))
     return {
-        key: value if type(value) is str else _text_of(value)
+        key: value if (kind := type(value)) is str else _TEXTS[kind](value)
         for key, value in zip(keys, values_of(header), strict=True)
         if value is not None
     }
 
 
-def _text_of(value: int | bool) -> str:
-    if type(value) is int:
-        return str(value)
-    return "true" if value else "false"
+_TEXTS: Mapping[type, Callable[[Any], str]] = {
+    int: str,
+    bool: lambda value: "true" if value else "false",
+}
 
 
 @functools.cache

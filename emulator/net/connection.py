@@ -109,10 +109,11 @@ class Connection:
         self._out.append(data)
         self._out_bytes += len(data)
         turn = self._remoting.turn
-        turn.dirty[self] = None
-        if not turn.depth:  # outside of a turn: at once
+        if turn.depth:
+            turn.dirty[self] = None
+        else:  # outside of a turn: at once
             with turn:
-                pass
+                self.flush()
 
     def flush(self) -> None:
         """Send what was written, in one piece."""

@@ -62,7 +62,7 @@ class Turn:
 
     def __exit__(self, *_: object) -> None:
         try:
-            if self.depth == 1:
+            if self.depth == 1 and (self.rung or self.dirty or self._put_off):
                 self._end()
         finally:
             self.depth -= 1
