@@ -29,8 +29,8 @@ class Clock(Protocol):
 class WallClock:
     """One machine's reading of the time, in milliseconds since 1970.
 
-    *mono_us* is the machine's monotonic clock; without one it is trio's time since the
-    world began, which all machines of a virtual world share.
+    *mono_ns* is the machine's monotonic clock, *began_ns* what it showed at the epoch; without
+    one it is trio's time since the world began, which all machines of a virtual world share.
     """
 
     def __init__(
@@ -38,33 +38,41 @@ class WallClock:
         epoch_ms: int,
         began_s: float,
         skew_ms: int = 0,
-        mono_us: Callable[[], int] | None = None,
+        mono_ns: Callable[[], int] | None = None,
+        began_ns: int = 0,
     ) -> None:
         self._epoch_ms = epoch_ms
+        self._trio_s = trio.lowlevel.current_clock().current_time
         self._began_s = began_s
-        # Asked for every frame: trio.current_time() looks for its run anew each time.
-        self._time_s = trio.lowlevel.current_clock().current_time
+        self._mono_ns = mono_ns or self._passed_ns  # asked for every frame: a plain function
+        self._began_ns = began_ns
         self.skew_ms = skew_ms
-        self.mono_us = mono_us or self._passed_us
 
     @classmethod
     def of_this_machine(cls) -> WallClock:
         """The real time; call it inside ``trio.run``."""
         epoch_ms = time.time_ns() // 1_000_000
+        # Before trio's time, so that a timer never fires before this clock shows its time.
+        began_ns = time.monotonic_ns()
         # trio.current_time() has a random offset in each process: it orders nothing.
-        return cls(epoch_ms, trio.current_time(), mono_us=monotonic_us)
+        return cls(epoch_ms, trio.current_time(), mono_ns=time.monotonic_ns, began_ns=began_ns)
 
     def now_ms(self) -> int:
         """Wall time, in milliseconds since 1970, as this machine reads it."""
-        passed_us = round((self._time_s() - self._began_s) * 1_000_000)
-        return self._epoch_ms + passed_us // 1000 + self.skew_ms
+        passed_ns = self._mono_ns() - self._began_ns
+        return self._epoch_ms + passed_ns // 1_000_000 + self.skew_ms
+
+    def mono_us(self) -> int:
+        """The monotonic time in microseconds, the same in all processes of the machine."""
+        return self._mono_ns() // 1000
 
     def trio_time(self, at_ms: int) -> float:
         """When, in trio's seconds, this machine's clock will show *at_ms*."""
         return self._began_s + (at_ms - self._epoch_ms - self.skew_ms) / 1000
 
-    def _passed_us(self) -> int:
-        return round((self._time_s() - self._began_s) * 1_000_000)
+    def _passed_ns(self) -> int:
+        # To whole microseconds: a float of seconds holds no more.
+        return round((self._trio_s() - self._began_s) * 1_000_000) * 1000
 
 
 class StoppedClock:
@@ -80,8 +88,3 @@ class StoppedClock:
     def mono_us(self) -> int:
         """The same moment in microseconds."""
         return self._at_ms * 1000
-
-
-def monotonic_us() -> int:
-    """The machine's monotonic time in microseconds, the same in all its processes."""
-    return time.monotonic_ns() // 1000
