@@ -8,13 +8,16 @@ from __future__ import annotations
 import random
 
 from emulator.broker.broker import Broker
-from emulator.broker.handlers.admin import AdminBrokerProcessor
 from emulator.broker.handlers.clients import ClientManageProcessor
+from emulator.broker.handlers.groups import GroupProcessor
+from emulator.broker.handlers.messages import QueryMessageProcessor
 from emulator.broker.handlers.offsets import ConsumerManageProcessor
 from emulator.broker.handlers.pulling import PullMessageProcessor
 from emulator.broker.handlers.queues import QueueProcessor
 from emulator.broker.handlers.send_back import SendMessageBackProcessor
 from emulator.broker.handlers.sending import SendMessageProcessor
+from emulator.broker.handlers.statistics import StatisticsProcessor
+from emulator.broker.handlers.topics import TopicProcessor
 from emulator.net.handler_table import Row, Table, table_of
 from protocol import catalog
 
@@ -27,7 +30,10 @@ def handler_table(broker: Broker, rng: random.Random, now_ms: int) -> Table:
     clients = ClientManageProcessor(broker)
     offsets = ConsumerManageProcessor(broker)
     queues = QueueProcessor(broker)
-    admin = AdminBrokerProcessor(broker)
+    topics = TopicProcessor(broker)
+    groups = GroupProcessor(broker)
+    statistics = StatisticsProcessor(broker)
+    messages = QueryMessageProcessor(broker)
     rows = (
         Row(catalog.SEND_MESSAGE, sending.send),
         Row(catalog.SEND_MESSAGE_V2, sending.send),
@@ -47,16 +53,16 @@ def handler_table(broker: Broker, rng: random.Random, now_ms: int) -> Table:
         Row(catalog.GET_EARLIEST_MSG_STORETIME, queues.earliest),
         Row(catalog.LOCK_BATCH_MQ, queues.lock),
         Row(catalog.UNLOCK_BATCH_MQ, queues.unlock),
-        Row(catalog.UPDATE_AND_CREATE_TOPIC, admin.update_topic),
-        Row(catalog.DELETE_TOPIC_IN_BROKER, admin.delete_topic),
-        Row(catalog.GET_ALL_TOPIC_CONFIG, admin.all_topics),
-        Row(catalog.GET_TOPIC_STATS_INFO, admin.topic_stats),
-        Row(catalog.VIEW_MESSAGE_BY_ID, admin.view_message),
-        Row(catalog.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, admin.update_group),
-        Row(catalog.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, admin.all_groups),
-        Row(catalog.GET_CONSUMER_CONNECTION_LIST, admin.consumer_connections),
-        Row(catalog.GET_PRODUCER_CONNECTION_LIST, admin.producer_connections),
-        Row(catalog.GET_CONSUME_STATS, admin.consume_stats),
-        Row(catalog.QUERY_TOPIC_CONSUME_BY_WHO, admin.who_consumes),
+        Row(catalog.UPDATE_AND_CREATE_TOPIC, topics.update),
+        Row(catalog.DELETE_TOPIC_IN_BROKER, topics.delete),
+        Row(catalog.GET_ALL_TOPIC_CONFIG, topics.all),
+        Row(catalog.GET_TOPIC_STATS_INFO, statistics.topic_stats),
+        Row(catalog.VIEW_MESSAGE_BY_ID, messages.view),
+        Row(catalog.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, groups.update),
+        Row(catalog.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, groups.all),
+        Row(catalog.GET_CONSUMER_CONNECTION_LIST, groups.consumer_connections),
+        Row(catalog.GET_PRODUCER_CONNECTION_LIST, groups.producer_connections),
+        Row(catalog.GET_CONSUME_STATS, statistics.consume_stats),
+        Row(catalog.QUERY_TOPIC_CONSUME_BY_WHO, groups.who_consumes),
     )
     return table_of(rows, broker.release)

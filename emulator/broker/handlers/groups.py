@@ -1,0 +1,96 @@
+"""Consumer groups for tools: how they are configured, and who is connected.
+
+Answers UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
+GET_CONSUMER_CONNECTION_LIST, GET_PRODUCER_CONNECTION_LIST and QUERY_TOPIC_CONSUME_BY_WHO in every
+release.  Does not make several groups by one request, and forbids no group a single topic.
+
+Upstream: AdminBrokerProcessor.
+"""
+
+from __future__ import annotations
+
+from emulator.broker.broker import Broker
+from emulator.broker.checks import check_size
+from emulator.broker.tables.client_channels import ClientChannel
+from emulator.net.results import Call, Refusal, Reply, Result
+from emulator.releases import FORBIDDEN_TABLE_SENT
+from protocol.bodies.body import decode_body, encode_body
+from protocol.bodies.connections import ClientConnection, ConsumerConnection, ProducerConnection
+from protocol.bodies.groups import GroupList, SubscriptionGroupConfig, SubscriptionGroupWrapper
+from protocol.codes import ResponseCode
+from protocol.fields import BadFields, Header
+from protocol.requests.groups import (
+    GetConsumerConnectionListRequest,
+    GetProducerConnectionListRequest,
+    QueryTopicConsumeByWhoRequest,
+)
+
+
+class GroupProcessor:
+    """Subscription groups and their members, as administrators see and change them."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def update(self, call: Call[Header]) -> Result:
+        """Make or change a consumer group."""
+        config = decode_body(call.body, SubscriptionGroupConfig)
+        if config.group_name is None:
+            raise BadFields("a group without a name")
+        queues_max = self._broker.config.topic_queues_max
+        check_size(config.retry_queue_nums, queues_max, "queues of a retry topic")
+        self._broker.groups.check_room(config.group_name)
+        self._broker.groups.update(config, call.now_ms)
+        return Reply()
+
+    def all(self, _call: Call[Header]) -> Result:
+        """Every consumer group, those of the system included."""
+        groups = self._broker.groups
+        wrapper = SubscriptionGroupWrapper(
+            subscription_group_table={g.group_name or "": g for g in groups.all()},
+            data_version=groups.data_version,
+            forbidden_table={} if self._broker.release >= FORBIDDEN_TABLE_SENT else None,
+        )
+        return Reply(body=encode_body(wrapper, self._broker.release))
+
+    def consumer_connections(self, call: Call[GetConsumerConnectionListRequest]) -> Result:
+        """The connected members of a group and their subscriptions."""
+        name = call.request.consumer_group
+        group = self._broker.clients.group(name)
+        if group is None:
+            raise Refusal(
+                ResponseCode.CONSUMER_NOT_ONLINE, f"the consumer group[{name}] not online"
+            )
+        body = ConsumerConnection(
+            connection_set=[_connection(c) for c in group.channel_info_table.values()],
+            subscription_table=group.subscription_table,
+            consume_type=group.consume_type,
+            message_model=group.message_model,
+            consume_from_where=group.consume_from_where,
+        )
+        return Reply(body=encode_body(body, self._broker.release))
+
+    def producer_connections(self, call: Call[GetProducerConnectionListRequest]) -> Result:
+        """The connected members of a producer group."""
+        name = call.request.producer_group
+        channels = self._broker.clients.producers(name)
+        if not channels:
+            raise Refusal(ResponseCode.SYSTEM_ERROR, f"the producer group[{name}] not exist")
+        body = ProducerConnection(connection_set=[_connection(c) for c in channels])
+        return Reply(body=encode_body(body, self._broker.release))
+
+    def who_consumes(self, call: Call[QueryTopicConsumeByWhoRequest]) -> Result:
+        """Groups that subscribe to a topic, or have committed offsets of it."""
+        broker, topic = self._broker, call.request.topic
+        online = broker.clients.groups_of_topic(topic)
+        found = dict.fromkeys([*online, *broker.offsets.groups_of_topic(topic)])
+        return Reply(body=encode_body(GroupList(group_list=list(found)), broker.release))
+
+
+def _connection(channel: ClientChannel) -> ClientConnection:
+    return ClientConnection(
+        client_id=channel.client_id,
+        client_addr=channel.peer.address,
+        language=channel.language,
+        version=channel.version,
+    )

@@ -1,0 +1,94 @@
+"""Topics for tools: made, changed, deleted and listed.
+
+Answers UPDATE_AND_CREATE_TOPIC, DELETE_TOPIC_IN_BROKER and GET_ALL_TOPIC_CONFIG in every release.
+Does not read attributes of topics, make several topics by one request, or make static topics.
+
+Upstream: AdminBrokerProcessor.
+"""
+
+from __future__ import annotations
+
+from emulator.broker.broker import Broker
+from emulator.net.results import Call, Refusal, Reply, Result, Wait
+from emulator.releases import (
+    MORE_SYSTEM_TOPICS,
+    ORDER_SET_BY_ADMIN,
+    SAME_TOPIC_NOT_WRITTEN,
+    TOPIC_MAPPING_SENT,
+)
+from protocol.bodies.body import encode_body
+from protocol.bodies.topics import (
+    TopicConfig,
+    TopicConfigAndMappingSerializeWrapper,
+    TopicConfigSerializeWrapper,
+)
+from protocol.fields import Header
+from protocol.names import SYSTEM_TOPICS, SYSTEM_TOPICS_5, is_system_topic
+from protocol.requests.admin import CreateTopicRequest, DeleteTopicRequest
+from protocol.validation import broker_refuses_topic
+
+
+class TopicProcessor:
+    """The topic table, as administrators see and change it."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._system_topics = (
+            SYSTEM_TOPICS_5 if broker.release >= MORE_SYSTEM_TOPICS else SYSTEM_TOPICS
+        )
+
+    def update(self, call: Call[CreateTopicRequest]) -> Result:
+        """Make or change a topic; answered when every NameServer knows, or its time is over."""
+        request = call.request
+        problem = broker_refuses_topic(request.topic)
+        if problem is None and self._is_system(request.topic):
+            problem = f"The topic[{request.topic}] is conflict with system topic."
+        if problem is not None:
+            raise Refusal(self._broker.bad_parameter_code, problem)
+        config = TopicConfig(
+            topic_name=request.topic,
+            read_queue_nums=request.read_queue_nums,
+            write_queue_nums=request.write_queue_nums,
+            perm=request.perm,
+            topic_filter_type=request.topic_filter_type,
+            topic_sys_flag=request.topic_sys_flag or 0,
+            order=request.order and self._broker.release >= ORDER_SET_BY_ADMIN,
+        )
+        done = Reply(remark="not set any response code")  # upstream does not clear it
+        is_same = config == self._broker.topics.get(request.topic)
+        if is_same and self._broker.release >= SAME_TOPIC_NOT_WRITTEN:
+            return done
+        bell = self._broker.update_topic(config, call.now_ms)
+        if bell is None:
+            return done
+        until_ms = call.now_ms + self._broker.register_call_ms_max
+        return Wait(bell, until_ms, lambda _now_ms, _expired: done)
+
+    def delete(self, call: Call[DeleteTopicRequest]) -> Result:
+        """Refused for the topics of the system."""
+        name = call.request.topic
+        if not name.strip():
+            raise Refusal(self._broker.bad_parameter_code, "The specified topic is blank.")
+        if self._is_system(name):
+            problem = f"The topic[{name}] is conflict with system topic."
+            raise Refusal(self._broker.bad_parameter_code, problem)
+        self._broker.delete_topic(name, call.now_ms)
+        return Reply()
+
+    def all(self, _call: Call[Header]) -> Result:
+        """Every topic, those of the system included."""
+        topics = self._broker.topics
+        kind: type[TopicConfigAndMappingSerializeWrapper | TopicConfigSerializeWrapper]
+        kind = TopicConfigSerializeWrapper
+        if self._broker.release >= TOPIC_MAPPING_SENT:
+            kind = TopicConfigAndMappingSerializeWrapper
+        wrapper = kind(
+            topic_config_table={t.topic_name or "": t for t in topics.all()},
+            data_version=topics.data_version,
+        )
+        return Reply(Header(), encode_body(wrapper, self._broker.release))
+
+    def _is_system(self, topic: str) -> bool:
+        if self._broker.topics.is_system(topic):
+            return True
+        return is_system_topic(topic, self._system_topics)
