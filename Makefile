@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint bench parity page clean
+.PHONY: demo test lint bench torture parity page clean
 
 demo: $(READY)  ## the mini-cluster at work: a consumer and a broker are killed, nothing is lost
 	$(BIN)/rmqemu demo $(if $(INPUT),--input $(INPUT))
@@ -20,6 +20,9 @@ lint: $(READY)
 
 bench: $(READY)  ## figures beside a real RocketMQ (Java and Maven needed)
 	$(BIN)/python -m benchmarks.run
+
+torture: $(READY)  ## the limits at full size: many members, topics, locks, frames, kill -9
+	$(BIN)/python -m tools.torture
 
 parity: $(READY)  ## the same stories against a real RocketMQ (Java and Maven needed)
 	REQUIRE_PARTS=1 $(BIN)/python -m pytest -ra -m real tests/parity

@@ -84,10 +84,18 @@ def machine() -> str:
 
 
 def write_results(path: Path, text: str) -> None:
-    """Replaces what stands between the marks of *path*; what people wrote around it stays."""
-    before, _, rest = path.read_text(encoding="utf-8").partition(BEGIN)
-    _, _, after = rest.partition(END)
-    path.write_text(f"{before}{BEGIN}\n\n{text}\n{END}{after}", encoding="utf-8")
+    """Replaces the section of `make bench`; what people wrote around it stays."""
+    write_between(path, BEGIN, END, text)
+
+
+def write_between(path: Path, begin: str, end: str, text: str) -> None:
+    """Replaces what stands between two marks of *path*.  Raises ``ValueError`` without them."""
+    whole = path.read_text(encoding="utf-8")
+    before, first, rest = whole.partition(begin)
+    _, second, after = rest.partition(end)
+    if not first or not second:
+        raise ValueError(f"{path.name} lacks {begin} … {end}")
+    path.write_text(f"{before}{begin}\n\n{text}\n{end}{after}", encoding="utf-8")
 
 
 def _processor() -> str:

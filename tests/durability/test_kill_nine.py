@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 
 from killed_cluster import SMALL, a_cluster, facts_of, kill_now, questions_to, wait_restarted
@@ -10,7 +11,7 @@ from recording_consumer import a_recording_consumer
 
 from emulator.facts import DelayedDelivered, LogRecovered
 
-KILLS = 20
+KILLS = int(os.environ.get("KILLS", "20"))  # make torture: 200
 LONG_LIVES = 5  # every so many a life is long enough for delayed messages to arrive in it
 RECEIVED_S_MAX = 30.0
 
@@ -47,7 +48,7 @@ async def kill_it_again_and_again(cluster, load, consumer, chance) -> None:
     await load.ledger.wait_more(100)
 
 
-async def test_twenty_kills_under_load_lose_nothing_that_was_acknowledged(tmp_path) -> None:
+async def test_many_kills_under_load_lose_nothing_that_was_acknowledged(tmp_path) -> None:
     chance = random.Random(9)
     with a_cluster(tmp_path, **SMALL) as cluster:
         async with questions_to(cluster) as ask, a_recording_consumer(cluster, TOPICS) as consumer:

@@ -1,0 +1,31 @@
+"""Two hundred ``kill -9`` under load: the test of twenty, ten times as long."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from benchmarks.clusters import ROOT
+from tools.torture import Row
+
+NAME = "brokers killed under load"
+KILLS = 200
+TEST = "tests/durability/test_kill_nine.py"
+
+
+def run() -> list[Row]:
+    """One row: did every acknowledged message survive, where it was acknowledged?"""
+    ended = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", TEST],
+        cwd=ROOT,
+        env={**os.environ, "KILLS": str(KILLS)},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    if ended.returncode:
+        sys.stderr.write(ended.stdout)
+    found = "nothing lost" if ended.returncode == 0 else ended.stdout.splitlines()[-1]
+    what = f"{KILLS} × kill -9 of a broker while it takes sync, async, batch and delayed sends"
+    return [Row(what, "no acknowledged message lost", found, ended.returncode == 0)]
