@@ -9,7 +9,7 @@ world (a port in use, an unwritable store) are one line on standard error.
 Options after it: ``--journal FILE`` appends facts as JSON Lines; ``--log JSON`` (a
 ``LogSettings``) says which facts are shown on standard error, and how: without it warnings
 and errors; ``--with-parent`` ends the node when its standard input ends, so that no orphan
-outlives who started it.
+outlives who started it.  A second signal ends it at once.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ import msgspec
 import trio
 
 from emulator.clock import WallClock
+from emulator.cluster.ending import end_when_told
 from emulator.cluster.process_errors import first_error, plain_text
 from emulator.cluster.roles import CONFIG_OF_ROLE, RoleConfig, import_role, serve_role
-from emulator.cluster.stopping import stop_on_signal, stop_with_parent
 from emulator.config import BrokerConfig
 from emulator.disk.files import FileDisk
 from emulator.disk.line_file import LineFile
@@ -119,10 +119,13 @@ async def _serve_until_stopped(
 ) -> None:
     """Until a signal, or the end of standard input, sets *stop*."""
     stop = trio.Event()
-    async with trio.open_nursery() as watchers:
-        watchers.start_soon(stop_on_signal, stop)
-        if with_parent:
-            watchers.start_soon(stop_with_parent, stop)
+    token = trio.lowlevel.current_trio_token()
+
+    def ask_to_stop() -> None:
+        with contextlib.suppress(trio.RunFinishedError):  # we end already
+            token.run_sync_soon(stop.set)
+
+    with end_when_told(ask_to_stop, with_parent=with_parent):
         clock = WallClock.of_this_machine()
         journal = Journal(name_of(config), clock, _appender(journal_path))
         log_to(journal, _write_error, log)
@@ -132,7 +135,6 @@ async def _serve_until_stopped(
             line = {"role": role, "name": name_of(config), "address": address, "pid": os.getpid()}
             print(json.dumps({"ready": True, **line}), flush=True)  # noqa: T201  # the interface
             _freeze_what_was_imported()
-        watchers.cancel_scope.cancel()
 
 
 def _freeze_what_was_imported() -> None:

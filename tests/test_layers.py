@@ -76,6 +76,7 @@ SHELLS = {  # file by file: what of the machine it touches
     "emulator.clock": "time trio",
     "emulator.cluster.embedded": "os threading time trio",
     "emulator.cluster.embedded_node": "trio",
+    "emulator.cluster.ending": "os signal threading",
     "emulator.cluster.node_process": "os subprocess time",
     "emulator.cluster.processes": "signal time",
     "emulator.cluster.reply_rules": "socket",

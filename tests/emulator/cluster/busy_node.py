@@ -1,0 +1,22 @@
+"""A node whose loop is busy for ever once it is ready: nothing that needs the loop happens."""
+
+from __future__ import annotations
+
+import sys
+
+import trio
+
+from emulator import node
+
+
+async def spin(config, *, task_status=trio.TASK_STATUS_IGNORED, **_parts) -> None:
+    task_status.started(config.listen_address)
+    for _ in range(3):  # whoever waited for us says that we are ready
+        await trio.lowlevel.checkpoint()
+    while True:
+        continue
+
+
+if __name__ == "__main__":
+    node.serve_role = spin
+    sys.exit(node.main())
