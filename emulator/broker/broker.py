@@ -214,7 +214,8 @@ class Broker:
 
     def registered(self, topic: str, bell: Hashable) -> None:
         """A registration of *topic* has ended at every NameServer: ring *bell*."""
-        self._registering.pop(topic, None)
+        if self._registering.get(topic) == bell:  # else it has changed again since
+            del self._registering[topic]
         self._ring(bell, None)
 
     def _announced(self, topic: TopicConfig, *, is_awaited: bool = False) -> TopicConfig:
@@ -224,7 +225,8 @@ class Broker:
         is_awaited = is_awaited or self.release >= REGISTER_TOPIC_SYNCHRONOUSLY
         if is_awaited and self._announce is not _no_announce:
             name = topic.topic_name or ""
-            bell = self._registering[name] = ("registered", name)
+            change = self.topics.data_version.counter
+            bell = self._registering[name] = ("registered", name, change)
         self._announce(topic, bell)
         return topic
 

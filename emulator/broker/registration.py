@@ -9,7 +9,9 @@ Upstream: BrokerController.registerBrokerAll, BrokerOuterAPI.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
@@ -25,6 +27,7 @@ from protocol.bodies.registration import RegisterBrokerBody, crc32, encode_regis
 from protocol.bodies.routes import KVTable
 from protocol.bodies.topics import TopicConfig, TopicConfigAndMappingSerializeWrapper
 from protocol.codes import ResponseCode, response_name
+from protocol.command import RemotingCommand
 from protocol.fields import BadFields
 from protocol.requests.registration import RegisterBrokerRequest, UnregisterBrokerRequest
 
@@ -34,6 +37,24 @@ if TYPE_CHECKING:
 
 INTERVAL_MS_MIN, INTERVAL_MS_MAX = 10_000, 60_000
 UNREGISTER_MS_MAX = 3_000
+
+
+class _Round:
+    """One registration under way at several NameServers: what they answer, as it comes."""
+
+    def __init__(self) -> None:
+        self._answers: deque[tuple[str, RemotingCommand | RemoteError]] = deque()
+        self._has_more = trio.Event()
+
+    def answered(self, address: str, reply: RemotingCommand | RemoteError) -> None:
+        self._answers.append((address, reply))
+        self._has_more.set()
+
+    async def wait_answer(self) -> tuple[str, RemotingCommand | RemoteError]:
+        while not self._answers:
+            self._has_more = trio.Event()
+            await self._has_more.wait()
+        return self._answers.popleft()
 
 
 class NameServerRegistration:
@@ -56,54 +77,68 @@ class NameServerRegistration:
         interval_ms = min(max(config.register_interval_ms, INTERVAL_MS_MIN), INTERVAL_MS_MAX)
         await every_waiting(interval_ms, self.register, first_ms=config.register_first_ms)
 
-    async def register(self, topics: Sequence[TopicConfig] | None = None) -> None:
-        """One round: the whole table, or only *topics*.  Failures are facts, not errors."""
+    async def register(self) -> None:
+        """One round: the whole table, at every NameServer.  Failures are facts, not errors."""
+        await self._finish(self._begin(self._broker.topics.all()))
+
+    def announce(self, topic: TopicConfig, bell: object | None) -> None:
+        """A topic is new or has changed; *bell*, if any, is rung when every NameServer knows.
+
+        Called at the change itself, before the next one: a 4.x NameServer ignores a
+        registration whose data version it has seen, so each must carry the version of its
+        own change.  Upstream: AdminBrokerProcessor.updateAndCreateTopic is synchronized.
+        """
+        if bell is None:
+            header, body = self._request(self._broker.topics.all())
+            for address in self._namesrv:
+                self._client.send_oneway(address, catalog.REGISTER_BROKER, header, body)
+            return
+        begun = self._begin([topic])
+
+        async def finish_and_ring() -> None:
+            await self._finish(begun)
+            self._broker.registered(topic.topic_name or "", bell)
+
+        self._nursery.start_soon(finish_and_ring)
+
+    def _begin(self, topics: Sequence[TopicConfig]) -> _Round:
+        """Register *topics* as they are now at all NameServers.
+
+        The requests leave before this returns: every NameServer gets versions in their order.
+        """
         header, body = self._request(topics)
+        begun = _Round()
+        for address in self._namesrv:
+            self._client.invoke_async(
+                address,
+                catalog.REGISTER_BROKER,
+                header,
+                body,
+                timeout_ms=self._broker.register_call_ms_max,
+                on_done=partial(begun.answered, address),
+            )
+        return begun
+
+    async def _finish(self, begun: _Round) -> None:
+        """Wait for every answer; what they say is a fact, and may mark topics as ordered."""
         accepted: dict[str, bytes] = {}
         failed: list[str] = []
-
-        async def register_at(address: str) -> None:
-            try:
-                reply = await self._client.invoke(
-                    address,
-                    catalog.REGISTER_BROKER,
-                    header,
-                    body,
-                    timeout_ms=self._broker.register_call_ms_max,
-                )
-            except RemoteError as error:
+        for _ in self._namesrv:
+            address, reply = await begun.wait_answer()
+            if isinstance(reply, RemoteError):
                 failed.append(address)
-                self._fails(address, f"{type(error).__name__}: {error}")
-                return
-            if reply.code == ResponseCode.SUCCESS:
+                self._fails(address, f"{type(reply).__name__}: {reply}")
+            elif reply.code == ResponseCode.SUCCESS:
                 accepted[address] = reply.body
                 self._works(address)
             else:
                 failed.append(address)
                 name = response_name(reply.code, self._broker.release)
                 self._fails(address, f"{name}: {reply.remark or ''}")
-
-        async with trio.open_nursery() as round_nursery:
-            for address in self._namesrv:
-                round_nursery.start_soon(register_at, address)
         if self._namesrv:
             self._broker.note(RegisteredWith(tuple(sorted(accepted)), tuple(sorted(failed))))
         for body in list(accepted.values())[:1]:  # as upstream: the first answer counts
             self._mark_ordered(body)
-
-    def announce(self, topic: TopicConfig, bell: object | None) -> None:
-        """A topic is new or has changed; *bell*, if any, is rung when every NameServer knows."""
-        if bell is None:
-            header, body = self._request(None)
-            for address in self._namesrv:
-                self._client.send_oneway(address, catalog.REGISTER_BROKER, header, body)
-            return
-
-        async def announce_and_ring() -> None:
-            await self.register([topic])
-            self._broker.registered(topic.topic_name or "", bell)
-
-        self._nursery.start_soon(announce_and_ring)
 
     async def unregister(self) -> None:
         """Leave the routes of every NameServer, as a clean shutdown does."""
@@ -147,14 +182,12 @@ class NameServerRegistration:
             return  # an answer that cannot be read lists none
         self._broker.topics.set_order(table, self._now_ms())
 
-    def _request(
-        self, topics: Sequence[TopicConfig] | None
-    ) -> tuple[RegisterBrokerRequest, bytes]:
+    def _request(self, topics: Sequence[TopicConfig]) -> tuple[RegisterBrokerRequest, bytes]:
+        """A registration of *topics*, with the data version of this moment."""
         broker = self._broker
         config = broker.config
-        chosen = broker.topics.all() if topics is None else topics
         wrapper = TopicConfigAndMappingSerializeWrapper(
-            topic_config_table={t.topic_name or "": broker.advertised(t) for t in chosen},
+            topic_config_table={t.topic_name or "": broker.advertised(t) for t in topics},
             data_version=broker.topics.data_version,
         )
         table = RegisterBrokerBody(topic_config_serialize_wrapper=wrapper, filter_server_list=[])

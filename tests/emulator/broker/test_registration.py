@@ -6,6 +6,7 @@ import random
 from collections.abc import Awaitable, Callable
 from functools import partial
 
+import msgspec
 import pytest
 import trio
 
@@ -325,6 +326,46 @@ def test_invariant_21_an_administrator_s_topic_is_known_when_he_is_answered(rele
         assert slow.topics(-1) == {"New"}
 
     on_stage(story, release)
+
+
+@pytest.mark.parametrize("release", [LAST_4, LAST_5])
+def test_invariant_21_each_change_is_registered_once_with_its_own_version(release: str) -> None:
+    async def story(stage: Stage) -> None:
+        fake = await stage.name_server("slow", late_ms=500)
+        await stage.broker()
+        fake.told.clear()
+        async with trio.open_nursery() as nursery:
+            for queues in (1, 2, 3):
+                topic = msgspec.structs.replace(NEW_TOPIC, read_queue_nums=queues)
+                nursery.start_soon(stage.ask, catalog.UPDATE_AND_CREATE_TOPIC, topic)
+        told = [body.topic_config_serialize_wrapper for body in fake.told]
+        queues_told = [wrapper.topic_config_table["New"].read_queue_nums for wrapper in told]
+        versions = [wrapper.data_version.counter for wrapper in told]
+        assert sorted(queues_told) == [1, 2, 3]
+        assert versions == [versions[0] + step for step in range(3)]
+
+    on_stage(story, release)
+
+
+def test_a_change_of_a_topic_is_not_answered_with_the_registration_before_it() -> None:
+    async def story(stage: Stage) -> None:
+        await stage.name_server("slow", late_ms=500)
+        await stage.broker()
+        began_s = stage.now_s()
+        answered_s: list[float] = []
+
+        async def change_after(delay_s: float, queues: int) -> None:
+            await trio.sleep(delay_s)
+            topic = msgspec.structs.replace(NEW_TOPIC, read_queue_nums=queues)
+            await stage.ask(catalog.UPDATE_AND_CREATE_TOPIC, topic)
+            answered_s.append(stage.now_s() - began_s)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(change_after, 0.0, 1)
+            nursery.start_soon(change_after, 0.3, 2)
+        assert answered_s == pytest.approx([0.5, 0.8], abs=0.01)
+
+    on_stage(story)
 
 
 def test_a_deleted_topic_is_not_told_before_the_next_round() -> None:
