@@ -1,9 +1,9 @@
 """The broker as a value: its tables, its store, and the outlets of both.
 
 Handlers, which the broker does not know, read and change what is here, through the few
-verbs below.  Besides their replies they have four outlets: ``note`` (a fact), ``ring`` (wake
-held calls), ``push`` (a one-way request to a client) and ``announce`` (a topic is new or
-has changed: register it at the NameServers).
+verbs below.  Besides their replies they have five outlets: ``note`` (a fact), ``ring`` (wake
+held calls), ``push`` (a one-way request to a client), ``later`` (go on at some time) and
+``announce`` (a topic is new or has changed: register it at the NameServers).
 
 Upstream: BrokerController.
 """
@@ -28,7 +28,7 @@ from emulator.config import BrokerConfig
 from emulator.disk.port import NOT_WRITTEN, Disk
 from emulator.facts import Queue
 from emulator.journal import Journal
-from emulator.net.results import Peer, Push, Refusal, Ring
+from emulator.net.results import Later, Peer, Push, Refusal, Ring
 from emulator.releases import (
     BROKER_PERM_MASKS_TOPIC,
     DEAD_LETTERS_NEVER_WAIT,
@@ -69,6 +69,7 @@ class Broker:
         self.wants = journal.wants
         self._ring: Ring = _no_ring
         self._push: Push = _no_push
+        self._later: Later = _not_later
         self._announce: Announce = _no_announce
         self._registering: dict[str, Hashable] = {}
         self.address = config.advertised_address or config.listen_address
@@ -76,7 +77,7 @@ class Broker:
         self.groups = SubscriptionGroups(disk, config, note=self.note, now_ms=now_ms)
         self.offsets = ConsumerOffsets(disk, config, note=self.note)
         self.locks = RebalanceLocks(config.lock_ms_max)
-        self.clients = ClientChannels(config, note=self.note, push=self.push)
+        self.clients = ClientChannels(config, note=self.note, push=self.push, later=self.later)
         self.store_host = host_bytes(config.listen_address)  # packed; records carry it
         self.store = Store(
             disk,
@@ -101,9 +102,9 @@ class Broker:
 
     # For the shell --------------------------------------------------------------------
 
-    def connect(self, ring: Ring, push: Push, announce: Announce) -> None:
+    def connect(self, ring: Ring, push: Push, announce: Announce, later: Later) -> None:
         """The outlets lead to the shell from here on; before, they lead nowhere."""
-        self._ring, self._push, self._announce = ring, push, announce
+        self._ring, self._push, self._announce, self._later = ring, push, announce, later
         self.store.ring = ring
 
     def listens_at(self, address: str, store_host: str) -> None:
@@ -129,6 +130,10 @@ class Broker:
     def push(self, peer: Peer, code: int, header: Header | None, body: bytes) -> bool:
         """A one-way request to a client; False if it is not sent."""
         return self._push(peer, code, header, body)
+
+    def later(self, at_ms: int, action: Callable[[int], object]) -> None:
+        """Call ``action(now_ms)`` at *at_ms*, or as soon as others have had a turn."""
+        self._later(at_ms, action)
 
     @property
     def ha_address(self) -> str:
@@ -237,6 +242,10 @@ def _no_ring(_bell: Hashable, _news: Any) -> None:
 
 def _no_push(_peer: Peer, _code: int, _header: Header | None, _body: bytes) -> bool:
     return False
+
+
+def _not_later(at_ms: int, action: Callable[[int], object]) -> None:
+    action(at_ms)
 
 
 def _no_announce(_topic: TopicConfig, _bell: Hashable | None) -> None:

@@ -66,7 +66,7 @@ async def serve_broker(
             broker.listens_at(advertised or listener.address, store_host or listener.address)
             client = _client(config, network, nursery, clock, journal)
             registration = NameServerRegistration(broker, client, nursery)
-            broker.connect(server.ring, server.push, registration.announce)
+            broker.connect(server.ring, server.push, registration.announce, server.later)
             tasks = ScheduledTasks(broker, server, clock)
             server.on_closed = broker.clients.close
             journal.note(NodeStarted("broker", listener.address, config.release))

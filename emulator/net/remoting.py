@@ -101,6 +101,10 @@ class Remoting:
         """One turn: bells rung inside are delivered at its end, one write a connection."""
         return self.turn
 
+    def later(self, at_ms: int, action: Callable[[int], object]) -> None:
+        """Call ``action(now_ms)`` at *at_ms* (wall time), or as soon as others have had a turn."""
+        self.timers.at(self.clock.trio_time(at_ms), lambda: action(self.clock.now_ms()))
+
     def raise_mark(self, mark: str, position: int) -> None:
         """Answer the calls that waited for *mark* to reach *position*, one write a connection."""
         with self.batch():
@@ -185,7 +189,9 @@ class Remoting:
 
         target = self.connections.get(ask.peer)
         if target is None:
-            on_done(NoAnswer(ask.peer.address, "it has gone"))
+            # Not from here: who asks one peer after another may find a thousand gone.
+            gone = NoAnswer(ask.peer.address, "it has gone")
+            self.turn.at_end(lambda: on_done(gone))
         else:
             until_s = self.clock.trio_time(ask.until_ms)
             target.invoke(ask.code, ask.header, ask.body, until_s, on_done)

@@ -123,3 +123,4 @@ Ring: TypeAlias = Callable[[Hashable, Any], None]  # ring(bell, news): wakes hel
 Push: TypeAlias = Callable[
     [Peer, int, Header | None, bytes], bool
 ]  # one-way request to a peer; False: dropped
+Later: TypeAlias = Callable[[int, Callable[[int], object]], object]  # later(at_ms, action(now_ms))

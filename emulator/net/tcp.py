@@ -119,7 +119,11 @@ class TcpListener:
 
 
 class TcpTransport:
-    """One socket."""
+    """One socket.
+
+    A send that fails ends the stream, but the endpoint's ``closed`` is called by the reader
+    task, later: whoever sends to many peers must not begin to handle the end of one of them.
+    """
 
     endpoint: Endpoint
 
@@ -133,7 +137,9 @@ class TcpTransport:
         self._nursery = nursery
         self._unsent = bytearray()
         self._drained: trio.Event | None = None
-        self._ended = False
+        self._ended = False  # the socket is closed
+        self._reason: str | None = None  # why a send failed
+        self._endpoint_knows = False
 
     def send(self, data: bytes) -> None:
         """Give it to the kernel now, or keep what the kernel does not take, in order."""
@@ -205,17 +211,22 @@ class TcpTransport:
         except BlockingIOError:
             return 0
         except OSError as error:
-            self._end(_reason(error))
+            self._reason = _reason(error)
+            self._close_socket()  # which wakes the reader task
             return 0
 
     def _end(self, reason: str) -> None:
-        if self._ended:
-            return
-        self._ended = True
-        self._unsent.clear()
-        trio.lowlevel.notify_closing(self._sock)
-        self._sock.close()
-        self.endpoint.closed(reason)
+        self._close_socket()
+        if not self._endpoint_knows:
+            self._endpoint_knows = True
+            self.endpoint.closed(self._reason or reason)
+
+    def _close_socket(self) -> None:
+        if not self._ended:
+            self._ended = True
+            self._unsent.clear()
+            trio.lowlevel.notify_closing(self._sock)
+            self._sock.close()
 
 
 def split_address(address: str) -> tuple[str, int]:

@@ -27,7 +27,11 @@ class Transport(Protocol):
     remote: str  # "ip:port"
 
     def send(self, data: bytes) -> None:
-        """Take *data* for sending; never waits.  What cannot leave yet is kept in order."""
+        """Take *data* for sending; never waits.  What cannot leave yet is kept in order.
+
+        The own endpoint's ``closed`` is never called inside, even if the stream turns out to
+        be broken: it is called a little later.
+        """
         ...
 
     def unsent_bytes(self) -> int:

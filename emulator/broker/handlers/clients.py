@@ -69,7 +69,7 @@ class ClientManageProcessor:
             broker.ensure_topic(retry_topic(name), queues, now_ms, by="heartbeat")
         has_changed = broker.clients.register_consumer(data, channel)
         if has_changed and (config is None or config.notify_consumer_ids_changed_enable):
-            broker.clients.notify(name)
+            broker.clients.notify(name, now_ms)
 
     def unregister(self, call: Call[UnregisterClientRequest]) -> Result:
         """The client leaves the groups it names; the other consumers are notified."""
@@ -81,7 +81,7 @@ class ClientManageProcessor:
             config = broker.groups.find(name, call.now_ms, by="unregister")
             broker.clients.unregister_consumer(name, call.peer)
             if config is None or config.notify_consumer_ids_changed_enable:
-                broker.clients.notify(name)
+                broker.clients.notify(name, call.now_ms)
         return Reply(Header())
 
     def consumer_list(self, call: Call[GetConsumerListByGroupRequest]) -> Result:

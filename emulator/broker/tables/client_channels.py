@@ -5,9 +5,10 @@ Upstream's tables live here: ``consumer_table`` (group to members), ``channel_in
 a group) and ``producer_table``.  The last heartbeat wins: topics it does not name are
 removed, so members that disagree remove each other's subscriptions.
 
-Each join and leave is a fact, and the other members of the group are notified.
+Each join and leave is a fact, and the other members of the group are notified.  What a
+connection is in is kept by connection, too: so that it ends costs nothing for others.
 
-Upstream: ConsumerManager, ConsumerGroupInfo, ProducerManager, DefaultConsumerIdsChangeListener.
+Upstream: ConsumerManager, ConsumerGroupInfo, ProducerManager.
 """
 
 from __future__ import annotations
@@ -18,12 +19,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from emulator.broker.checks import check_name, check_size
-from emulator.facts import MemberJoined, MemberLeft, MembersNotified, Note, SubscriptionChanged
-from emulator.net.results import Peer, Push
+from emulator.broker.tables.member_notices import MemberNotices
+from emulator.facts import MemberJoined, MemberLeft, Note, SubscriptionChanged
+from emulator.net.results import Later, Peer, Push
 from emulator.releases import BROADCAST_NOT_NOTIFIED
 from protocol.bodies.groups import ConsumeFromWhere, ConsumerData, ConsumeType, MessageModel
-from protocol.codes import RequestCode
-from protocol.requests.callbacks import NotifyConsumerIdsChangedRequest
 from protocol.subscription import SubscriptionData
 
 if TYPE_CHECKING:
@@ -61,14 +61,16 @@ class ConsumerGroup(msgspec.Struct):
 class ClientChannels:
     """The consumer table and the producer table."""
 
-    def __init__(self, config: BrokerConfig, *, note: Note, push: Push) -> None:
+    def __init__(self, config: BrokerConfig, *, note: Note, push: Push, later: Later) -> None:
         self.consumer_table: dict[str, ConsumerGroup] = {}
         self.producer_table: dict[str, dict[Peer, ClientChannel]] = {}
         self.member_count = 0  # a connection counts in each of its groups
         self._config = config
         self._broadcast_notified = config.profile < BROADCAST_NOT_NOTIFIED
         self._note = note
-        self._push = push
+        self._consumer_groups_of: dict[Peer, dict[str, None]] = {}
+        self._producer_groups_of: dict[Peer, dict[str, None]] = {}
+        self._notices = MemberNotices(self._connections_of, note=note, push=push, later=later)
 
     def group(self, name: str) -> ConsumerGroup | None:
         """The consumer group *name*, if one of its members is connected."""
@@ -117,6 +119,7 @@ class ClientChannels:
         group.channel_info_table[channel.peer] = channel
         added, removed = _merge(group.subscription_table, data.subscription_data_set)
         if has_joined:
+            self._consumer_groups_of.setdefault(channel.peer, {})[name] = None
             self._note(MemberJoined(name, channel.client_id, channel.peer.address))
         if added or removed:
             self._note(SubscriptionChanged(name, added, removed))
@@ -125,6 +128,7 @@ class ClientChannels:
     def register_producer(self, group: str, channel: ClientChannel) -> None:
         """Upstream: ProducerManager.registerProducer."""
         self.producer_table.setdefault(group, {})[channel.peer] = channel
+        self._producer_groups_of.setdefault(channel.peer, {})[group] = None
 
     # Leaving --------------------------------------------------------------------------
 
@@ -139,22 +143,23 @@ class ClientChannels:
         channels = self.producer_table.get(group)
         if channels is None:
             return
-        channels.pop(peer, None)
+        if channels.pop(peer, None) is not None:
+            _drop(self._producer_groups_of, peer, group)
         if not channels:
             del self.producer_table[group]
 
-    def close(self, peer: Peer, _now_ms: int) -> None:
+    def close(self, peer: Peer, now_ms: int) -> None:
         """The connection ended: it leaves every group it was in, and their members are notified.
 
         Queue locks stay until they expire.  Upstream: doChannelCloseEvent of both tables.
         """
-        for group in [g for g, channels in self.producer_table.items() if peer in channels]:
+        for group in list(self._producer_groups_of.get(peer, ())):
             self.unregister_producer(group, peer)
-        for name in [n for n, g in self.consumer_table.items() if peer in g.channel_info_table]:
+        for name in list(self._consumer_groups_of.get(peer, ())):
             left = self._remove_member(name, peer)
             if left is not None:
                 self._note(MemberLeft(name, left.client_id, peer.address, "channel closed"))
-                self.notify(name)
+                self.notify(name, now_ms)
 
     def expire(self, now_ms: int) -> list[Peer]:
         """Remove clients that are silent for too long; whose connections are to be closed.
@@ -174,19 +179,18 @@ class ClientChannels:
                 gone[channel.peer] = None
         return list(gone)
 
-    def notify(self, name: str) -> None:
+    def notify(self, name: str, now_ms: int) -> None:
         """NOTIFY_CONSUMER_IDS_CHANGED to every connection of the group, the newest included."""
         group = self.consumer_table.get(name)
         if group is None or not self._config.notify_consumer_ids_changed:
             return
         if group.message_model == BROADCASTING and not self._broadcast_notified:
             return
-        header = NotifyConsumerIdsChangedRequest(consumer_group=name)
-        sent = [
-            self._push(peer, RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, header, b"")
-            for peer in group.channel_info_table
-        ]
-        self._note(MembersNotified(name, sum(sent)))
+        self._notices.changed(name, now_ms)
+
+    def _connections_of(self, name: str) -> Iterable[Peer]:
+        group = self.consumer_table.get(name)
+        return () if group is None else group.channel_info_table
 
     def _has_member(self, name: str, peer: Peer) -> bool:
         group = self.consumer_table.get(name)
@@ -198,7 +202,9 @@ class ClientChannels:
         if group is None:
             return None
         left = group.channel_info_table.pop(peer, None)
-        self.member_count -= left is not None
+        if left is not None:
+            self.member_count -= 1
+            _drop(self._consumer_groups_of, peer, name)
         if not group.channel_info_table:
             del self.consumer_table[name]
         return left
@@ -206,6 +212,13 @@ class ClientChannels:
     def _silent(self, channels: dict[Peer, ClientChannel], now_ms: int) -> list[ClientChannel]:
         silence_ms_max = self._config.client_silence_ms_max
         return [c for c in channels.values() if now_ms - c.last_update_ms > silence_ms_max]
+
+
+def _drop(groups_of: dict[Peer, dict[str, None]], peer: Peer, group: str) -> None:
+    groups = groups_of[peer]
+    del groups[group]
+    if not groups:
+        del groups_of[peer]
 
 
 def _merge(

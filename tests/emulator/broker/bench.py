@@ -205,7 +205,10 @@ class Bench:
             self.clock, config.net, config.profile, journal.note, handlers
         )
         self.broker.connect(
-            self.server.ring, self.server.push, lambda *news: self.announced.append(news)
+            self.server.ring,
+            self.server.push,
+            lambda *news: self.announced.append(news),
+            self.server.later,
         )
         self.server.on_closed = self.broker.clients.close
         self._ports = 40_000

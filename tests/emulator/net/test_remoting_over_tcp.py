@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import socket
+import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -235,6 +237,47 @@ async def test_a_peer_that_dies_is_noticed_at_once() -> None:
             "closed here",
             "eof",
         }
+
+
+async def test_a_send_that_fails_ends_the_stream_later_and_not_inside_the_send() -> None:
+    async with a_pair() as pair:
+        await pair.client.invoke(pair.address, ECHO, Word(word="hi"), timeout_ms=5_000)
+        [connection] = pair.server.connections.values()
+        lost = trio.Event()
+        pair.server.on_closed = lambda _peer, _now_ms: lost.set()
+        connection.transport._sock.shutdown(socket.SHUT_WR)
+        connection.push(40, Word(word="psst"))
+        assert connection.peer.is_open
+        await lost.wait()
+        assert not connection.peer.is_open
+
+
+async def test_hundreds_of_peers_that_vanish_at_once_are_noticed_one_by_one() -> None:
+    """Each is announced to all the others, most of which have gone too."""
+    async with a_pair() as pair:
+        depths: list[int] = []
+        all_gone = trio.Event()
+
+        def announce(_peer: object, _now_ms: int) -> None:
+            depths.append(len(inspect.stack(0)))
+            for peer in list(pair.server.connections):
+                pair.server.push(peer, 40, Word(word="gone"))
+            if len(depths) == 150:
+                all_gone.set()
+
+        await pair.client.invoke(pair.address, ECHO, Word(word="hi"), timeout_ms=5_000)
+        others = [await trio.open_tcp_stream(*split_address(pair.address)) for _ in range(150)]
+        while len(pair.server.connections) < 151:
+            await trio.testing.wait_all_tasks_blocked(0.001)
+        pair.server.on_closed = announce
+        reset_when_closed = struct.pack("ii", 1, 0)
+        for stream in others:
+            stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset_when_closed)
+            stream.socket.close()
+        await all_gone.wait()
+        assert max(depths) - min(depths) < 10
+        reply = await pair.client.invoke(pair.address, ECHO, Word(word="still"), timeout_ms=5_000)
+        assert reply.decode(Word).word == "still"
 
 
 async def test_a_port_in_use_is_said_so() -> None:
