@@ -19,16 +19,23 @@ FlushDiskType: TypeAlias = Literal["ASYNC_FLUSH", "SYNC_FLUSH"]
 
 
 class NetConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Limits of one end of the protocol."""
+    """Limits of one end of the protocol.
+
+    When more than ``outboxes_bytes_max`` wait for all peers of a server, it closes those
+    that have read least recently.
+    """
 
     frame_bytes_max: int = 16 * 1024 * 1024  # com.rocketmq.remoting.frameMaxLength
     idle_ms_max: int = 120_000  # NettyServerConfig.serverChannelMaxIdleTimeSeconds
     connect_ms_max: int = 3_000  # NettyClientConfig.connectTimeoutMillis
     close_on_timeout: bool = True  # NettyClientConfig.clientCloseSocketIfTimeout (4.9.1)
     outbox_bytes_max: int = 4 * 1024 * 1024  # ours: above it no decoding, pushes are dropped
+    outboxes_bytes_max: int = 256 * 1024 * 1024  # ours: of a server's peers together, see above
     slow_answer_ms: int = 0  # ours: a request that takes as long is noted as slow; 0: none is
 
     def __post_init__(self) -> None:
+        if self.outboxes_bytes_max < self.outbox_bytes_max:
+            raise ValueError("outboxes_bytes_max must be at least outbox_bytes_max")
         if self.slow_answer_ms < 0:
             raise ValueError("slow_answer_ms is a time, or 0 for none")
 

@@ -69,6 +69,7 @@ from emulator.facts.nodes import (
     ReplyRuleSet,
     RequestAnsweredSlowly,
     RequestReceived,
+    SlowReaderClosed,
 )
 from emulator.facts.stores import (
     DelayedDelivered,
@@ -142,6 +143,7 @@ __all__ = [
     "SendFailed",
     "SendRefused",
     "Severity",
+    "SlowReaderClosed",
     "StoreRefused",
     "SubscriptionChanged",
     "TopicChanged",

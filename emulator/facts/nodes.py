@@ -59,6 +59,20 @@ class PushDropped(Fact, frozen=True):
     waiting_bytes: int  # in front of it
 
 
+class SlowReaderClosed(Fact, frozen=True):
+    """A server closed a connection: too much waited for all its peers, and this one read least.
+
+    What was not sent to it is lost to it; what it had asked for is done.
+    """
+
+    severity: ClassVar[Severity] = "warning"
+    advice: ClassVar[str] = "let clients read, or allow more (net.outboxes_bytes_max)"
+
+    peer: str
+    waiting_bytes: int  # for it
+    all_waiting_bytes: int  # for all peers together
+
+
 # Requests ---------------------------------------------------------------------------------
 
 

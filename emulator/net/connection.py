@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from emulator.clock import WallClock
     from emulator.config import NetConfig
     from emulator.facts import Note
+    from emulator.net.outboxes import Outboxes
     from emulator.net.timers import Timer, Timers
     from emulator.net.transport import Transport
     from emulator.net.turn import Turn
@@ -48,6 +49,7 @@ class End(Protocol):
     note: Note
     timers: Timers
     turn: Turn
+    outboxes: Outboxes
     sign: Sign | None  # may add ext fields to every request
 
     def handle(self, connection: Connection, command: RemotingCommand) -> None:
@@ -86,7 +88,12 @@ class Connection:
 
     def writable(self) -> None:
         """Everything has left: frames that waited behind a full outbox are handled."""
+        self._remoting.outboxes.read(self, 0)
         self._handle_frames(b"")
+
+    def drained(self) -> None:
+        """Some of what was unsent has left."""
+        self._remoting.outboxes.read(self, self.transport.unsent_bytes())
 
     def closed(self, reason: str) -> None:
         """The stream ended: requests of ours that wait for a reply fail with ``NoAnswer``."""
@@ -124,6 +131,8 @@ class Connection:
             if self.peer.is_open:
                 self.last_active_ms = self._remoting.turn.now_ms
                 self.transport.send(data)
+                if unsent_bytes := self.transport.unsent_bytes():
+                    self._remoting.outboxes.wrote(self, unsent_bytes)
 
     def waiting_bytes(self) -> int:
         """How much was written and has not left this machine."""

@@ -24,6 +24,7 @@ from emulator.net.chain import Answered, Chain
 from emulator.net.connection import Connection, Sign
 from emulator.net.errors import NoAnswer, RemoteError
 from emulator.net.handler_table import Table
+from emulator.net.outboxes import Outboxes
 from emulator.net.results import (
     Ask,
     Call,
@@ -68,6 +69,8 @@ class _Pending(msgspec.Struct):
 class Remoting:
     """Connections, the calls they hold, and the table of what is answered."""
 
+    closes_slow_readers = False
+
     def __init__(
         self,
         clock: WallClock,
@@ -88,6 +91,8 @@ class Remoting:
         self.bells = Bells(clock, self.timers, self.turn)
         self.ring: Ring = self.bells.ring
         self.watermarks = Watermarks(clock, self.timers)
+        bytes_max = config.outboxes_bytes_max if self.closes_slow_readers else None
+        self.outboxes = Outboxes(self.turn, note, bytes_max)
         self.chain = Chain()
         self.handlers = handlers
         self.sign: Sign | None = None
@@ -150,6 +155,7 @@ class Remoting:
         self.connections.pop(connection.peer, None)
         self.bells.gone(connection.peer)
         self.watermarks.gone(connection.peer)
+        self.outboxes.read(connection, 0)
 
     def request_timed_out(self, connection: Connection) -> None:
         """A call got no answer in time: clients close the connection."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 class RemotingServer(Remoting):
     """Accepts connections; ``on_closed(peer, now_ms)`` is called when one has ended."""
 
+    closes_slow_readers = True
     on_closed: Callable[[Peer, int], object] | None = None
     _accepted = 0
 

@@ -196,6 +196,8 @@ class TcpTransport:
                 await trio.lowlevel.wait_writable(self._sock)
                 if (sent := self._try_send(self._unsent)) > 0:
                     del self._unsent[:sent]
+                    if self._unsent:
+                        self.endpoint.drained()
         except trio.ClosedResourceError:
             self._end("closed here")
         finally:

@@ -54,6 +54,10 @@ class Endpoint(Protocol):
         """Everything taken for sending has left, after ``unsent_bytes`` had been above zero."""
         ...
 
+    def drained(self) -> None:
+        """Some of what was taken for sending has left, and some has not."""
+        ...
+
     def closed(self, reason: str) -> None:
         """The stream ended (``eof``, ``reset``, ``closed here`` …); called exactly once."""
         ...

@@ -24,6 +24,9 @@ class Listening:
     def feed(self, data: bytes) -> None:
         self._note("feed", data)
 
+    def drained(self) -> None:
+        self._note("drained", b"")
+
     def writable(self) -> None:
         self._note("writable", b"")
 
