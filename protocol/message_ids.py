@@ -20,6 +20,18 @@ def offset_msg_id(store_host: bytes, position: int) -> str:
     return (store_host + position.to_bytes(8, "big", signed=True)).hex().upper()
 
 
+def position_of(msg_id: str) -> int:
+    """The position in the log that an offset message id names; whose log is not looked at.
+
+    Raises ``ValueError`` for a text that is too short or not hexadecimal.
+    """
+    data = bytes.fromhex(msg_id)
+    start = 8 if len(msg_id) == 32 else 20  # behind ip and port
+    if len(data) < start + 8:
+        raise ValueError(f"{len(msg_id)} characters are none")
+    return int.from_bytes(data[start : start + 8], "big", signed=True)
+
+
 class UniqKeys:
     """The keys one process gives its messages, no two alike.
 

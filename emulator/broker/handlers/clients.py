@@ -1,10 +1,12 @@
 """Heartbeats, leaving, and who else is in a group.
 
-Answers HEART_BEAT, UNREGISTER_CLIENT, CHECK_CLIENT_CONFIG and GET_CONSUMER_LIST_BY_GROUP in
-every release.  Does not know 5.x heartbeats that carry only a fingerprint: each is read
-whole.  CHECK_CLIENT_CONFIG refuses every expression that is not of tags.
+Answers HEART_BEAT, UNREGISTER_CLIENT, CHECK_CLIENT_CONFIG, GET_CONSUMER_LIST_BY_GROUP and
+GET_ALL_PRODUCER_INFO in every release.  Does not know 5.x heartbeats that carry only a
+fingerprint: each is read whole.  CHECK_CLIENT_CONFIG refuses every expression that is not of
+tags.
 
-Upstream: ClientManageProcessor, ConsumerManageProcessor.getConsumerListByGroup.
+Upstream: ClientManageProcessor, ConsumerManageProcessor.getConsumerListByGroup,
+ProducerManager.getProducerTable.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from emulator.broker.tables.client_channels import ClientChannel
 from emulator.net.results import Call, Refusal, Reply, Result
 from emulator.releases import GROUP_NEEDED_TO_REGISTER, HEARTBEAT_REPLY_HAS_FLAGS
 from protocol.bodies.body import decode_body, encode_body
+from protocol.bodies.connections import ProducerInfo, ProducerTableInfo
 from protocol.bodies.groups import (
     CheckClientRequestBody,
     ConsumerData,
@@ -94,6 +97,14 @@ class ClientManageProcessor:
         body = GetConsumerListByGroupReply(consumer_id_list=group.client_ids())
         return Reply(Header(), encode_body(body, self._broker.release))
 
+    def all_producers(self, _call: Call[Header]) -> Result:
+        """Every connection of every producer group."""
+        data = {
+            group: [_producer(channel) for channel in channels.values()]
+            for group, channels in self._broker.clients.producer_table.items()
+        }
+        return Reply(body=encode_body(ProducerTableInfo(data=data), self._broker.release))
+
     def check_config(self, call: Call[Header]) -> Result:
         """Could this broker filter by the client's expression?"""
         request = decode_body(call.body, CheckClientRequestBody)
@@ -101,6 +112,16 @@ class ClientManageProcessor:
         if data is not None:
             check_expression_type(data.expression_type, self._broker.config)
         return Reply()
+
+
+def _producer(channel: ClientChannel) -> ProducerInfo:
+    return ProducerInfo(
+        client_id=channel.client_id,
+        remote_ip=f"/{channel.peer.address}",  # as Java prints an address without a name
+        language=channel.language,
+        version=channel.version,
+        last_update_timestamp=channel.last_update_ms,
+    )
 
 
 def _check_named(data: HeartbeatData) -> None:

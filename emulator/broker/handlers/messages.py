@@ -1,20 +1,34 @@
-"""Messages by where they lie.
+"""Looking messages up for tools: by where they lie, by key, and by the entries of a queue.
 
-Answers VIEW_MESSAGE_BY_ID in every release.
+Answers VIEW_MESSAGE_BY_ID, QUERY_MESSAGE and QUERY_CONSUME_QUEUE in every release.  A search
+by key reads the log in steps and lets other requests through between them.  It counts times to
+the millisecond where upstream's index knows whole seconds, and finds neither messages of a
+deleted topic nor, in a very long log, the oldest ones: then its refusal names the limit.
+Entries of a queue are never extended ones, so nothing is evaluated for a group's filter.
 
-Upstream: QueryMessageProcessor.
+Upstream: QueryMessageProcessor, AdminBrokerProcessor.queryConsumeQueue.
 """
 
 from __future__ import annotations
 
 from emulator.broker.broker import Broker
-from emulator.net.results import Call, Refusal, Reply, Result
+from emulator.broker.store.key_search import KeySearch
+from emulator.net.results import Call, Refusal, Reply, Result, Wait
+from protocol.bodies.body import encode_body
+from protocol.bodies.stats import ConsumeQueueData, QueryConsumeQueueReply
 from protocol.codes import ResponseCode
-from protocol.requests.pulling import ViewMessageRequest
+from protocol.fields import BadFields
+from protocol.requests.admin import QueryConsumeQueueRequest
+from protocol.requests.pulling import QueryMessageReply, QueryMessageRequest, ViewMessageRequest
+from protocol.subscription import SubscriptionData
+
+FOUND_MAX = 64  # MessageStoreConfig.maxMsgsNumBatch
+FOUND_BY_UNIQUE_KEY_MAX = 32  # MessageStoreConfig.defaultQueryMaxNum
+ENTRIES_MAX = 2_000  # ours: what an answer shows of a queue must not keep others waiting
 
 
 class QueryMessageProcessor:
-    """Stored records for tools."""
+    """Stored records, and entries of queues, for tools."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -28,3 +42,76 @@ class QueryMessageProcessor:
                 f"can not find message by the offset, {call.request.offset}",
             )
         return Reply(body=bytes(data))
+
+    def query(self, call: Call[QueryMessageRequest]) -> Result:
+        """The records that have a key, the oldest first; the newest are chosen if too many."""
+        request = call.request
+        if request.max_num < 0:
+            raise BadFields(f"maxNum = {request.max_num}")
+        wanted = FOUND_BY_UNIQUE_KEY_MAX if request.unique_key_query else request.max_num
+        search = self._broker.store.search_by_key(
+            request.topic,
+            request.key,
+            min(wanted, FOUND_MAX),
+            begin_ms=request.begin_timestamp,
+            end_ms=request.end_timestamp,
+        )
+        return self._go_on(search, call.now_ms)
+
+    def _go_on(self, search: KeySearch, now_ms: int) -> Result:
+        if search.run_step():
+            return self._found(search)
+        # A bell that nobody knows: at the end of the turn the search continues.
+        return Wait(object(), now_ms, lambda now_ms, _expired: self._go_on(search, now_ms))
+
+    def _found(self, search: KeySearch) -> Reply:
+        if not search.found:
+            remark = "can not find message, maybe time range not correct"
+            if search.gave_up:
+                remark += f"; only the newest {search.examined} of the topic were searched"
+            nothing = QueryMessageReply(
+                index_last_update_timestamp=0, index_last_update_phyoffset=0
+            )
+            raise Refusal(ResponseCode.QUERY_NOT_FOUND, remark, nothing)
+        newest = self._broker.store.newest()
+        assert newest is not None, "what was found is in the log"
+        header = QueryMessageReply(
+            index_last_update_timestamp=newest.store_ms,
+            index_last_update_phyoffset=newest.position,
+        )
+        return Reply(header, b"".join(reversed(search.found)))
+
+    def consume_queue(self, call: Call[QueryConsumeQueueRequest]) -> Result:
+        """Entries of a queue from an index on: where each message lies, and its tag's hash."""
+        request, broker = call.request, self._broker
+        queue = broker.store.queue(request.topic, request.queue_id)
+        where = f"{request.queue_id}@{request.topic}"
+        if queue is None:
+            raise Refusal(ResponseCode.SYSTEM_ERROR, f"{where} is not exist!")
+        first, end = queue.min_offset, queue.max_offset
+        if not first <= request.index < end:
+            return Reply(remark=f"Index {request.index} of {where} is not exist!")
+        start = request.index - first
+        stop = start + min(max(request.count, 0), ENTRIES_MAX)
+        columns = (queue.positions, queue.sizes, queue.codes)
+        entries = zip(*(column[start:stop] for column in columns), strict=True)
+        subscription, filter_data = self._filter(request.consumer_group, request.topic)
+        body = QueryConsumeQueueReply(
+            subscription_data=subscription,
+            filter_data=filter_data,
+            queue_data=[
+                ConsumeQueueData(physic_offset=position, physic_size=size, tags_code=code)
+                for position, size, code in entries
+            ],
+            max_queue_index=end,
+            min_queue_index=first,
+        )
+        return Reply(body=encode_body(body, broker.release))
+
+    def _filter(self, group: str | None, topic: str) -> tuple[SubscriptionData | None, str | None]:
+        """What the group subscribes, and upstream's text about its filter, which is never one."""
+        if group is None:
+            return None, None
+        online = self._broker.clients.group(group)
+        found = online.subscription_table.get(topic) if online is not None else None
+        return found, f"{group}@{topic} is not online!" if found is None else "null"

@@ -8,8 +8,11 @@ from __future__ import annotations
 import random
 
 from emulator.broker.broker import Broker
+from emulator.broker.handlers.client_calls import ClientCallProcessor
 from emulator.broker.handlers.clients import ClientManageProcessor
+from emulator.broker.handlers.consumption import ConsumptionProcessor
 from emulator.broker.handlers.groups import GroupProcessor
+from emulator.broker.handlers.housekeeping import HousekeepingProcessor
 from emulator.broker.handlers.messages import QueryMessageProcessor
 from emulator.broker.handlers.offsets import ConsumerManageProcessor
 from emulator.broker.handlers.pulling import PullMessageProcessor
@@ -24,17 +27,23 @@ from protocol import catalog
 
 def handler_table(broker: Broker, rng: random.Random, now_ms: int) -> Table:
     """What *broker* answers.  *now_ms* is when it starts: held pulls end on a grid from there."""
+    rows = (
+        *_of_clients(broker, rng, now_ms),
+        *_of_administrators(broker),
+        *_of_observers(broker),
+    )
+    return table_of(rows, broker.release)
+
+
+def _of_clients(broker: Broker, rng: random.Random, now_ms: int) -> tuple[Row, ...]:
+    """What producers and consumers ask."""
     sending = SendMessageProcessor(broker, rng)
     sending_back = SendMessageBackProcessor(broker, rng)
     pulling = PullMessageProcessor(broker, now_ms)
     clients = ClientManageProcessor(broker)
     offsets = ConsumerManageProcessor(broker)
     queues = QueueProcessor(broker)
-    topics = TopicProcessor(broker)
-    groups = GroupProcessor(broker)
-    statistics = StatisticsProcessor(broker)
-    messages = QueryMessageProcessor(broker)
-    rows = (
+    return (
         Row(catalog.SEND_MESSAGE, sending.send),
         Row(catalog.SEND_MESSAGE_V2, sending.send),
         Row(catalog.SEND_BATCH_MESSAGE, sending.send),
@@ -45,6 +54,7 @@ def handler_table(broker: Broker, rng: random.Random, now_ms: int) -> Table:
         Row(catalog.UNREGISTER_CLIENT, clients.unregister),
         Row(catalog.CHECK_CLIENT_CONFIG, clients.check_config),
         Row(catalog.GET_CONSUMER_LIST_BY_GROUP, clients.consumer_list),
+        Row(catalog.GET_ALL_PRODUCER_INFO, clients.all_producers),
         Row(catalog.QUERY_CONSUMER_OFFSET, offsets.query),
         Row(catalog.UPDATE_CONSUMER_OFFSET, offsets.update),
         Row(catalog.GET_MAX_OFFSET, queues.max_offset),
@@ -53,11 +63,19 @@ def handler_table(broker: Broker, rng: random.Random, now_ms: int) -> Table:
         Row(catalog.GET_EARLIEST_MSG_STORETIME, queues.earliest),
         Row(catalog.LOCK_BATCH_MQ, queues.lock),
         Row(catalog.UNLOCK_BATCH_MQ, queues.unlock),
+    )
+
+
+def _of_administrators(broker: Broker) -> tuple[Row, ...]:
+    """What changes topics and groups, and how they stand."""
+    topics = TopicProcessor(broker)
+    groups = GroupProcessor(broker)
+    statistics = StatisticsProcessor(broker)
+    return (
         Row(catalog.UPDATE_AND_CREATE_TOPIC, topics.update),
         Row(catalog.DELETE_TOPIC_IN_BROKER, topics.delete),
         Row(catalog.GET_ALL_TOPIC_CONFIG, topics.all),
         Row(catalog.GET_TOPIC_STATS_INFO, statistics.topic_stats),
-        Row(catalog.VIEW_MESSAGE_BY_ID, messages.view),
         Row(catalog.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, groups.update),
         Row(catalog.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, groups.all),
         Row(catalog.GET_CONSUMER_CONNECTION_LIST, groups.consumer_connections),
@@ -65,4 +83,25 @@ def handler_table(broker: Broker, rng: random.Random, now_ms: int) -> Table:
         Row(catalog.GET_CONSUME_STATS, statistics.consume_stats),
         Row(catalog.QUERY_TOPIC_CONSUME_BY_WHO, groups.who_consumes),
     )
-    return table_of(rows, broker.release)
+
+
+def _of_observers(broker: Broker) -> tuple[Row, ...]:
+    """What looks into queues and members, and what cleans up."""
+    messages = QueryMessageProcessor(broker)
+    calling = ClientCallProcessor(broker)
+    consumption = ConsumptionProcessor(broker)
+    cleaning = HousekeepingProcessor(broker)
+    return (
+        Row(catalog.VIEW_MESSAGE_BY_ID, messages.view),
+        Row(catalog.QUERY_MESSAGE, messages.query),
+        Row(catalog.QUERY_CONSUME_QUEUE, messages.consume_queue),
+        Row(catalog.GET_CONSUMER_RUNNING_INFO, calling.running_info),
+        Row(catalog.CONSUME_MESSAGE_DIRECTLY, calling.consume_directly),
+        Row(catalog.GET_BROKER_CONSUME_STATS, consumption.all_stats),
+        Row(catalog.QUERY_CORRECTION_OFFSET, consumption.correction_offset),
+        Row(catalog.QUERY_CONSUME_TIME_SPAN, consumption.time_span),
+        Row(catalog.CLEAN_EXPIRED_CONSUMEQUEUE, cleaning.clean_expired_queues),
+        Row(catalog.CLEAN_UNUSED_TOPIC, cleaning.clean_unused_topics),
+        Row(catalog.DELETE_EXPIRED_COMMITLOG, cleaning.delete_expired),
+        Row(catalog.RESUME_CHECK_HALF_MESSAGE, cleaning.resume_check),
+    )

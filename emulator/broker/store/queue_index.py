@@ -18,6 +18,7 @@ import msgspec
 
 from emulator.broker.store.consume_queue import NOT_INDEXED, ConsumeQueue, index_code
 from emulator.broker.store.recovery import LogEnd, scan
+from protocol.names import SCHEDULE_TOPIC
 
 if TYPE_CHECKING:
     from emulator.broker.store.commit_log import CommitLog
@@ -80,6 +81,25 @@ class QueueIndex:
     def drop_topic(self, topic: str, end_position: int) -> None:
         """A successor of that name starts from 0; what is in the log no longer counts."""
         gone = [key for key in self.queues if key[0] == topic]
+        self._floors.set({key: Floor(0, end_position) for key in gone})
+        for key in gone:
+            del self.queues[key]
+
+    def topics(self) -> list[str]:
+        """Every topic that has a queue, each once."""
+        return list(dict.fromkeys(topic for topic, _ in self.queues))
+
+    def newest_position(self) -> int | None:
+        """Where the newest entry of all queues points."""
+        return max((q.positions[-1] for q in self.queues.values() if q.positions), default=None)
+
+    def forget_empty(self, end_position: int) -> None:
+        """Queues that had messages and have none any more are as if they were new."""
+        gone = [
+            key
+            for key, queue in self.queues.items()
+            if queue.max_offset and not queue.positions and key[0] != SCHEDULE_TOPIC
+        ]
         self._floors.set({key: Floor(0, end_position) for key in gone})
         for key in gone:
             del self.queues[key]

@@ -1,35 +1,30 @@
-"""Looks into queues: by offset for a pull, by time, and by key.
+"""Looks into queues: by offset for a pull, and by time.
 
 By offset: the order of the tests is upstream's, because a client sees it.  Messages that lie
 side by side in the log leave as one slice.  By time: two rules, for two generations of
 brokers; store times never fall along a queue, so both are a binary search that reads times
-from the log.  By key: only tools do that, and seldom, so there is no index of keys and a
-search walks the topic's queues from the newest message back.
+from the log.
 
-Upstream: DefaultMessageStore.getMessage, ConsumeQueue.getOffsetInQueueByTime,
-IndexService.queryOffset.
+Upstream: DefaultMessageStore.getMessage, ConsumeQueue.getOffsetInQueueByTime.
 """
 
 from __future__ import annotations
 
 import bisect
 import enum
-import heapq
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from emulator.releases import OVERFLOW_GOES_TO_MAX, SEARCH_BY_TIME_EXACT, Release
-from protocol.properties import KEYS, UNIQ_KEY, split_keys
-from protocol.records import STORE_TIME_END, decode_record, stored_at_ms
+from protocol.records import STORE_TIME_END, stored_at_ms
 
 if TYPE_CHECKING:
     from emulator.broker.store.commit_log import CommitLog
     from emulator.broker.store.consume_queue import ConsumeQueue
 
 INDEX_FILE_ENTRIES = 300_000  # ConsumeQueue's file: upstream never looks past the end of one
-EXAMINED_MAX = 200_000  # ours: a search must not keep producers waiting
 
 Matches = Callable[[int], bool]  # by an entry's tags code
 
@@ -186,43 +181,3 @@ def _nearest(queue: ConsumeQueue, log: CommitLog, time_ms: int) -> int:
         return index
     earlier_ms = store_ms(queue.positions[index - 1])
     return index if later_ms - time_ms < time_ms - earlier_ms else index - 1
-
-
-# By key --------------------------------------------------------------------------------
-
-
-def find_by_key(
-    queues: Sequence[ConsumeQueue],
-    log: CommitLog,
-    key: str,
-    count_max: int,
-    *,
-    begin_ms: int,
-    end_ms: int,
-) -> list[memoryview]:
-    """The newest records first whose UNIQ_KEY, or one of whose KEYS, is *key*.
-
-    Both ends of the time span count.
-    """
-    found: list[memoryview] = []
-    clue = key.encode()
-    newest_first = heapq.merge(*(_backwards(queue) for queue in queues), reverse=True)
-    for examined, (position, size) in enumerate(newest_first):
-        if examined == EXAMINED_MAX or len(found) == count_max:
-            break
-        store_ms = store_ms_at(log, position)
-        if store_ms < begin_ms:
-            break  # older ones come now, and only older ones
-        record = log.read(position, size)
-        if store_ms <= end_ms and clue in bytes(record) and _has_key(record, key):
-            found.append(record)
-    return found
-
-
-def _backwards(queue: ConsumeQueue) -> Iterator[tuple[int, int]]:
-    return zip(reversed(queue.positions), reversed(queue.sizes), strict=True)
-
-
-def _has_key(record: memoryview, key: str) -> bool:
-    properties = decode_record(record).property_map()
-    return key == properties.get(UNIQ_KEY) or key in split_keys(properties.get(KEYS))

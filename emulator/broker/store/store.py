@@ -9,18 +9,18 @@ Upstream: DefaultMessageStore.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from emulator.broker.store.appender import Appender, MessageToStore, PutResult
 from emulator.broker.store.commit_log import CommitLog
 from emulator.broker.store.flushing import Flushing
+from emulator.broker.store.key_search import KeySearch
 from emulator.broker.store.queue_index import QueueIndex
 from emulator.broker.store.reading import (
     GetLimits,
     GetResult,
     Matches,
-    find_by_key,
     get_message,
     offset_by_time,
     out_of_range,
@@ -130,6 +130,23 @@ class Store:
         """
         self._index.drop_topic(topic, self.log.end_position)
 
+    def drop_topics_except(self, known: Collection[str]) -> None:
+        """Drop the queues of all topics but these.
+
+        Raises what a disk without room raises.  Upstream: DefaultMessageStore.cleanUnusedTopic.
+        """
+        for topic in self._index.topics():
+            if topic not in known:
+                self.drop_topic(topic)
+
+    def forget_empty_queues(self) -> None:
+        """Queues all of whose messages have expired start again from offset 0.
+
+        Raises what a disk without room raises, and then all is as it was.
+        Upstream: DefaultMessageStore.cleanExpiredConsumerQueue.
+        """
+        self._index.forget_empty(self.log.end_position)
+
     def drop_expired(self, now_ms: int) -> None:
         """Drop what has grown too old.  Upstream looks every 10 s."""
         self._retention.drop_expired(now_ms)
@@ -206,12 +223,23 @@ class Store:
         record = self.record_at(position)
         return decode_record(record) if record is not None else None
 
-    def find_by_key(
+    def search_by_key(
         self, topic: str, key: str, count_max: int, *, begin_ms: int, end_ms: int
-    ) -> list[memoryview]:
-        """Stored bytes of messages with that key, the newest first."""
-        queues = self._index.of_topic(topic)
-        return find_by_key(queues, self.log, key, count_max, begin_ms=begin_ms, end_ms=end_ms)
+    ) -> KeySearch:
+        """A search among the messages of *topic*, which its caller runs step by step."""
+        return KeySearch(
+            lambda: self._index.of_topic(topic),
+            self.log,
+            key,
+            count_max,
+            begin_ms=begin_ms,
+            end_ms=end_ms,
+        )
+
+    def newest(self) -> StoredMessage | None:
+        """The message that was stored last, of all queues."""
+        position = self._index.newest_position()
+        return None if position is None else self.message_at(position)
 
     # Inside ---------------------------------------------------------------------------
 

@@ -76,6 +76,15 @@ class ClientChannels:
         """The consumer group *name*, if one of its members is connected."""
         return self.consumer_table.get(name)
 
+    def channel(self, group: str, client_id: str) -> ClientChannel | None:
+        """The first connection of that client in a consumer group.
+
+        Upstream: ConsumerGroupInfo.findChannel.
+        """
+        known = self.consumer_table.get(group)
+        channels = known.channel_info_table.values() if known is not None else ()
+        return next((c for c in channels if c.client_id == client_id), None)
+
     def producers(self, group: str) -> list[ClientChannel]:
         """The connections of a producer group."""
         return list(self.producer_table.get(group, {}).values())

@@ -9,6 +9,7 @@ Upstream: ConsumerOffsetManager.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from emulator.broker.checks import check_name, check_room
@@ -101,6 +102,12 @@ class ConsumerOffsets:
         """Upstream: ConsumerOffsetManager.whichGroupByTopic."""
         start = topic + TOPIC_GROUP_SEPARATOR
         return [key.removeprefix(start) for key in self.offset_table if key.startswith(start)]
+
+    def entries(self) -> Iterator[tuple[str, str, dict[int, int]]]:
+        """Topic, group and their offsets by queue, of all that was ever committed."""
+        for key, queues in self.offset_table.items():
+            topic, _, group = key.partition(TOPIC_GROUP_SEPARATOR)
+            yield topic, group, queues
 
     def clone(self, source: str, target: str, topic: str, now_ms: int) -> None:
         """Give *target* the offsets that *source* has committed of *topic*.

@@ -307,9 +307,9 @@ def test_messages_are_found_by_their_keys_the_newest_first() -> None:
 
     def found(key: str, count_max: int = 32, **span: int) -> list[bytes]:
         span = {"begin_ms": NOW, "end_ms": NOW + 99, **span}
-        return [
-            decode_record(r).body for r in rig.store.find_by_key("orders", key, count_max, **span)
-        ]
+        search = rig.store.search_by_key("orders", key, count_max, **span)
+        assert search.run_step()
+        return [decode_record(record).body for record in search.found]
 
     assert found("red") == [b"2", b"0"]
     assert found("ID3") == [b"3"]
@@ -317,7 +317,23 @@ def test_messages_are_found_by_their_keys_the_newest_first() -> None:
     assert found("red", count_max=1) == [b"2"]
     assert found("red", end_ms=NOW + 1) == [b"0"]
     assert found("red", begin_ms=NOW + 1) == [b"2"]
-    assert rig.store.find_by_key("never", "red", 9, begin_ms=0, end_ms=NOW) == []
+    nowhere = rig.store.search_by_key("never", "red", 9, begin_ms=0, end_ms=NOW)
+    assert nowhere.run_step()
+    assert nowhere.found == []
+
+
+def test_a_search_by_key_continues_where_it_was_although_messages_have_expired() -> None:
+    rig = Rig(TinyDisk(4096))
+    for n in range(8):
+        rig.put(b"%d" % n + bytes(1000), at_ms=NOW + n, properties="KEYS\x01red\x02")
+    search = rig.store.search_by_key("orders", "red", 32, begin_ms=0, end_ms=NOW + 99)
+    assert not search.run_step(1)
+    rig.store.drop_expired(NOW + 100 * 3_600_000)
+    oldest = rig.store.min_offset("orders", 0)
+    assert 0 < oldest < 7
+    while not search.run_step(2):
+        pass
+    assert [decode_record(r).queue_offset for r in search.found] == [*range(7, oldest - 1, -1)]
 
 
 # Retention --------------------------------------------------------------------------------

@@ -1,0 +1,117 @@
+"""Requests of tools that a consumer answers: the broker invokes it and forwards its answer.
+
+Answers GET_CONSUMER_RUNNING_INFO and CONSUME_MESSAGE_DIRECTLY in every release.  What the
+client answers is forwarded as it is, its code and remark included.  A client whose connection
+ends meanwhile is reported at once; upstream waits until the call has timed out.
+
+Upstream: AdminBrokerProcessor.callConsumer, Broker2Client.callClient.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from emulator.broker.broker import Broker
+from emulator.broker.tables.client_channels import ClientChannel
+from emulator.net.results import Ask, Call, Refusal, Reply, Result
+from emulator.releases import SYS_FLAGS_SENT_TO_CLIENT
+from protocol import catalog
+from protocol.codes import ResponseCode
+from protocol.command import RemotingCommand
+from protocol.fields import Header
+from protocol.message_ids import position_of
+from protocol.requests.callbacks import (
+    ConsumeMessageDirectlyRequest,
+    GetConsumerRunningInfoRequest,
+)
+from protocol.rpc import AnyRpc
+from protocol.versions import version_desc
+
+CALL_MS_MAX = 10_000  # Broker2Client.callClient
+ANSWERS_SINCE_VERSION = 62  # MQVersion.V3_1_8_SNAPSHOT
+
+
+class ClientCallProcessor:
+    """GET_CONSUMER_RUNNING_INFO and CONSUME_MESSAGE_DIRECTLY."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def running_info(self, call: Call[GetConsumerRunningInfoRequest]) -> Result:
+        """What a member of a group says of itself."""
+        request = call.request
+        member = self._member(request.consumer_group, request.client_id)
+        rpc = catalog.GET_CONSUMER_RUNNING_INFO
+        return self._ask(member, rpc, request.consumer_group, request, b"", call.now_ms)
+
+    def consume_directly(self, call: Call[ConsumeMessageDirectlyRequest]) -> Result:
+        """A member consumes one stored message now; its listener's result is the answer."""
+        request, broker = call.request, self._broker
+        record = broker.store.record_at(_position(request.msg_id))
+        if record is None:
+            remark = f"can not find message by the id, {request.msg_id}"
+            raise Refusal(ResponseCode.SYSTEM_ERROR, remark)
+        group = request.consumer_group
+        sent = msgspec.structs.replace(request, broker_name=broker.config.name)
+        if broker.release >= SYS_FLAGS_SENT_TO_CLIENT:
+            topic = broker.topics.get(request.topic) if request.topic else None
+            sent.topic_sys_flag = topic.topic_sys_flag if topic else request.topic_sys_flag
+            config = broker.groups.find(group, call.now_ms, by="admin") if group else None
+            sent.group_sys_flag = config.group_sys_flag if config else request.group_sys_flag
+        member = self._member(group, request.client_id)
+        rpc = catalog.CONSUME_MESSAGE_DIRECTLY
+        return self._ask(member, rpc, group, sent, bytes(record), call.now_ms)
+
+    def _member(self, group: str, client_id: str | None) -> ClientChannel:
+        """The client's connection.  Raises ``Refusal`` without one, or if it is too old."""
+        found = self._broker.clients.channel(group, client_id or "")
+        if found is None:
+            who = client_id or "null"
+            remark = f"The Consumer <{group}> <{who}> not online"
+            raise Refusal(ResponseCode.SYSTEM_ERROR, remark)
+        if found.version < ANSWERS_SINCE_VERSION:
+            remark = (
+                f"The Consumer <{client_id}> Version <{version_desc(found.version)}> too low to "
+                "finish, please upgrade it to V3_1_8_SNAPSHOT"
+            )
+            raise Refusal(ResponseCode.SYSTEM_ERROR, remark)
+        return found
+
+    def _ask(
+        self,
+        member: ClientChannel,
+        rpc: AnyRpc,
+        group: str,
+        header: Header,
+        body: bytes,
+        now_ms: int,
+    ) -> Ask:
+        until_ms = now_ms + CALL_MS_MAX
+        client_id, address = member.client_id, member.peer.address
+
+        def forward(now_ms: int, reply: RemotingCommand | None) -> Result:
+            if reply is not None:
+                extra = reply.fields() if reply.ext else None
+                return Reply(None, reply.body, reply.code, reply.remark, extra)
+            if now_ms >= until_ms:
+                raise Refusal(
+                    ResponseCode.CONSUME_MSG_TIMEOUT,
+                    f"consumer <{group}> <{client_id}> Timeout: RemotingTimeoutException: "
+                    f"wait response on the channel <{address}> timeout, {CALL_MS_MAX}(ms)",
+                )
+            raise Refusal(
+                ResponseCode.SYSTEM_ERROR,
+                f"invoke consumer <{group}> <{client_id}> Exception: "
+                f"the connection of {address} has ended",
+            )
+
+        return Ask(member.peer, rpc.code, header, body, until_ms, forward)
+
+
+def _position(msg_id: str | None) -> int:
+    """Where a message id points.  Raises ``Refusal``: a unique key points nowhere."""
+    try:
+        return position_of(msg_id or "")
+    except ValueError as error:
+        remark = f"{msg_id} is no offset message id: {error}"
+        raise Refusal(ResponseCode.SYSTEM_ERROR, remark) from error
