@@ -38,9 +38,12 @@ def _embedded() -> Figures:
 def _own_client(plan: Plan) -> Figures:
     with running(OURS) as cluster:
         first = _module("own_client", cluster.namesrv, "first")
-    with running(OURS) as cluster:
-        through = _module("own_client", cluster.namesrv, "through", plan.through_messages)
-    return {"own_first_ms": first["ms"], "own_through": through["per_s"]}
+    figures = {"own_first_ms": first["ms"]}
+    for mode in ("async", "calls", "consume", "through"):
+        with running(OURS) as cluster:
+            found = _module("own_client", cluster.namesrv, mode, plan.through_messages)
+        figures[f"own_{mode}"] = found["per_s"]
+    return figures
 
 
 def _pipelined(plan: Plan) -> Figures:

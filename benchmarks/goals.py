@@ -53,6 +53,9 @@ BESIDE_REAL = (
 ALONE = (
     Goal("embedded_ms", "embedded start, modules imported", "ms", at_most=50),
     Goal("own_first_ms", "our client: start → first message", "ms"),
+    Goal("own_async", "our client: async sends", "/s", aim=16_000),
+    Goal("own_calls", "our client: awaited sends of 32 tasks", "/s", aim=7_500),
+    Goal("own_consume", "our client: consumes a backlog", "/s", aim=100_000),
     Goal("own_through", "our client: produced and consumed", "/s"),
     Goal("idle_all_mb", "memory with its watching process, idle", "MB"),
     Goal("loaded_all_mb", "the same, after the load", "MB"),

@@ -1,7 +1,12 @@
 """Our own client as a load, in a process of its own; one line of JSON says what was reached.
 
+python -m benchmarks.own_client NAMESRV async COUNT     # sends that nobody awaits
+python -m benchmarks.own_client NAMESRV calls COUNT     # awaited sends of 32 tasks
+python -m benchmarks.own_client NAMESRV consume COUNT   # a backlog, by a push consumer
 python -m benchmarks.own_client NAMESRV through COUNT   # producer and consumer at once
 python -m benchmarks.own_client NAMESRV first           # ms to the first message consumed
+
+Beside each rate stands the CPU time this process took for one message, in microseconds.
 """
 
 from __future__ import annotations
@@ -17,6 +22,7 @@ from protocol.message import Message, MessageExt
 
 BODY = b"x" * 100
 IN_FLIGHT = 1_000
+CALLERS = 32
 WARM_UP_SENDS = 64
 GROUP = "own-client"
 FROM_FIRST = "CONSUME_FROM_FIRST_OFFSET"
@@ -27,34 +33,84 @@ class Counter:
 
     def __init__(self, wanted: int) -> None:
         self.count = 0
+        self.first = trio.Event()
         self.enough = trio.Event()
         self._wanted = wanted
 
     def __call__(self, messages: list[MessageExt]) -> None:
         self.count += len(messages)
+        self.first.set()
         if self.count >= self._wanted:
             self.enough.set()
 
 
+class Stopwatch:
+    """Real time and this process's CPU time since it was made."""
+
+    def __init__(self) -> None:
+        self._began_s = time.perf_counter()
+        self._cpu_s = time.process_time()
+
+    def rates(self, count: int) -> dict[str, float]:
+        """*count* messages were done by now."""
+        took_s = time.perf_counter() - self._began_s
+        cpu_us = (time.process_time() - self._cpu_s) * 1e6
+        return {"messages": count, "per_s": count / took_s, "cpu_us": cpu_us / count}
+
+
+async def sends(namesrv: str, count: int) -> dict[str, float]:
+    """Sends with a callback, as many under way as there is room for."""
+    topic = _new_topic()
+    async with _producer(namesrv) as producer:
+        await _warm_up(producer, topic)
+        watch = Stopwatch()
+        await _start_sends(producer, topic, count)
+        return watch.rates(count)
+
+
+async def calls(namesrv: str, count: int) -> dict[str, float]:
+    """Awaited sends of some tasks of one process."""
+    topic = _new_topic()
+
+    async def caller(number: int) -> None:
+        for _ in range(count // CALLERS):
+            await producer.send(Message(topic, BODY), worker=number)
+
+    async with _producer(namesrv) as producer:
+        await _warm_up(producer, topic)
+        watch = Stopwatch()
+        async with trio.open_nursery() as nursery:
+            for number in range(CALLERS):
+                nursery.start_soon(caller, number)
+        return watch.rates(count // CALLERS * CALLERS)
+
+
+async def consume(namesrv: str, count: int) -> dict[str, float]:
+    """From the first message of a backlog that is consumed to its last."""
+    topic = _new_topic()
+    async with _producer(namesrv) as producer:
+        await _warm_up(producer, topic)
+        await _start_sends(producer, topic, count)
+    counter = Counter(WARM_UP_SENDS + count)
+    async with _consumer(namesrv, topic, counter):
+        await counter.first.wait()
+        watch, done = Stopwatch(), counter.count
+        await counter.enough.wait()
+        return watch.rates(counter.count - done)
+
+
 async def through(namesrv: str, count: int) -> dict[str, float]:
     """Messages a second, from the first send to the last message consumed."""
-    topic = f"Through{time.time_ns()}"
+    topic = _new_topic()
     counter = Counter(WARM_UP_SENDS + count)
-    async with Producer(namesrv=namesrv, group=GROUP, send_timeout_ms=30_000) as producer:
-        for _ in range(WARM_UP_SENDS):  # creates the topic on both brokers
-            await producer.send(Message(topic, BODY))
+    async with _producer(namesrv) as producer:
+        await _warm_up(producer, topic)
         async with _consumer(namesrv, topic, counter):
-            began_s = time.perf_counter()
-            room = trio.Semaphore(IN_FLIGHT)
-            for _ in range(count):
-                await room.acquire()
-                producer.start_send(Message(topic, BODY), lambda _: room.release())
-            for _ in range(IN_FLIGHT):
-                await room.acquire()
-            sent_s = time.perf_counter() - began_s
+            watch = Stopwatch()
+            await _start_sends(producer, topic, count)
+            sent = watch.rates(count)
             await counter.enough.wait()
-            took_s = time.perf_counter() - began_s
-    return {"messages": count, "sent_per_s": count / sent_s, "per_s": count / took_s}
+            return {"sent_per_s": sent["per_s"], **watch.rates(count)}
 
 
 async def first(namesrv: str) -> dict[str, float]:
@@ -66,6 +122,35 @@ async def first(namesrv: str) -> dict[str, float]:
         async with _consumer(namesrv, "TopicFirstOfOurs", counter):
             await counter.enough.wait()
     return {"ms": (time.perf_counter() - began_s) * 1e3}
+
+
+MODES = {"async": sends, "calls": calls, "consume": consume, "through": through}
+
+
+def _producer(namesrv: str) -> Producer:
+    return Producer(namesrv=namesrv, group=GROUP, send_timeout_ms=30_000)
+
+
+async def _warm_up(producer: Producer, topic: str) -> None:
+    for _ in range(WARM_UP_SENDS):  # creates the topic on both brokers
+        await producer.send(Message(topic, BODY))
+
+
+async def _start_sends(producer: Producer, topic: str, count: int) -> None:
+    """Until all are answered."""
+    room = trio.Semaphore(IN_FLIGHT)
+    for _ in range(count):
+        try:
+            room.acquire_nowait()
+        except trio.WouldBlock:
+            await room.acquire()
+        producer.start_send(Message(topic, BODY), lambda _: room.release())
+    for _ in range(IN_FLIGHT):
+        await room.acquire()
+
+
+def _new_topic() -> str:
+    return f"Load{time.time_ns()}"
 
 
 def _consumer(namesrv: str, topic: str, counter: Counter) -> PushConsumer:
@@ -82,7 +167,7 @@ def _consumer(namesrv: str, topic: str, counter: Counter) -> PushConsumer:
 
 async def main(*arguments: str) -> None:
     namesrv, mode, *rest = arguments
-    found = await (through(namesrv, int(rest[0])) if mode == "through" else first(namesrv))
+    found = await (first(namesrv) if mode == "first" else MODES[mode](namesrv, int(rest[0])))
     print(json.dumps(found), flush=True)
 
 

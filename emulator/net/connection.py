@@ -116,11 +116,9 @@ class Connection:
         self._out.append(data)
         self._out_bytes += len(data)
         turn = self._remoting.turn
-        if turn.depth:
-            turn.dirty[self] = None
-        else:  # outside of a turn: at once
-            with turn:
-                self.flush()
+        turn.dirty[self] = None
+        if not turn.depth:
+            turn.end_soon()
 
     def flush(self) -> None:
         """Send what was written, in one piece."""

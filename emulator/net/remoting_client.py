@@ -4,12 +4,17 @@ Calls to an address that is still being connected wait with their own deadline; 
 that gets no answer in time closes its connection, which fails every other call on it
 (upstream does so since 4.9.1, and people observe it).
 
+Requests leave at once.  After ``gather_writes`` only a call that is alone does; those that
+others may follow in the same pass of the scheduler leave together, one write a connection:
+sends that nobody awaits, and those of callers whose answers came with one read.
+
 Upstream: NettyRemotingClient.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, TypeVar
 
 import trio
@@ -17,6 +22,7 @@ import trio
 from emulator.facts import ConnectionOpened, Note
 from emulator.net.connection import Connection, OnDone
 from emulator.net.errors import NeverSent, RemoteError, TimedOut
+from emulator.net.next_pass import NextPass
 from emulator.net.remoting import Remoting
 from protocol.command import RemotingCommand
 from protocol.fields import Header
@@ -67,8 +73,15 @@ class RemotingClient(Remoting):
         self._channels: dict[str, _Channel] = {}
         self._opened = 0
         self._has_ended = False
+        self._answered_count = 0  # callers of ``invoke`` that are yet to take their reply
         self.on_connected: Callable[[str], object] | None = None
         nursery.start_soon(self._run)
+
+    def gather_writes(self) -> None:
+        """From now on what is written outside of a turn leaves in the scheduler's next pass."""
+        flushing = NextPass(self.turn.end_now)
+        self.turn.end_soon = flushing.ask
+        self._nursery.start_soon(flushing.run)
 
     async def invoke(
         self,
@@ -86,18 +99,21 @@ class RemotingClient(Remoting):
         def on_done(reply: RemotingCommand | RemoteError) -> None:
             replies.append(reply)
             if caller:
+                self._answered_count += 1
                 trio.lowlevel.reschedule(caller.pop())
 
         def cancelled(_: Callable[[], None]) -> trio.lowlevel.Abort:
             caller.clear()
             return trio.lowlevel.Abort.SUCCEEDED
 
-        self.invoke_async(address, rpc, header, body, timeout_ms=timeout_ms, on_done=on_done)
+        with nullcontext() if self._answered_count else self.turn:
+            self.invoke_async(address, rpc, header, body, timeout_ms=timeout_ms, on_done=on_done)
         if replies:  # it could not even be sent
             await trio.lowlevel.checkpoint()
         else:
             caller.append(trio.lowlevel.current_task())
             await trio.lowlevel.wait_task_rescheduled(cancelled)
+            self._answered_count -= 1
         [reply] = replies
         if isinstance(reply, RemoteError):
             raise reply
@@ -168,7 +184,8 @@ class RemotingClient(Remoting):
         return channel is not None and channel.connection is not None
 
     def close_all(self) -> None:
-        """Close every connection; their calls get ``NoAnswer``."""
+        """Close every connection; their calls get ``NoAnswer``.  What was written leaves first."""
+        self.turn.end_now()
         for connection in list(self.connections.values()):
             connection.transport.close()
 

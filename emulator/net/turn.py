@@ -6,6 +6,9 @@ that were rung are delivered, and then every connection that has something to se
 it, once: so a producer's reply and the wake-up of a consumer leave together, and a batch
 of ten messages wakes a held pull with ten messages.  What was put off with ``at_end``
 comes last: one flush of the log for all that the turn has stored.
+
+What is written outside of any turn leaves at once, or ``end_soon`` sees to it: a client's
+sends of one pass of the scheduler leave together.
 """
 
 from __future__ import annotations
@@ -32,10 +35,10 @@ class Turn:
 
     ``now_ms`` is the wall time at which it began.  ``dirty`` are the connections that have
     something to send; ``rung`` collects news by bell for ``deliver``, which whoever holds
-    calls puts here.
+    calls puts here.  ``end_soon`` is called when something became dirty outside of a turn.
     """
 
-    __slots__ = ("_clock", "_put_off", "deliver", "depth", "dirty", "now_ms", "rung")
+    __slots__ = ("_clock", "_put_off", "deliver", "depth", "dirty", "end_soon", "now_ms", "rung")
 
     def __init__(self, clock: WallClock) -> None:
         self._clock = clock
@@ -44,6 +47,7 @@ class Turn:
         self.rung: dict[Hashable, Rung] = {}
         self.deliver: Callable[[dict[Hashable, Rung]], object] = dict.clear
         self.dirty: dict[Flushable, None] = {}
+        self.end_soon: Callable[[], object] = self.end_now
         self._put_off: dict[Callable[[], object], None] = {}
 
     def at_end(self, action: Callable[[], object]) -> None:
@@ -52,6 +56,11 @@ class Turn:
             self._put_off[action] = None
         else:
             action()
+
+    def end_now(self) -> None:
+        """Carry out what was left outside of any turn; inside of one its end does."""
+        with self:
+            pass
 
     def __enter__(self) -> int:
         """Begin or join a turn; the wall time at which it began."""

@@ -76,7 +76,9 @@ def test_the_notice_after_our_own_new_topic_has_cause_subscription_changed() -> 
         return cluster
 
     cluster = in_cluster(story, orders=1, more=1)
-    assert causes_of(cluster, "orders") == ["started", "subscription changed"]
+    *first, last = causes_of(cluster, "orders")
+    assert set(first) == {"started"}, "the notice after the first heartbeat may cause a second one"
+    assert last == "subscription changed"
 
 
 def test_a_notice_after_an_unsubscription_has_cause_subscription_changed_once() -> None:
