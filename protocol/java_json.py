@@ -6,7 +6,6 @@ numbers or whole objects as keys, and the text is escaped exactly as fastjson do
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
@@ -19,6 +18,7 @@ from protocol.java_json_writer import (
     Shape,
     Style,
     all_members,
+    is_odd,
     write_pretty,
     write_value,
 )
@@ -40,9 +40,6 @@ UNREADABLE = (msgspec.DecodeError, ValueError, RecursionError)
 
 _decode = msgspec.json.Decoder(float_hook=Decimal).decode
 _encode = msgspec.json.encode
-
-# In msgspec's output: escapes that fastjson writes in capitals, and what it does not write raw.
-_ODD = re.compile(rb"\\u00[01][a-f]|\x7f|\xc2[\x80-\x9f]|\xe2\x80[\xa8\xa9]")
 
 
 def read(data: bytes, *, strict_utf8: bool = False) -> Any:
@@ -74,9 +71,7 @@ def write_texts(value: str | dict[str, str]) -> bytes:
         data = _encode(value)
     except UnicodeEncodeError:  # half a surrogate pair
         return write_value(value)
-    if data.isascii() and b"\\" not in data and b"\x7f" not in data:
-        return data  # nothing was escaped, and nothing should have been
-    return write_value(value) if _ODD.search(data) else data
+    return write_value(value) if is_odd(data) else data
 
 
 def text_of(value: Any) -> str:

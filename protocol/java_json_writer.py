@@ -5,6 +5,8 @@ Keys that are numbers have no quotes, keys that are objects are written as objec
 JSON, but what upstream's peers expect.  The standard form sorts and quotes all keys
 and escapes whatever is not ASCII.  The pretty form, of configuration files, breaks
 lines before members, but not before keys that are no strings.
+
+Structs of texts and whole numbers alone are written by msgspec, where it writes the same bytes.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import types
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from operator import itemgetter
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args, get_origin
 
 import msgspec
 
@@ -42,12 +44,24 @@ _ESCAPES = {
 }
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 
+# In msgspec's output: escapes that fastjson writes in capitals, and what it does not write raw.
+_ODD = re.compile(rb"\\u00[01][a-f]|\x7f|\xc2[\x80-\x9f]|\xe2\x80[\xa8\xa9]")
+_encode_sorted = msgspec.json.Encoder(order="sorted").encode
+_SCALARS = (str, int, bool)
+
 
 @functools.cache
 def all_members(kind: type) -> Members:
     """Every field of a struct."""
     fields = msgspec.structs.fields(kind)
     return tuple(sorted(((f.name, f.encode_name) for f in fields), key=lambda pair: pair[1]))
+
+
+def is_odd(data: bytes) -> bool:
+    """Whether *data*, written by msgspec, is not what fastjson writes."""
+    if data.isascii() and b"\\" not in data and b"\x7f" not in data:
+        return False  # nothing was escaped, and nothing should have been
+    return _ODD.search(data) is not None
 
 
 def write_value(value: Any, shape: Shape = all_members, style: Style = COMPACT) -> bytes:
@@ -82,6 +96,11 @@ class _Writer:
         self.parts.append(f'"{text}"')
 
     def struct(self, value: msgspec.Struct) -> None:
+        if self._style is COMPACT and _is_plain(type(value), self._shape):
+            data = _encoded(value)
+            if data is not None:
+                self.parts.append(data)
+                return
         named = ((name, getattr(value, attr)) for attr, name in self._shape(type(value)))
         self._members([(name, member) for name, member in named if member is not None])
 
@@ -159,6 +178,31 @@ _WRITES: tuple[tuple[type | tuple[type, ...], Callable[[_Writer, Any], None]], .
 @functools.cache
 def _write_of(kind: type) -> Callable[[_Writer, Any], None]:
     return next(write for known, write in _WRITES if issubclass(kind, known))
+
+
+@functools.cache
+def _is_plain(kind: type, shape: Shape) -> bool:
+    """Whether msgspec can write it: all its members, none null, no map, no fraction."""
+    if shape(kind) != all_members(kind):
+        return False
+    return all(_is_plain_type(field.type, shape) for field in msgspec.structs.fields(kind))
+
+
+def _is_plain_type(kind: Any, shape: Shape) -> bool:
+    if get_origin(kind) is list:
+        return _is_plain_type(get_args(kind)[0], shape)
+    if not isinstance(kind, type):
+        return False
+    return kind in _SCALARS or (issubclass(kind, msgspec.Struct) and _is_plain(kind, shape))
+
+
+def _encoded(value: msgspec.Struct) -> str | None:
+    """By msgspec; None if fastjson would not write the same."""
+    try:
+        data = _encode_sorted(value)
+    except UnicodeEncodeError:  # half a surrogate pair
+        return None
+    return None if is_odd(data) else data.decode()
 
 
 def _escape_units(found: re.Match[str]) -> str:

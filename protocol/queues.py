@@ -19,16 +19,16 @@ class MessageQueue(msgspec.Struct, frozen=True, rename="camel"):
     queue_id: int = 0
 
     def __lt__(self, other: MessageQueue) -> bool:
-        return _sort_key(self) < _sort_key(other)
+        return queue_order(self) < queue_order(other)
 
     def __le__(self, other: MessageQueue) -> bool:
-        return _sort_key(self) <= _sort_key(other)
+        return queue_order(self) <= queue_order(other)
 
     def __gt__(self, other: MessageQueue) -> bool:
-        return _sort_key(self) > _sort_key(other)
+        return queue_order(self) > queue_order(other)
 
     def __ge__(self, other: MessageQueue) -> bool:
-        return _sort_key(self) >= _sort_key(other)
+        return queue_order(self) >= queue_order(other)
 
     def __str__(self) -> str:
         return (
@@ -46,5 +46,6 @@ def java_order(text: str) -> bytes:
     return text.encode("utf-16-be", "surrogatepass")
 
 
-def _sort_key(queue: MessageQueue) -> tuple[bytes, bytes, int]:
+def queue_order(queue: MessageQueue) -> tuple[bytes, bytes, int]:
+    """The key that sorts queues; with it a sort makes one for each, not two a comparison."""
     return java_order(queue.topic), java_order(queue.broker_name), queue.queue_id

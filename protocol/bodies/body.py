@@ -11,7 +11,15 @@ import msgspec
 from protocol import java_json
 from protocol.fields import BadFields
 from protocol.java_convert import DoesNotFit, convert
-from protocol.java_json_writer import COMPACT, PRETTY, STANDARD, Members, Style, all_members
+from protocol.java_json_writer import (
+    COMPACT,
+    PRETTY,
+    STANDARD,
+    Members,
+    Shape,
+    Style,
+    all_members,
+)
 from protocol.versions import Release
 
 
@@ -57,7 +65,13 @@ def _decode_tolerantly(data: bytes, kind: type[B]) -> B:
 
 
 def _encode(value: Any, release: Release, style: Style) -> bytes:
-    return java_json.write(value, functools.partial(_members, release=release), style)
+    return java_json.write(value, _shape(release), style)
+
+
+@functools.cache
+def _shape(release: Release) -> Shape:
+    """One value a release: what is known of a kind of body is kept by it."""
+    return functools.partial(_members, release=release)
 
 
 @functools.cache

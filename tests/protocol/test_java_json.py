@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from protocol.java_json import NotJson, read, text_of, write, write_pretty, write_texts
 from protocol.java_json_reader import DEPTH_MAX, read_tolerantly
-from protocol.java_json_writer import STANDARD, java_double
+from protocol.java_json_writer import STANDARD, Style, java_double
 from protocol.queues import MessageQueue
 
 QUEUE = MessageQueue("T", "b-a", 3)
@@ -44,6 +44,12 @@ def test_keys_that_are_no_strings_stand_bare() -> None:
     queue = b'{"brokerName":"b-a","queueId":3,"topic":"T"}'
     assert write({QUEUE: 7}) == b"{" + queue + b":7}"
     assert write([QUEUE, None, True]) == b"[" + queue + b",null,true]"
+
+
+@given(st.text(), st.integers(-(2**31), 2**31 - 1))
+def test_a_struct_that_msgspec_writes_is_what_the_writer_would_write(text: str, n: int) -> None:
+    for queue in (MessageQueue(text, "b-a", n), MessageQueue("\x7f\u2028\ud800", text, n)):
+        assert write([queue, queue]) == write([queue, queue], style=Style())
 
 
 def test_nulls_are_left_out_of_objects_and_kept_in_lists() -> None:

@@ -16,7 +16,7 @@ from emulator.net.results import Call, Reply, Result
 from protocol.bodies.body import decode_body, encode_body
 from protocol.bodies.groups import LockBatchReply, LockBatchRequestBody
 from protocol.fields import BadFields, Header
-from protocol.queues import MessageQueue
+from protocol.queues import MessageQueue, queue_order
 from protocol.requests.offsets import (
     GetEarliestMsgStoretimeReply,
     GetEarliestMsgStoretimeRequest,
@@ -64,10 +64,13 @@ class QueueProcessor:
         """Take or renew locks; the reply names those that are the client's now."""
         request, group, client = _locks_of(call)
         locks = self._broker.locks
-        new = sum(locks.owner(group, queue, call.now_ms) is None for queue in request.mq_set)
-        check_size(locks.held_count + new, self._broker.config.locks_max, "queue locks")
+        locks_max = self._broker.config.locks_max
+        if locks.held_count + len(request.mq_set) > locks_max:  # unless some are held already
+            new = sum(locks.owner(group, queue, call.now_ms) is None for queue in request.mq_set)
+            check_size(locks.held_count + new, locks_max, "queue locks")
         granted = locks.lock(group, request.mq_set, client, call.now_ms)
-        refused = [queue for queue in request.mq_set if queue not in granted]
+        own = set(granted)
+        refused = [queue for queue in request.mq_set if queue not in own]
         self._broker.note(QueuesLocked(group, client, _queues(granted), _queues(refused)))
         body = LockBatchReply(lock_ok_mq_set=list(granted))
         return Reply(body=encode_body(body, self._broker.release))
@@ -89,4 +92,6 @@ def _locks_of(call: Call[Header]) -> tuple[LockBatchRequestBody, str, str]:
 
 
 def _queues(queues: list[MessageQueue]) -> tuple[Queue, ...]:
-    return tuple(Queue(q.topic, q.broker_name, q.queue_id) for q in sorted(queues))
+    return tuple(
+        Queue(q.topic, q.broker_name, q.queue_id) for q in sorted(queues, key=queue_order)
+    )

@@ -35,10 +35,11 @@ class RebalanceLocks:
         self._sweep(now_ms)
         held = self._locks.setdefault(group, {})
         granted = []
+        renewed = _Lock(client, now_ms)
         for queue in queues:
             lock = held.get(queue)
             if lock is None or lock.client == client or self._has_lapsed(lock, now_ms):
-                held[queue] = _Lock(client, now_ms)
+                held[queue] = renewed
                 granted.append(queue)
         return granted
 

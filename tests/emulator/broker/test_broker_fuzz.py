@@ -21,6 +21,7 @@ from emulator.facts import HandlerFailed
 from protocol.batch import BatchMessage, encode_batch
 from protocol.codes import RequestCode, ResponseCode
 from protocol.command import ONE_WAY, RemotingCommand
+from protocol.queues import MessageQueue
 
 RELEASES = ["4.9.7", "5.3.3"]
 LIMITS = {
@@ -331,6 +332,31 @@ async def test_locks_have_a_limit_and_those_that_are_held_can_still_be_renewed()
         assert reply is not None
         codes.append(reply.code)
     assert codes == [0, 0, ResponseCode.SYSTEM_BUSY]
+
+
+@pytest.mark.parametrize("code", [RequestCode.LOCK_BATCH_MQ, RequestCode.UNLOCK_BATCH_MQ])
+async def test_locking_compares_queues_as_often_as_there_are_queues(
+    code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared, count = 0, 8_000
+    is_equal = MessageQueue.__eq__
+
+    def counted(queue: MessageQueue, other: object) -> bool:
+        nonlocal compared
+        compared += 1
+        return is_equal(queue, other)
+
+    queues = [{"topic": "T", "brokerName": "b", "queueId": n} for n in range(count)]
+    body = json.dumps({"consumerGroup": "g", "clientId": "c", "mqSet": queues}).encode()
+    client = Bench().client()
+    assert client.say(RemotingCommand(code=RequestCode.LOCK_BATCH_MQ, body=body)) is not None
+    monkeypatch.setattr(MessageQueue, "__eq__", counted)
+    for name in ("__lt__", "__le__", "__gt__", "__ge__"):
+        monkeypatch.setattr(MessageQueue, name, counted)
+    reply = client.say(RemotingCommand(code=code, body=body))
+    assert reply is not None
+    assert reply.code == 0
+    assert compared <= 8 * count
 
 
 async def test_names_that_nobody_could_want_are_not_kept() -> None:
