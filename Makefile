@@ -10,7 +10,7 @@ READY := $(VENV)/.ready
 demo: $(READY)  ## the mini-cluster at work: a consumer and a broker are killed, nothing is lost
 	$(BIN)/rmqemu demo $(if $(INPUT),--input $(INPUT))
 
-test: $(READY) lint  ## every test; official SDKs run where Java and Node are found
+test: $(READY) lint  ## every test; official SDKs run where Java, Node and Go are found
 	$(BIN)/python -m pytest -ra
 
 lint: $(READY)

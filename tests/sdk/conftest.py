@@ -50,7 +50,15 @@ def node(cluster: Cluster) -> Iterator[SdkProcess]:
     process.stop()
 
 
-@pytest.fixture(params=["java", "node"])
+@pytest.fixture(scope="session")
+def go(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SdkProcess]:
+    command = _part(lambda: parts.go_command(cluster.namesrv))
+    process = SdkProcess("go", command, parts.go_environment(tmp_path_factory.mktemp("go")))
+    yield process
+    process.stop()
+
+
+@pytest.fixture(params=["java", "node", "go"])
 def sdk(request: pytest.FixtureRequest) -> SdkProcess:
     """Each official client in turn."""
     process: SdkProcess = request.getfixturevalue(request.param)

@@ -61,6 +61,19 @@ def node_environment() -> dict[str, str]:
     return {**os.environ, "NODE_PATH": str(folder / "node_modules")}
 
 
+def go_command(namesrv: str) -> list[str]:
+    """How to start the Go client's process; see ``go_environment``."""
+    _need("go")
+    sources = [HERE / "go" / "go.mod", *sorted((HERE / "go").glob("*.go"))]
+    folder = _fetched("go-client", sources, lambda folder: _build_go(sources, folder))
+    return [str(folder / "program"), namesrv]
+
+
+def go_environment(scratch: Path) -> dict[str, str]:
+    """Offsets of broadcast groups stay in *scratch*; its log says only what went wrong."""
+    return {**os.environ, "HOME": str(scratch), "ROCKETMQ_GO_LOG_LEVEL": "error"}
+
+
 def _need(*tools: str) -> None:
     missing = [tool for tool in tools if shutil.which(tool) is None]
     if missing:
@@ -106,6 +119,12 @@ def _install(folder: Path) -> None:
     shutil.copy(HERE / "node" / "package.json", folder)
     flags = ["--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts"]
     _run(["npm", "install", *flags, "--prefix", str(folder)])
+
+
+def _build_go(sources: Sequence[Path], folder: Path) -> None:
+    for source in sources:
+        shutil.copy(source, folder)
+    _run(["go", "build", "-C", str(folder), "-mod=mod", "-o", "program", "."])
 
 
 def _run(command: Sequence[str]) -> None:

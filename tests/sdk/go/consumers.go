@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	rocketmq "github.com/apache/rocketmq-client-go/v2"
+	"github.com/apache/rocketmq-client-go/v2/consumer"
+	"github.com/apache/rocketmq-client-go/v2/primitive"
+)
+
+// member is a push consumer, and what its last rebalance gave it, by topic: the client shows neither.
+type member struct {
+	client rocketmq.PushConsumer
+	mutex  sync.Mutex
+	queues map[string][]map[string]any
+}
+
+var consumers sync.Map // name → *member
+
+// "refuse" answers the first delivery of the messages with these keys by "again"; "pause_ms" makes every call slow.
+func startConsumer(request Request) (any, error) {
+	started := &member{queues: map[string][]map[string]any{}}
+	model := consumer.Clustering
+	if request.Broadcasting {
+		model = consumer.BroadCasting
+	}
+	tags := request.Tags
+	if tags == "" {
+		tags = "*"
+	}
+	client, err := rocketmq.NewPushConsumer(
+		consumer.WithNameServer([]string{namesrv}),
+		consumer.WithGroupName(request.Group),
+		consumer.WithInstance(instance(request.Consumer)),
+		consumer.WithConsumeFromWhere(consumer.ConsumeFromFirstOffset),
+		consumer.WithConsumerModel(model),
+		consumer.WithConsumerOrder(request.Orderly),
+		consumer.WithStrategy(started.allocate),
+	)
+	if err != nil {
+		return nil, err
+	}
+	started.client = client
+	selector := consumer.MessageSelector{Type: consumer.TAG, Expression: tags}
+	err = client.Subscribe(request.Topic, selector,
+		func(_ context.Context, messages ...*primitive.MessageExt) (consumer.ConsumeResult, error) {
+			return consume(request, messages), nil
+		})
+	if err != nil {
+		return nil, err
+	}
+	consumers.Store(request.Consumer, started)
+	return true, client.Start()
+}
+
+func stopConsumer(request Request) (any, error) {
+	stopped, known := consumers.LoadAndDelete(request.Consumer)
+	if !known {
+		return nil, fmt.Errorf("there is no consumer %q", request.Consumer)
+	}
+	return true, stopped.(*member).client.Shutdown()
+}
+
+// assigned is what the last rebalance gave the consumer of one topic.
+func assigned(request Request) (any, error) {
+	found, known := consumers.Load(request.Consumer)
+	if !known {
+		return nil, fmt.Errorf("there is no consumer %q", request.Consumer)
+	}
+	asked := found.(*member)
+	asked.mutex.Lock()
+	defer asked.mutex.Unlock()
+	return append([]map[string]any{}, asked.queues[request.Topic]...), nil
+}
+
+func (m *member) allocate(
+	group string, clientID string, all []*primitive.MessageQueue, members []string,
+) []*primitive.MessageQueue {
+	mine := consumer.AllocateByAveragely(group, clientID, all, members)
+	queues := []map[string]any{}
+	for _, queue := range mine {
+		queues = append(queues, map[string]any{"broker": queue.BrokerName, "queue": queue.QueueId})
+	}
+	if len(all) > 0 {
+		m.mutex.Lock()
+		m.queues[all[0].Topic] = queues
+		m.mutex.Unlock()
+	}
+	return mine
+}
+
+func consume(request Request, messages []*primitive.MessageExt) consumer.ConsumeResult {
+	result := consumer.ConsumeSuccess
+	for _, message := range messages {
+		_, refusable := request.Refuse[message.GetKeys()]
+		refused := refusable && message.ReconsumeTimes == 0
+		if refused {
+			result = consumer.ConsumeRetryLater
+		}
+		time.Sleep(time.Duration(request.PauseMs) * time.Millisecond)
+		write(map[string]any{
+			"event":           "consumed",
+			"consumer":        request.Consumer,
+			"refused":         refused,
+			"topic":           message.Topic,
+			"body":            string(message.Body),
+			"tags":            message.GetTags(),
+			"keys":            strings.TrimSpace(message.GetKeys()),
+			"properties":      message.GetProperties(),
+			"offset_id":       message.OffsetMsgId,
+			"unique_id":       message.MsgId,
+			"broker":          message.Queue.BrokerName,
+			"queue":           message.Queue.QueueId,
+			"offset":          message.QueueOffset,
+			"reconsume_times": message.ReconsumeTimes,
+			"stored_ms":       message.StoreTimestamp,
+			"told_ms":         time.Now().UnixMilli(),
+		})
+	}
+	return result
+}

@@ -1,0 +1,89 @@
+// The official Go client, driven by lines of JSON on standard input.
+//
+// The same lines as for the Java program: {"id":7,"do":"send",…} is answered by {"id":7,"result":…} or
+// {"id":7,"error":"…"}; what happens by itself is written as {"event":"consumed",…}. Tests judge, this program does not.
+//
+//	program NAMESRV
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"sync"
+)
+
+// Request is one line of standard input; each command reads the fields it knows.
+type Request struct {
+	ID           int            `json:"id"`
+	Do           string         `json:"do"`
+	Producer     string         `json:"producer"`
+	Consumer     string         `json:"consumer"`
+	Group        string         `json:"group"`
+	Topic        string         `json:"topic"`
+	Tags         string         `json:"tags"`
+	Way          string         `json:"way"`
+	Messages     []Outgoing     `json:"messages"`
+	Refuse       map[string]int `json:"refuse"`
+	PauseMs      int            `json:"pause_ms"`
+	Broadcasting bool           `json:"broadcasting"`
+	Orderly      bool           `json:"orderly"`
+	Topics       []string       `json:"topics"`
+	Broker       string         `json:"broker"`
+	Queues       int            `json:"queues"`
+}
+
+type command func(Request) (any, error)
+
+var (
+	namesrv string
+	output  sync.Mutex
+)
+
+func main() {
+	namesrv = os.Args[1]
+	commands := map[string]command{
+		"start producer": startProducer,
+		"send":           send,
+		"stop producer":  stopProducer,
+		"start consumer": startConsumer,
+		"assigned":       assigned,
+		"stop consumer":  stopConsumer,
+		"create topics":  createTopics,
+	}
+	lines := bufio.NewScanner(os.Stdin)
+	lines.Buffer(nil, 64<<20)
+	for lines.Scan() {
+		var request Request
+		if err := json.Unmarshal(lines.Bytes(), &request); err != nil {
+			panic(err)
+		}
+		go answer(commands, request)
+	}
+}
+
+func answer(commands map[string]command, request Request) {
+	run, known := commands[request.Do]
+	if !known {
+		write(map[string]any{"id": request.ID, "error": fmt.Sprintf("there is no command %q", request.Do)})
+		return
+	}
+	result, err := run(request)
+	if err != nil {
+		write(map[string]any{"id": request.ID, "error": err.Error()})
+		return
+	}
+	write(map[string]any{"id": request.ID, "result": result})
+}
+
+// write prints one line; any goroutine may call it.
+func write(line map[string]any) {
+	text, err := json.Marshal(line)
+	if err != nil {
+		panic(err)
+	}
+	output.Lock()
+	defer output.Unlock()
+	fmt.Println(string(text))
+}
