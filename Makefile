@@ -11,7 +11,7 @@ demo: $(READY)  ## the mini-cluster at work: a consumer and a broker are killed,
 	$(BIN)/rmqemu demo $(if $(INPUT),--input $(INPUT))
 
 test: $(READY) lint  ## every test; official SDKs run where Java, Node and Go are found
-	$(BIN)/python -m pytest -ra
+	$(BIN)/python -m pytest -ra --durations=10
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -10,6 +10,7 @@ import trio
 from bench import EPOCH_MS, Bench, Client
 from trio.testing import MockClock
 
+from emulator.facts import PullAnswered
 from protocol import catalog
 from protocol.bodies.body import encode_body
 from protocol.bodies.groups import LockBatchRequestBody, SubscriptionGroupConfig
@@ -159,6 +160,46 @@ async def test_invariant_74_a_crash_forgets_who_is_there_and_five_seconds_of_off
     assert committed(client) == 1
     client.heartbeat("c", topics={"Orders": "*"})
     assert [message.body for message in client.pulled("Orders")] == [b"acknowledged"]
+
+
+@pytest.mark.parametrize("crash_s", [15.0, 17.3, 19.9, 20.0, 22.6, 31.4])
+async def test_invariant_74_a_crash_takes_offsets_back_by_five_seconds_at_most(
+    crash_s: float, autojump_clock: MockClock
+) -> None:
+    crashed = Bench()
+    committed_at_s: dict[int, float] = {}
+    async with trio.open_nursery() as nursery:
+        crashed.start(nursery)
+        client = crashed.client()
+        client.sent("Orders")
+        began_s = trio.current_time()
+        with trio.move_on_at(began_s + crash_s):
+            for offset in range(1, 10_000):
+                await trio.sleep(0.1)
+                commit(client, offset)
+                committed_at_s[offset] = trio.current_time() - began_s
+        nursery.cancel_scope.cancel()
+    kept = committed(Bench(crashed.disk).client())
+    assert kept is not None
+    assert kept >= max(n for n, at_s in committed_at_s.items() if at_s <= crash_s - 5)
+    assert kept < max(committed_at_s) or crash_s % 5 == 0, "the last are lost: nothing else ran"
+
+
+async def test_invariant_74_a_pull_held_at_a_crash_is_forgotten() -> None:
+    crashed = Bench()
+    client = crashed.client()
+    client.sent("Orders")
+    client.heartbeat("c", topics={"Orders": "*"})
+    assert client.pull("Orders", 1) is None
+    held = client.last_opaque
+
+    bench = Bench(crashed.disk)
+    bench.client().sent("Orders", b"news")
+    assert client.answer_to(held) is None
+    assert bench.facts(PullAnswered) == []
+    again = bench.client()
+    again.heartbeat("c", topics={"Orders": "*"})
+    assert [message.body for message in again.pulled("Orders", 1)] == [b"news"]
 
 
 async def test_a_commit_makes_no_group_since_5_3_0() -> None:

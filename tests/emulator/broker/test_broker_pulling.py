@@ -21,7 +21,7 @@ from protocol.requests.pulling import PullMessageReply
 
 def a_consumer(bench: Bench, topics: dict[str, str] | None = None) -> Client:
     client = bench.client()
-    client.sent("Orders")
+    client.sent("Orders", properties="TAGS\x01TagA")
     client.heartbeat("c", topics=topics or {"Orders": "*"})
     return client
 
@@ -158,6 +158,27 @@ async def test_invariant_48_offsets_out_of_range_are_corrected(
     assert (answer.code, next_offset(answer)) == (code, goes_to)
 
 
+async def test_invariant_48_an_offset_before_the_first_message_is_corrected() -> None:
+    bench = Bench(segment_bytes=300_000, message_bytes_max=100_000, retained_bytes_max=600_000)
+    client = a_consumer(bench)
+    while (first := bench.broker.store.min_offset("Orders", 0)) == 0:
+        client.sent("Orders", bytes(90_000))
+    answer = client.pull("Orders", first - 1)
+    assert answer is not None
+    assert (answer.code, next_offset(answer)) == (ResponseCode.PULL_OFFSET_MOVED, first)
+
+
+async def test_invariant_48_the_start_of_a_queue_never_written_is_waited_for() -> None:
+    bench = Bench()
+    client = a_consumer(bench)
+    assert client.pull("Orders", 0, queue_id=1) is None
+    held = client.last_opaque
+    client.sent("Orders", b"first", queue_id=1)
+    answer = client.answer_to(held)
+    assert answer is not None
+    assert [message.body for message in decode_records(answer.body)] == [b"first"]
+
+
 async def test_invariant_49_no_more_than_32_messages_at_once() -> None:
     bench = Bench()
     client = a_consumer(bench)
@@ -279,11 +300,27 @@ async def test_a_commit_that_a_pull_carries_is_a_fact_when_it_is_news() -> None:
     assert [fact.offset for fact in bench.facts(OffsetCommitted)] == [1, 2]
 
 
-async def test_invariant_54_nobody_is_sent_to_a_slave() -> None:
-    answer = a_consumer(Bench()).pull("Orders", flags=0)
+@pytest.mark.parametrize("release", ["4.9.7", "5.3.3"])
+@pytest.mark.parametrize(
+    ("offset", "code"),
+    [
+        (0, ResponseCode.SUCCESS),
+        (1, ResponseCode.PULL_RETRY_IMMEDIATELY),  # nothing matches the tag
+        (2, ResponseCode.PULL_NOT_FOUND),
+        (7, ResponseCode.PULL_OFFSET_MOVED),
+    ],
+)
+async def test_invariant_54_nobody_is_sent_to_a_slave(
+    offset: int, code: int, release: str
+) -> None:
+    client = a_consumer(Bench(release=release), {"Orders": "TagA"})
+    client.sent("Orders", properties="TAGS\x01TagB")
+    client.sent("Orders2")  # another topic, so that the log is ahead of this queue
+    answer = client.pull("Orders", offset, flags=0)
     assert answer is not None
+    assert answer.code == code
+    assert answer.fields()["suggestWhichBrokerId"] == "0"
     assert answer.decode(PullMessageReply).suggest_which_broker_id == 0
-    assert answer.remark == "FOUND"
 
 
 async def test_invariant_55_a_pull_that_is_held_has_committed_already() -> None:

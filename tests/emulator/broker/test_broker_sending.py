@@ -36,6 +36,7 @@ async def test_invariant_18_without_auto_creation_the_topic_must_be_applied_for(
     assert answer.code == ResponseCode.TOPIC_NOT_EXIST
     assert "topic[Orders] not exist, apply first please!" in str(answer.remark)
     assert bench.broker.topics.get("Orders") is None
+    assert bench.announced == []
 
 
 async def test_invariant_19_a_retry_topic_is_made_even_without_a_template() -> None:
@@ -46,26 +47,38 @@ async def test_invariant_19_a_retry_topic_is_made_even_without_a_template() -> N
     assert (topic.read_queue_nums, topic.perm) == (1, 6)
 
 
+@pytest.mark.parametrize(("reads", "writes"), [(6, 4), (4, 6)])
 @pytest.mark.parametrize(("release", "code"), [("4.9.7", 1), ("5.3.1", 1), ("5.3.3", 29)])
 async def test_invariant_23_queue_ids_below_the_larger_count_are_taken(
-    release: str, code: int
+    release: str, code: int, reads: int, writes: int
 ) -> None:
     bench = Bench(release=release)
     client = bench.client()
     client.sent("Orders")
     topic = bench.broker.topics.get("Orders")
     assert topic is not None
-    wide = type(topic)(topic_name="Orders", read_queue_nums=6, write_queue_nums=4, perm=6)
+    wide = type(topic)(topic_name="Orders", read_queue_nums=reads, write_queue_nums=writes, perm=6)
     bench.broker.topics.update(wide, bench.now_ms())
     assert client.send_message("Orders", queue_id=5).code == 0
     assert client.send_message("Orders", queue_id=6).code == code
 
 
-async def test_invariant_24_a_negative_queue_id_goes_to_any_writable_queue() -> None:
+@pytest.mark.parametrize(("reads", "writes"), [(6, 3), (2, 5)])
+async def test_invariant_24_a_negative_queue_id_goes_to_any_writable_queue(
+    reads: int, writes: int
+) -> None:
     bench = Bench()
     client = bench.client()
-    used = {client.sent("Orders", queue_id=-1).queue_id for _ in range(100)}
-    assert used == {0, 1, 2, 3}
+    client.sent("Orders")
+    topic = bench.broker.topics.get("Orders")
+    assert topic is not None
+    lopsided = type(topic)(
+        topic_name="Orders", read_queue_nums=reads, write_queue_nums=writes, perm=6
+    )
+    bench.broker.topics.update(lopsided, bench.now_ms())
+    used = [client.sent("Orders", queue_id=-1).queue_id for _ in range(40 * writes)]
+    assert set(used) == set(range(writes))
+    assert min(used.count(queue_id) for queue_id in range(writes)) >= 20, "none is favoured"
 
 
 async def test_invariant_25_a_read_only_topic_still_takes_a_direct_send() -> None:
