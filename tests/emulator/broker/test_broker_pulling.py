@@ -313,7 +313,8 @@ async def test_a_commit_that_a_pull_carries_is_a_fact_when_it_is_news() -> None:
 async def test_invariant_54_nobody_is_sent_to_a_slave(
     offset: int, code: int, release: str
 ) -> None:
-    client = a_consumer(Bench(release=release), {"Orders": "TagA"})
+    bench = Bench(release=release, behind_bytes_max=0, slave_read=False)  # everybody is far behind
+    client = a_consumer(bench, {"Orders": "TagA"})
     client.sent("Orders", properties="TAGS\x01TagB")
     client.sent("Orders2")  # another topic, so that the log is ahead of this queue
     answer = client.pull("Orders", offset, flags=0)
