@@ -78,8 +78,8 @@ def fields_of(header: Header) -> dict[str, str]:
 
 
 _TEXTS: Mapping[type, Callable[[Any], str]] = {
-    int: str,
-    bool: lambda value: "true" if value else "false",
+    int: int.__repr__,
+    bool: {True: "true", False: "false"}.__getitem__,
 }
 
 

@@ -7,6 +7,7 @@ different complaints.  Upstream: Validators; TopicValidator; DefaultMessageStore
 
 from __future__ import annotations
 
+import functools
 import re
 
 from protocol.names import RETRY_GROUP_TOPIC_PREFIX, TOPICS_NOT_SENDABLE
@@ -46,6 +47,7 @@ def client_refuses_topic(topic: str | None) -> str | None:
     return None
 
 
+@functools.lru_cache(maxsize=1_000)  # asked for every message
 def client_refuses_send_to(topic: str | None) -> str | None:
     """Why a client does not send to *topic*.  Upstream: isNotAllowedSendTopic."""
     if (complaint := client_refuses_topic(topic)) is not None:

@@ -42,11 +42,15 @@ class Sending:
     def __init__(self, callback: Callback | None = None) -> None:
         self.result: SendResult | SendError | None = None
         self._callback = callback
-        self._over = trio.Event()
+        self._over: trio.Event | None = None  # made for those who wait
 
     async def wait_sent(self) -> SendResult:
         """Where the message was stored.  Raises the ``SendError`` it ended with."""
-        await self._over.wait()
+        if self.result is None:
+            self._over = self._over or trio.Event()
+            await self._over.wait()
+        else:
+            await trio.lowlevel.checkpoint()
         if isinstance(self.result, SendError):
             raise self.result
         assert self.result is not None, "over without a result"
@@ -55,7 +59,8 @@ class Sending:
     def end(self, result: SendResult | SendError) -> None:
         """Called once by the producer, with what the send came to."""
         self.result = result
-        self._over.set()
+        if self._over is not None:
+            self._over.set()
         if self._callback is not None:
             self._callback(result)
 
@@ -72,25 +77,25 @@ class AsyncSend:
         outgoing: OutgoingMessage,
         timeout_ms: int,
         end: Callback,
-        info: TopicPublishInfo | None = None,
+        began_ms: int,
     ) -> None:
-        self.info = info
+        self.info: TopicPublishInfo | None = None
         self._kernel = kernel
         self._outgoing = outgoing
         self._end = end
-        self._began_ms = kernel.now_ms()
-        self._until_ms = self._began_ms + timeout_ms
+        self._began_ms = began_ms
+        self._until_ms = began_ms + timeout_ms
         self._brokers: list[str] = []
         self._maybe_stored = False
         self._is_over = False
 
-    def launch(self, queue: MessageQueue, address: str | None) -> None:
+    def launch(self, queue: MessageQueue, address: str | None, now_ms: int) -> None:
         """Make the first attempt; without an address it is the last one too."""
         if self._is_over:
             return
         self._queue = queue
-        self._request = self._kernel.request(self._outgoing, queue)
-        self._try(queue.broker_name, address)
+        self._request = self._kernel.request(self._outgoing, queue, now_ms)
+        self._try(queue.broker_name, address, now_ms)
 
     def fail(self, error: SendError) -> None:
         """End with *error*, unless it is over."""
@@ -112,10 +117,10 @@ class AsyncSend:
 
     # Inside ---------------------------------------------------------------------------
 
-    def _try(self, broker: str, address: str | None) -> None:
+    def _try(self, broker: str, address: str | None, now_ms: int) -> None:
         self._brokers.append(broker)
-        self._tried_ms = self._kernel.now_ms()
-        left_ms = self._until_ms - self._tried_ms
+        self._tried_ms = now_ms
+        left_ms = self._until_ms - now_ms
         if address is None:
             self._end_attempt(NoMaster(broker))
         elif left_ms <= 0:
@@ -128,11 +133,12 @@ class AsyncSend:
         if self._is_over:
             return
         broker = self._brokers[-1]
-        latency_ms = self._kernel.now_ms() - self._tried_ms
+        now_ms = self._kernel.now_ms()
+        latency_ms = now_ms - self._tried_ms
         match self._read(broker, reply):
             case SendResult() as result:
                 self._kernel.update_fault_item(broker, AttemptEnding.ASYNC_ANSWERED, latency_ms)
-                self._succeed(result)
+                self._succeed(result, now_ms)
             case ErrorReply() as refused:
                 self._kernel.update_fault_item(broker, AttemptEnding.ASYNC_ERROR_REPLY, latency_ms)
                 self._end_attempt(refused)
@@ -141,16 +147,15 @@ class AsyncSend:
                     broker, AttemptEnding.ASYNC_REMOTE_ERROR, latency_ms
                 )
                 self._maybe_stored |= not error.definite
-                self._try_again(error)
+                self._try_again(error, now_ms)
 
     def _read(self, broker: str, reply: RemotingCommand | RemoteError) -> AttemptOutcome:
         if isinstance(reply, RemoteError):
             return reply
-        queue = msgspec.structs.replace(self._queue, broker_name=broker)
-        return read_reply(reply, queue, self._outgoing.msg_id)
+        return read_reply(reply, self._queue_at(broker), self._outgoing.msg_id)
 
-    def _try_again(self, error: RemoteError) -> None:
-        kernel, now_ms = self._kernel, self._kernel.now_ms()
+    def _try_again(self, error: RemoteError, now_ms: int) -> None:
+        kernel = self._kernel
         if len(self._brokers) > kernel.config.async_retries or now_ms >= self._until_ms:
             self._end_attempt(error)
             return
@@ -158,10 +163,10 @@ class AsyncSend:
         broker = self._brokers[-1]
         if self.info is not None:
             broker = kernel.strategy.select(self.info, broker, now_ms).broker_name
-        self._try(broker, kernel.address(broker))
+        self._try(broker, kernel.address(broker), now_ms)
 
-    def _succeed(self, result: SendResult) -> None:
-        took_ms = self._kernel.now_ms() - self._began_ms
+    def _succeed(self, result: SendResult, now_ms: int) -> None:
+        took_ms = now_ms - self._began_ms
         self._is_over = True
         self._note_attempt(result)
         self._kernel.note_sent(self._outgoing, result, len(self._brokers), took_ms)
@@ -182,5 +187,12 @@ class AsyncSend:
 
     def _note_attempt(self, outcome: AttemptOutcome | None) -> None:
         brokers = self._brokers
-        queue = msgspec.structs.replace(self._queue, broker_name=brokers[-1])
+        queue = self._queue_at(brokers[-1])
         self._kernel.note_attempt(self._outgoing, queue, len(brokers), self._tried_ms, outcome)
+
+    def _queue_at(self, broker: str) -> MessageQueue:
+        """Retries go to other brokers with the number of the first queue."""
+        queue = self._queue
+        if queue.broker_name == broker:
+            return queue
+        return msgspec.structs.replace(queue, broker_name=broker)

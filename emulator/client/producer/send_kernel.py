@@ -78,7 +78,7 @@ class SendKernel:
         address = await self.find_address(queue)
         if address is None:
             return NoMaster(queue.broker_name)
-        rpc, header = self.request(outgoing, queue)
+        rpc, header = self.request(outgoing, queue, self.now_ms())
         try:
             reply = await self._remoting.invoke(
                 address, rpc, header, outgoing.body, timeout_ms=timeout_ms
@@ -104,15 +104,16 @@ class SendKernel:
             self.note_attempt(outgoing, queue, 1, began_ms, NoMaster(queue.broker_name))
             self.update_fault_item(queue.broker_name, AttemptEnding.NO_MASTER, 0)
             return False
-        self._remoting.send_oneway(address, *self.request(outgoing, queue), outgoing.body)
+        request = self.request(outgoing, queue, began_ms)
+        self._remoting.send_oneway(address, *request, outgoing.body)
         self.note_attempt(outgoing, queue, 1, began_ms, ONE_WAY)
         self.update_fault_item(queue.broker_name, AttemptEnding.HANDED_OVER, 0)
         return True
 
-    def request(self, outgoing: OutgoingMessage, queue: MessageQueue) -> SendRequest:
-        """The call and its ext fields, with this moment as the time of birth."""
+    def request(self, outgoing: OutgoingMessage, queue: MessageQueue, born_ms: int) -> SendRequest:
+        """The call and its ext fields."""
         rpc = SEND_BATCH_MESSAGE if outgoing.is_batch else SEND_MESSAGE_V2
-        return rpc, outgoing.header(self.config, queue, self.now_ms())
+        return rpc, outgoing.header(self.config, queue, born_ms)
 
     def address(self, broker: str) -> str | None:
         """The master's, or its second port; None if no route names a master."""
@@ -135,6 +136,8 @@ class SendKernel:
 
     def update_fault_item(self, broker: str, ending: AttemptEnding, latency_ms: int) -> None:
         """An attempt at *broker* ended after *latency_ms*.  Upstream: updateFaultItem."""
+        if not self.strategy.enabled:
+            return  # nothing is kept
         config = self.config
         update = fault_update(ending, config.rules, detector=config.start_detector_enable)
         self.strategy.update(
@@ -171,6 +174,8 @@ class SendKernel:
         self, outgoing: OutgoingMessage, result: SendResult, attempts: int, took_ms: int
     ) -> None:
         """One fact for each message, also of a batch."""
+        if not self._wants(MessageSent):
+            return
         queue = _as_fact(result.queue)
         for place, key in enumerate(outgoing.uniq_keys):
             offset = result.queue_offset + place

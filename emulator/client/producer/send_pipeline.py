@@ -134,18 +134,18 @@ class SendPipeline:
         outgoing = prepare(message, self.config, self.kernel.new_key)
         if len(self._under_way) >= self.config.async_sends_max:
             raise TooManySends(f"{len(self._under_way)} sends are under way")
-        sending = Sending(callback)
+        sending, now_ms = Sending(callback), self.kernel.now_ms()
 
         def end(result: SendResult | SendError) -> None:
             del self._under_way[sending]
             sending.end(result)
 
-        send = AsyncSend(self.kernel, outgoing, self._timeout_ms(timeout_ms), end)
+        send = AsyncSend(self.kernel, outgoing, self._timeout_ms(timeout_ms), end, now_ms)
         self._under_way[sending] = send
         if queue is not None:
             self.instance.nursery.start_soon(self._launch_to, send, queue)
         elif (info := self.table.known(outgoing.topic)) is not None:
-            self._launch(send, info, worker)
+            self._launch(send, info, worker, now_ms)
         else:
             self.instance.nursery.start_soon(self._launch_later, send, outgoing.topic, worker)
         return sending
@@ -163,12 +163,12 @@ class SendPipeline:
     def _timeout_ms(self, given_ms: int | None) -> int:
         return self.config.send_timeout_ms if given_ms is None else given_ms
 
-    def _launch(self, send: AsyncSend, info: TopicPublishInfo, worker: int) -> None:
+    def _launch(self, send: AsyncSend, info: TopicPublishInfo, worker: int, now_ms: int) -> None:
         send.info = info
         kernel = self.kernel
-        queue = kernel.strategy.select(info, None, kernel.now_ms(), worker=worker)
+        queue = kernel.strategy.select(info, None, now_ms, worker=worker)
         address = kernel.address(queue.broker_name)
-        send.launch(queue, address)
+        send.launch(queue, address, now_ms)
         ending = AttemptEnding.NO_MASTER if address is None else AttemptEnding.HANDED_OVER
         kernel.update_fault_item(queue.broker_name, ending, 0)
 
@@ -178,10 +178,11 @@ class SendPipeline:
         except SendError as error:
             send.fail(error)
         else:
-            self._launch(send, info, worker)
+            self._launch(send, info, worker, self.kernel.now_ms())
 
     async def _launch_to(self, send: AsyncSend, queue: MessageQueue) -> None:
-        send.launch(queue, await self.kernel.find_address(queue))
+        address = await self.kernel.find_address(queue)
+        send.launch(queue, address, self.kernel.now_ms())
 
 
 def inner_producer(instance: ClientInstance) -> SendPipeline:
