@@ -26,6 +26,14 @@ def parse(text: str) -> dict[str, str]:
     return found
 
 
+def parse_bytes(data: bytes) -> dict[str, str]:
+    """A file's keys and values: Java reads its bytes as Latin-1, whatever was meant.
+
+    Raises ``ValueError`` for a broken unicode escape.  Upstream: Properties.load(InputStream).
+    """
+    return parse(data.decode("latin-1"))
+
+
 def render(properties: Mapping[str, str]) -> str:
     """One ``key=value`` a line, sorted, nothing escaped: what upstream answers to 26 and 319."""
     return "".join(f"{key}={value}\n" for key, value in sorted(properties.items()))

@@ -1,6 +1,6 @@
-"""The system flag of a message: compression, transaction type, and the length of its hosts.
+"""System flags: of a message (compression, transaction type, length of hosts) and of a topic.
 
-Upstream: MessageSysFlag, CompressionType.
+Upstream: MessageSysFlag, CompressionType, TopicSysFlag.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ BORN_HOST_V6 = 0x10
 STORE_HOST_V6 = 0x20
 NEED_UNWRAP = 0x40  # 5.x
 INNER_BATCH = 0x80  # 5.x
+
+TOPIC_UNIT, TOPIC_UNIT_SUB = 1, 2  # of a topic whose producers, or consumers, are in unit mode
 
 LZ4 = 0x100
 ZSTD = 0x200

@@ -28,6 +28,7 @@ from emulator.config import BrokerConfig
 from emulator.disk.port import NOT_WRITTEN, Disk
 from emulator.facts import Queue
 from emulator.journal import Journal
+from emulator.net.faq import see_faq
 from emulator.net.results import Later, Peer, Push, Refusal, Ring
 from emulator.releases import (
     BROKER_PERM_MASKS_TOPIC,
@@ -65,6 +66,7 @@ class Broker:
             if self.release >= INVALID_PARAMETER_CODE
             else ResponseCode.SYSTEM_ERROR
         )
+        self.see_faq = see_faq(self.release)  # what some remarks end with
         self.note = journal.note
         self.wants = journal.wants
         self._ring: Ring = _no_ring
@@ -158,17 +160,19 @@ class Broker:
     # Topics ---------------------------------------------------------------------------
 
     def create_topic_on_send(
-        self, name: str, template: str, queues_max: int, now_ms: int
+        self, name: str, template: str, queues_max: int, now_ms: int, *, sys_flag: int = 0
     ) -> TopicConfig | None:
         """The topic, new if need be and announced; None if *template* may not be inherited from.
 
         Raises ``Refusal`` if there is no room, or it cannot be saved.
         """
         self._check_room_for(name)
-        made = self.topics.create_on_send(name, template, queues_max, now_ms)
+        made = self.topics.create_on_send(name, template, queues_max, now_ms, sys_flag=sys_flag)
         return None if made is None else self._announced(made)
 
-    def ensure_topic(self, name: str, queues: int, now_ms: int, *, by: str) -> TopicConfig:
+    def ensure_topic(
+        self, name: str, queues: int, now_ms: int, *, by: str, sys_flag: int = 0
+    ) -> TopicConfig:
         """A retry or dead-letter topic, new if need be and announced; *by* which kind of call.
 
         Raises ``Refusal`` if there is no room.
@@ -177,7 +181,8 @@ class Broker:
         if known is not None:
             return known
         self._check_room_for(name)
-        return self._announced(self.topics.create_internal(name, queues, now_ms, by=by))
+        made = self.topics.create_internal(name, queues, now_ms, by=by, sys_flag=sys_flag)
+        return self._announced(made)
 
     def _make_dlq_topic(self, name: str, now_ms: int) -> None:
         self.ensure_topic(name, 1, now_ms, by="send")

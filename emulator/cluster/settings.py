@@ -57,7 +57,7 @@ class Settings:
     def add_properties_file(self, path: str) -> None:
         """A RocketMQ .conf file: ``key=value`` lines.  Raises ``BadSetting``."""
         try:
-            pairs = java_properties.parse(_text(path))
+            pairs = java_properties.parse_bytes(_data(path))
         except ValueError as error:
             raise BadSetting(f"{path}: {error}") from error
         self.add_texts(pairs, path)
@@ -174,10 +174,15 @@ def _flat(table: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
             yield name, value
 
 
-def _text(path: str) -> str:
+def _data(path: str) -> bytes:
     try:
-        return Path(path).read_text()
+        return Path(path).read_bytes()
     except OSError as error:
         raise BadSetting(f"{path}: {error.strerror}") from error
+
+
+def _text(path: str) -> str:
+    try:
+        return _data(path).decode()
     except UnicodeDecodeError as error:
         raise BadSetting(f"{path} is no text: {error}") from error

@@ -69,6 +69,7 @@ from emulator.facts.nodes import (
     ReplyRuleSet,
     RequestAnsweredSlowly,
     RequestReceived,
+    SettingsIgnored,
     SlowReaderClosed,
 )
 from emulator.facts.stores import (
@@ -142,6 +143,7 @@ __all__ = [
     "SendAttempted",
     "SendFailed",
     "SendRefused",
+    "SettingsIgnored",
     "Severity",
     "SlowReaderClosed",
     "StoreRefused",

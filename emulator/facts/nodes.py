@@ -132,3 +132,13 @@ class ReplyRuleApplied(Fact, frozen=True):
     peer: str
     code: int  # of the request
     verdict: str  # "error", "delay", "no answer", "cut"
+
+
+class SettingsIgnored(Fact, frozen=True):
+    """An operator asked to change settings; the answer was SUCCESS, and these did not change."""
+
+    severity: ClassVar[Severity] = "warning"
+    advice: ClassVar[str] = "set them when the node starts, or see which ones can be changed later"
+
+    peer: str
+    names: tuple[str, ...]  # unknown, fixed while the node runs, or with a value that is none

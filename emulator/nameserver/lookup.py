@@ -19,15 +19,18 @@ from protocol.bodies.routes import (
 from protocol.codes import RequestCode
 from protocol.names import MASTER_ID
 from protocol.perm import is_writeable
+from protocol.sysflag import TOPIC_UNIT, TOPIC_UNIT_SUB
 
 if TYPE_CHECKING:
     from emulator.nameserver.routes import Routes
 
-UNIT, UNIT_SUB = 1, 2  # TopicSysFlag
 UNIT_LISTS = {  # which flag bits are looked at, and what they may be
-    RequestCode.GET_UNIT_TOPIC_LIST: (UNIT, (UNIT,)),
-    RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST: (UNIT_SUB, (UNIT_SUB,)),
-    RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: (UNIT | UNIT_SUB, (UNIT_SUB,)),
+    RequestCode.GET_UNIT_TOPIC_LIST: (TOPIC_UNIT, (TOPIC_UNIT,)),
+    RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST: (TOPIC_UNIT_SUB, (TOPIC_UNIT_SUB,)),
+    RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: (
+        TOPIC_UNIT | TOPIC_UNIT_SUB,
+        (TOPIC_UNIT_SUB,),
+    ),
 }
 SYNC_BROKER_MEMBER_PREFIX = "rmq_sys_SYNC_BROKER_MEMBER_"
 

@@ -48,6 +48,7 @@ class NameServer:
     ) -> None:
         self.settings = NameServerSettings(config)
         self.release = config.profile
+        self.note = note
         self.kv_config = KVConfig(disk, config.kv_entries_max)
         self.routes = Routes(self.settings, note, self._notify_smallest_id)
         self.push = push

@@ -56,6 +56,7 @@ async def serve_name_server(
                 server.close(peer)
 
         listener = await server.serve(network, config.listen_address, nursery)
+        name_server.settings.listens_at(listener.address)
         interval_ms = name_server.scan_interval_ms
         nursery.start_soon(lambda: every(interval_ms, scan, first_ms=config.scan_first_ms))
         note(NodeStarted("nameserver", listener.address, config.release))

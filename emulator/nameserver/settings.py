@@ -1,7 +1,8 @@
 """The settings as they are now: the config of the start, and what 318 changed since.
 
-Operators use upstream's names.  A name that upstream does not have is
-ignored without an error, as upstream does; changes end with the process.
+Operators use upstream's names.  A name that upstream does not have is ignored without an
+error, as upstream does, and so is one whose setting is fixed here; changes end with the
+process.
 Upstream: NamesrvConfig, NettyServerConfig, Configuration.
 """
 
@@ -72,8 +73,15 @@ class NameServerSettings:
         live = {name: self._text(known) for name, known in self._changeable.items()}
         return fixed | live
 
-    def update(self, wanted: Mapping[str, str]) -> None:
-        """Change settings.  Raises ``Refusal`` for a black-listed name; then nothing changes."""
+    def listens_at(self, address: str) -> None:
+        """The port is known."""
+        self.config = msgspec.structs.replace(self.config, listen_address=address)
+
+    def update(self, wanted: Mapping[str, str]) -> tuple[str, ...]:
+        """Change settings; the names that changed nothing, sorted.
+
+        Raises ``Refusal`` for a black-listed name; then nothing changes.
+        """
         if self._has_more and not wanted.keys().isdisjoint(
             (*BLACK_LIST_5, *self.config.config_black_list.split(";"))
         ):
@@ -86,6 +94,11 @@ class NameServerSettings:
             if value is not None:
                 changes[known.field] = value
         self.config = msgspec.structs.replace(self.config, **changes)
+        return tuple(sorted(name for name in wanted if self._field(name) not in changes))
+
+    def _field(self, name: str) -> str | None:
+        known = self._changeable.get(name)
+        return None if known is None else known.field
 
     def _text(self, known: SettingField) -> str:
         value = getattr(self.config, known.field)

@@ -57,7 +57,7 @@ class HeartbeatData(Body, frozen=True):
 class GetConsumerListByGroupReply(Body, frozen=True):
     """Upstream: GetConsumerListByGroupResponseBody."""
 
-    consumer_id_list: list[str] = []
+    consumer_id_list: list[str | None] = []  # a client that says no id is a null
 
 
 class LockBatchRequestBody(Body, frozen=True):

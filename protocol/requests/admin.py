@@ -10,11 +10,11 @@ from protocol.fields import Header, Int, Long
 TOPIC_FILTER_TYPES = get_args(TopicFilterType)
 
 
-class CreateTopicRequest(Header):
+class CreateTopicRequest(Header, kw_only=True):
     """Upstream: CreateTopicRequestHeader."""
 
-    topic: str
-    default_topic: str
+    topic: str | None = None
+    default_topic: str | None = None  # never read
     read_queue_nums: Int
     write_queue_nums: Int
     perm: Int
@@ -32,7 +32,7 @@ class CreateTopicRequest(Header):
 class DeleteTopicRequest(Header):
     """Upstream: DeleteTopicRequestHeader."""
 
-    topic: str
+    topic: str = ""
 
 
 class GetTopicConfigRequest(Header):

@@ -17,7 +17,7 @@ class HeartbeatReply(Header):
 class UnregisterClientRequest(Header):
     """Upstream: UnregisterClientRequestHeader."""
 
-    client_id: str = msgspec.field(name="clientID")
+    client_id: str | None = msgspec.field(default=None, name="clientID")  # never read
     producer_group: str | None = None
     consumer_group: str | None = None
 

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from protocol.fields import Header, Int, Long
 
+NULL_GROUP = "null"  # Java makes this text of a group that is absent, and takes it for the name
 
-class QueryConsumerOffsetRequest(Header):
+
+class QueryConsumerOffsetRequest(Header, kw_only=True):
     """Upstream: QueryConsumerOffsetRequestHeader."""
 
-    consumer_group: str
+    consumer_group: str = NULL_GROUP
     topic: str
     queue_id: Int
     set_zero_if_not_found: bool | None = None  # 5.x
     bname: str | None = None
 
 
-class UpdateConsumerOffsetRequest(Header):
-    """Upstream: UpdateConsumerOffsetRequestHeader."""
+class UpdateConsumerOffsetRequest(Header, kw_only=True):
+    """Upstream: UpdateConsumerOffsetRequestHeader; 5.x itself refuses what is absent."""
 
-    consumer_group: str
+    consumer_group: str = NULL_GROUP
     topic: str
-    queue_id: Int
-    commit_offset: Long
+    queue_id: Int | None = None
+    commit_offset: Long | None = None
     bname: str | None = None
 
 

@@ -10,7 +10,11 @@ from protocol.fields import Header, Int, Long
 
 
 class PullMessageRequest(Header):
-    """Upstream: PullMessageRequestHeader (codes 11 and 361)."""
+    """Upstream: PullMessageRequestHeader (codes 11 and 361).
+
+    Upstream requires the offset, the wait and the version, too, but reads each of them only
+    where ``sys_flag`` says so.
+    """
 
     exact: ClassVar[bool] = True
 
@@ -20,9 +24,9 @@ class PullMessageRequest(Header):
     queue_offset: Long
     max_msg_nums: Int
     sys_flag: Int
-    commit_offset: Long
-    suspend_timeout_millis: Long
-    sub_version: Long
+    commit_offset: Long | None = None
+    suspend_timeout_millis: Long | None = None
+    sub_version: Long | None = None
     subscription: str | None = None
     expression_type: str | None = None
     max_msg_bytes: Int | None = None  # 5.x

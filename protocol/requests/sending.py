@@ -1,7 +1,8 @@
 """Sending, sending back, ending transactions, recalling.
 
 The send header has long names or single letters on the wire; both types have the same
-attributes, so that one handler serves both (``SendRequest``).
+attributes, so that one handler serves both (``SendRequest``).  What upstream requires, but
+reads only where a topic is made, may be absent.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ import msgspec
 from protocol.fields import Header, Int, Long
 
 
-class SendMessageRequest(Header):
+class SendMessageRequest(Header, kw_only=True):
     """Upstream: SendMessageRequestHeader (codes 10 and 324)."""
 
-    producer_group: str
-    topic: str
-    default_topic: str
-    default_topic_queue_nums: Int
+    producer_group: str | None = None
+    topic: str | None = None
+    default_topic: str | None = None
+    default_topic_queue_nums: Int | None = None
     queue_id: Int
     sys_flag: Int
     born_timestamp: Long
@@ -32,15 +33,15 @@ class SendMessageRequest(Header):
     bname: str | None = None
 
 
-class SendMessageRequestV2(Header):
+class SendMessageRequestV2(Header, kw_only=True):
     """The same under single letters.  Upstream: SendMessageRequestHeaderV2 (310, 320, 325)."""
 
     exact: ClassVar[bool] = True
 
-    producer_group: str = msgspec.field(name="a")
-    topic: str = msgspec.field(name="b")
-    default_topic: str = msgspec.field(name="c")
-    default_topic_queue_nums: Int = msgspec.field(name="d")
+    producer_group: str | None = msgspec.field(default=None, name="a")
+    topic: str | None = msgspec.field(default=None, name="b")
+    default_topic: str | None = msgspec.field(default=None, name="c")
+    default_topic_queue_nums: Int | None = msgspec.field(default=None, name="d")
     queue_id: Int = msgspec.field(name="e")
     sys_flag: Int = msgspec.field(name="f")
     born_timestamp: Long = msgspec.field(name="g")

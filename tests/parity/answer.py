@@ -16,8 +16,9 @@ from protocol import java_json
 from protocol.command import RemotingCommand
 from protocol.records import BadRecord, StoredMessage, decode_records
 
-REMARK_CHARS_MAX = 200  # the rest are stack frames
+FAILURE_CHARS_MAX = 200  # of an exception: the rest are stack frames
 TEXT_CHARS_MAX = 100
+EXCEPTION = re.compile(r"(java|org\.apache|com\.alibaba|io\.netty)\.|Cannot invoke")
 _TIMES = {"timestamp", "lastTimestamp", "lastUpdateTimestamp", "lastUpdateTime"}
 _MADE_KEY = re.compile(r"[0-9A-F]{32}|[0-9A-F]{56}")
 _ADDRESS = re.compile(r"/?127\.0\.0\.1:\d+")
@@ -31,7 +32,7 @@ def shown(reply: RemotingCommand | None) -> dict[str, Any] | None:
     ext = None if not reply.ext else reply.fields()
     return {
         "code": reply.code,
-        "remark": _text((reply.remark or "")[:REMARK_CHARS_MAX]) or None,
+        "remark": _remark(reply.remark or ""),
         "ext": ext if ext is None else {k: _field(k, v) for k, v in sorted(ext.items())},
         "body": _body(reply.body),
     }
@@ -40,6 +41,11 @@ def shown(reply: RemotingCommand | None) -> dict[str, Any] | None:
 def position_of(reply: RemotingCommand) -> str:
     """The position in the log of the message in this reply."""
     return str(int(reply.fields()["msgId"][-16:], 16))
+
+
+def _remark(remark: str) -> str | None:
+    shown = _text(remark)
+    return (shown[:FAILURE_CHARS_MAX] if EXCEPTION.match(shown) else shown) or None
 
 
 def _field(key: str, value: str) -> str:

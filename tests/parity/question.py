@@ -123,7 +123,13 @@ def with_body(title: str, code: int, body: Any, *, by: str = "one") -> Question:
 
 
 def heartbeat(
-    title: str, client: Any, group: Any = "g", *, topics: Any = ("Orders",), by: str = "one"
+    title: str,
+    client: Any,
+    group: Any = "g",
+    *,
+    topics: Any = ("Orders",),
+    unit_mode: bool = False,
+    by: str = "one",
 ) -> Question:
     """HEART_BEAT of a push consumer."""
     subscriptions = [
@@ -136,7 +142,7 @@ def heartbeat(
         "messageModel": "CLUSTERING",
         "consumeFromWhere": "CONSUME_FROM_LAST_OFFSET",
         "subscriptionDataSet": subscriptions,
-        "unitMode": False,
+        "unitMode": unit_mode,
     }
     body = {"clientID": client, "consumerDataSet": [consumer], "producerDataSet": []}
     return with_body(title, RequestCode.HEART_BEAT, body, by=by)

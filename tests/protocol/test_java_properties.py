@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.java_properties import parse, render
+from protocol.java_properties import parse, parse_bytes, render
 
 
 @pytest.mark.parametrize(
@@ -24,6 +24,12 @@ def test_properties_are_read_as_java_reads_them(case) -> None:
 def test_escapes_continuations_and_comments_are_understood() -> None:
     text = "# c\n! c\r\n a\\=b = \\u4e3b\\t\\q\nlong=one\\\n   two\n\nonly\n"
     assert parse(text) == {"a=b": "主\tq", "long": "onetwo", "only": ""}
+
+
+def test_a_file_is_read_as_latin_1_though_it_was_written_as_utf_8() -> None:
+    assert parse_bytes("brokerName=é\n".encode("latin-1")) == {"brokerName": "é"}
+    assert parse_bytes("brokerName=é\n".encode()) == {"brokerName": "Ã©"}
+    assert parse_bytes(b"brokerName=\\u00e9\n") == {"brokerName": "é"}
 
 
 def test_a_broken_unicode_escape_is_refused() -> None:

@@ -15,7 +15,11 @@ from emulator.broker.broker import Broker
 from emulator.broker.checks import check_expression_type
 from emulator.broker.tables.client_channels import ClientChannel
 from emulator.net.results import Call, Refusal, Reply, Result
-from emulator.releases import GROUP_NEEDED_TO_REGISTER, HEARTBEAT_REPLY_HAS_FLAGS
+from emulator.releases import (
+    EMPTY_BODY_CHECKS_NOTHING,
+    GROUP_NEEDED_TO_REGISTER,
+    HEARTBEAT_REPLY_HAS_FLAGS,
+)
 from protocol.bodies.body import decode_body, encode_body
 from protocol.bodies.connections import ProducerInfo, ProducerTableInfo
 from protocol.bodies.groups import (
@@ -28,6 +32,7 @@ from protocol.codes import ResponseCode
 from protocol.fields import BadFields, Header
 from protocol.names import retry_topic
 from protocol.requests.groups import GetConsumerListByGroupRequest, UnregisterClientRequest
+from protocol.sysflag import TOPIC_UNIT_SUB
 
 
 class ClientManageProcessor:
@@ -45,8 +50,6 @@ class ClientManageProcessor:
     def heartbeat(self, call: Call[Header]) -> Result:
         """Every group the client names has it as a member, or nothing of the heartbeat counts."""
         data = decode_body(call.body, HeartbeatData)
-        if not data.client_id:
-            raise BadFields("a heartbeat without a clientID")
         call.peer.client_id = data.client_id
         command = call.command
         channel = ClientChannel(
@@ -68,8 +71,9 @@ class ClientManageProcessor:
         if config is None and self._skips_unknown_groups:
             return
         if config is not None:
-            queues = config.retry_queue_nums
-            broker.ensure_topic(retry_topic(name), queues, now_ms, by="heartbeat")
+            queues, flag = config.retry_queue_nums, TOPIC_UNIT_SUB if data.unit_mode else 0
+            topic = retry_topic(name)
+            broker.ensure_topic(topic, queues, now_ms, by="heartbeat", sys_flag=flag)
         has_changed = broker.clients.register_consumer(data, channel)
         if has_changed and (config is None or config.notify_consumer_ids_changed_enable):
             broker.clients.notify(name, now_ms)
@@ -107,6 +111,8 @@ class ClientManageProcessor:
 
     def check_config(self, call: Call[Header]) -> Result:
         """Could this broker filter by the client's expression?"""
+        if not call.body and self._broker.release >= EMPTY_BODY_CHECKS_NOTHING:
+            return Reply()
         request = decode_body(call.body, CheckClientRequestBody)
         data = request.subscription_data
         if data is not None:

@@ -14,7 +14,7 @@ from emulator.facts import OffsetCommitted
 from emulator.net.results import Call, Refusal, Reply, Result
 from emulator.releases import COMMIT_NEEDS_TOPIC, GROUP_NEEDED_TO_COMMIT, SET_ZERO_IF_NOT_FOUND
 from protocol.codes import ResponseCode
-from protocol.fields import Header
+from protocol.fields import BadFields, Header
 from protocol.requests.offsets import (
     OffsetReply,
     QueryConsumerOffsetRequest,
@@ -57,22 +57,27 @@ class ConsumerManageProcessor:
         request, broker = call.request, self._broker
         if broker.release >= COMMIT_NEEDS_TOPIC:
             self._check_known(request.consumer_group, request.topic)
-        broker.offsets.check_room(request.consumer_group, request.topic, request.queue_id)
-        broker.offsets.commit(
-            request.consumer_group,
-            request.topic,
-            request.queue_id,
-            request.commit_offset,
-            call.now_ms,
-        )
+        queue_id = self._required(request.queue_id, "QueueId", request)
+        offset = self._required(request.commit_offset, "Offset", request)
+        place = (request.consumer_group, request.topic, queue_id)
+        broker.offsets.check_room(*place)
+        broker.offsets.commit(*place, offset, call.now_ms)
         if broker.offsets.owes_disk:
             remark = "the offset is not saved: the broker's disk is full"
             raise Refusal(ResponseCode.SERVICE_NOT_AVAILABLE, remark)
         if broker.wants(OffsetCommitted):
-            queue = broker.queue(request.topic, request.queue_id)
-            offset, peer = request.commit_offset, call.peer.address
+            queue, peer = broker.queue(request.topic, queue_id), call.peer.address
             broker.note(OffsetCommitted(request.consumer_group, queue, offset, peer))
         return Reply(Header())
+
+    def _required(self, value: int | None, what: str, request: UpdateConsumerOffsetRequest) -> int:
+        """*value*, or the refusal of a commit without it; before 5.x it is a failure."""
+        if value is None and self._broker.release >= COMMIT_NEEDS_TOPIC:
+            remark = f"{what} is null, topic is {request.topic}"
+            raise Refusal(ResponseCode.INVALID_PARAMETER, remark, Header())
+        if value is None:
+            raise BadFields(f"a commit without {what}")
+        return value
 
     def _check_known(self, group: str, topic: str) -> None:
         """A commit makes no group: it must be known by a heartbeat or a pull."""

@@ -20,11 +20,15 @@ from emulator.broker.store.reading import GetResult, GetStatus
 from emulator.broker.tables.client_channels import BROADCASTING
 from emulator.facts import OffsetCommitted, PullAnswered, PullHeld
 from emulator.net.results import Call, Refusal, Reply, Result, Wait
-from emulator.releases import FORBIDDEN_TYPE_SENT, PULL_REPLY_HAS_FLAGS
+from emulator.releases import (
+    FORBIDDEN_TYPE_SENT,
+    PULL_REPLY_HAS_FLAGS,
+    SUSPENSION_READ_WHEN_HELD,
+)
 from protocol import perm
 from protocol.bodies.topics import TopicConfig
 from protocol.codes import ResponseCode
-from protocol.fields import Header, Int
+from protocol.fields import BadFields, Header, Int
 from protocol.names import MASTER_ID
 from protocol.pull_flags import COMMIT_OFFSET, SUBSCRIPTION, SUSPEND
 from protocol.requests.pulling import PullMessageReply, PullMessageRequest
@@ -68,30 +72,32 @@ class PullMessageProcessor:
             if broker.release >= PULL_REPLY_HAS_FLAGS
             else None
         )
+        self._wait_is_read = broker.release < SUSPENSION_READ_WHEN_HELD
         self.held_count = 0
 
     def pull(self, call: Call[PullMessageRequest]) -> Result:
         """Stored records from an offset on, or the reason why there are none; perhaps later."""
         request = call.request
-        matches = self._allowed(request, call.now_ms)
+        matches = self._allowed(call)
         if request.sys_flag & COMMIT_OFFSET:
-            queue = (request.consumer_group, request.topic, request.queue_id)
-            self._broker.offsets.check_room(*queue)
-            moved = self._broker.offsets.commit(*queue, request.commit_offset, call.now_ms)
-            if moved and self._broker.wants(OffsetCommitted):
-                self._broker.note(
-                    OffsetCommitted(
-                        request.consumer_group,
-                        self._broker.queue(request.topic, request.queue_id),
-                        request.commit_offset,
-                        call.peer.address,
-                    )
-                )
+            self._commit(call)
         found = self._get(request, matches)
         code = self._code(found, request)
         if code == ResponseCode.PULL_NOT_FOUND and request.sys_flag & SUSPEND:
             return self._hold(call, matches)
         return self._answer(request, found, code)
+
+    def _commit(self, call: Call[PullMessageRequest]) -> None:
+        request, broker = call.request, self._broker
+        offset = request.commit_offset
+        if offset is None:
+            raise BadFields("a pull that commits no offset")
+        queue = (request.consumer_group, request.topic, request.queue_id)
+        broker.offsets.check_room(*queue)
+        moved = broker.offsets.commit(*queue, offset, call.now_ms)
+        if moved and broker.wants(OffsetCommitted):
+            place, peer = broker.queue(request.topic, request.queue_id), call.peer.address
+            broker.note(OffsetCommitted(request.consumer_group, place, offset, peer))
 
     # Holding --------------------------------------------------------------------------
 
@@ -100,9 +106,8 @@ class PullMessageProcessor:
         offset = request.queue_offset
         if self.held_count >= config.held_pulls_max:
             raise Refusal(ResponseCode.SYSTEM_BUSY, "too many pulls are held")
-        hold_ms = (
-            request.suspend_timeout_millis if config.long_polling else config.short_polling_ms
-        )
+        wait_ms = _wait_ms(request)
+        hold_ms = wait_ms if config.long_polling else config.short_polling_ms
         until_ms = self._sweep_at(call.now_ms + hold_ms)
         if self._broker.wants(PullHeld):
             queue = self._broker.queue(request.topic, request.queue_id)
@@ -114,7 +119,8 @@ class PullMessageProcessor:
 
         def again(now_ms: int, _expired: bool) -> Result:
             self.held_count -= 1
-            return self._second_pass(request, now_ms)
+            call.now_ms = now_ms
+            return self._second_pass(call)
 
         bell = (request.topic, request.queue_id)
         return Wait(
@@ -125,9 +131,10 @@ class PullMessageProcessor:
         """The client's connection ended: upstream keeps such pulls until their end."""
         self.held_count -= 1
 
-    def _second_pass(self, request: PullMessageRequest, now_ms: int) -> Result:
+    def _second_pass(self, call: Call[PullMessageRequest]) -> Result:
         """A held pull looks again: all checks, but no commit and no further waiting."""
-        found = self._get(request, self._allowed(request, now_ms))
+        request = call.request
+        found = self._get(request, self._allowed(call))
         return self._answer(request, found, self._code(found, request))
 
     def _sweep_at(self, at_ms: int) -> int:
@@ -190,22 +197,25 @@ class PullMessageProcessor:
 
     # Checks ---------------------------------------------------------------------------
 
-    def _allowed(self, request: PullMessageRequest, now_ms: int) -> Matches:
+    def _allowed(self, call: Call[PullMessageRequest]) -> Matches:
         """Every test in upstream's order; the tag filter to look with.  Raises ``Refusal``."""
-        broker, group_name = self._broker, request.consumer_group
+        request, broker = call.request, self._broker
+        group_name = request.consumer_group
         if not broker.config.perm & perm.READ:
             raise self._forbidden(1, f"the broker[{broker.address}] pulling message is forbidden")
         group = broker.groups.subscription_group_table.get(group_name)
         if group is None:
-            group = broker.groups.find(group_name, now_ms, by="pull")
+            group = broker.groups.find(group_name, call.now_ms, by="pull")
         if group is None:
             raise Refusal(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
-                f"subscription group [{group_name}] does not exist",
+                f"subscription group [{group_name}] does not exist, {broker.see_faq}",
             )
         if not group.consume_enable:
             raise self._forbidden(2, f"subscription group no permission, {group_name}")
-        self._check_queue(broker.topics.topic_config_table.get(request.topic), request)
+        if self._wait_is_read and request.sys_flag & SUSPEND:
+            _wait_ms(request)
+        self._check_queue(call, broker.topics.topic_config_table.get(request.topic))
         wanted = self._subscription(request, broadcast=group.consume_broadcast_enable)
         return None if wanted.sub_string == SUB_ALL else code_filter(wanted)
 
@@ -215,11 +225,12 @@ class PullMessageProcessor:
         header = Forbidden(forbidden_type=kind) if sends_type else None
         return Refusal(ResponseCode.NO_PERMISSION, remark, header)
 
-    def _check_queue(self, topic: TopicConfig | None, request: PullMessageRequest) -> None:
+    def _check_queue(self, call: Call[PullMessageRequest], topic: TopicConfig | None) -> None:
+        request = call.request
         if topic is None:
             raise Refusal(
                 ResponseCode.TOPIC_NOT_EXIST,
-                f"topic[{request.topic}] not exist, apply first please!",
+                f"topic[{request.topic}] not exist, apply first please! {self._broker.see_faq}",
             )
         if not topic.perm & perm.READ:
             raise self._forbidden(3, f"the topic[{request.topic}] pulling message is forbidden")
@@ -227,7 +238,8 @@ class PullMessageProcessor:
             raise Refusal(
                 self._broker.bad_parameter_code,
                 f"queueId[{request.queue_id}] is illegal, topic:[{request.topic}] "
-                f"topicConfig.readQueueNums:[{topic.read_queue_nums}]",
+                f"topicConfig.readQueueNums:[{topic.read_queue_nums}] "
+                f"consumer:[/{call.peer.address}]",
             )
 
     def _subscription(self, request: PullMessageRequest, *, broadcast: bool) -> SubscriptionData:
@@ -235,9 +247,8 @@ class PullMessageProcessor:
             return self._carried(request)
         group = self._broker.clients.consumer_table.get(request.consumer_group)
         if group is None:
-            raise Refusal(
-                ResponseCode.SUBSCRIPTION_NOT_EXIST, "the consumer's group info not exist"
-            )
+            remark = f"the consumer's group info not exist{self._broker.see_faq}"
+            raise Refusal(ResponseCode.SUBSCRIPTION_NOT_EXIST, remark)
         if not broadcast and group.message_model == BROADCASTING:
             name = request.consumer_group
             raise self._forbidden(
@@ -245,9 +256,10 @@ class PullMessageProcessor:
             )
         known = group.subscription_table.get(request.topic)
         if known is None:
-            raise Refusal(
-                ResponseCode.SUBSCRIPTION_NOT_EXIST, "the consumer's subscription not exist"
-            )
+            remark = f"the consumer's subscription not exist{self._broker.see_faq}"
+            raise Refusal(ResponseCode.SUBSCRIPTION_NOT_EXIST, remark)
+        if request.sub_version is None:
+            raise BadFields("a pull without the version of its subscription")
         if known.sub_version < request.sub_version:
             raise Refusal(
                 ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest"
@@ -264,3 +276,9 @@ class PullMessageProcessor:
             raise Refusal(
                 ResponseCode.SUBSCRIPTION_PARSE_FAILED, "parse the consumer's subscription failed"
             ) from error
+
+
+def _wait_ms(request: PullMessageRequest) -> int:
+    if request.suspend_timeout_millis is None:
+        raise BadFields("a pull that may wait, for no time")
+    return request.suspend_timeout_millis

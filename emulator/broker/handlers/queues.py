@@ -9,6 +9,8 @@ Upstream: AdminBrokerProcessor.
 
 from __future__ import annotations
 
+import msgspec
+
 from emulator.broker.broker import Broker
 from emulator.broker.checks import check_size
 from emulator.facts import Queue, QueuesLocked, QueuesUnlocked
@@ -84,11 +86,15 @@ class QueueProcessor:
 
 
 def _locks_of(call: Call[Header]) -> tuple[LockBatchRequestBody, str, str]:
-    """The request, its group and its client.  Raises ``BadFields`` without a group."""
+    """The request, its group and its client.  Raises ``BadFields`` without a group.
+
+    A queue that is named twice counts once: upstream's lists of queues are sets.
+    """
     request = decode_body(call.body, LockBatchRequestBody)
     if request.consumer_group is None:
         raise BadFields("locks of a group without a name")
-    return request, request.consumer_group, request.client_id or ""
+    once = msgspec.structs.replace(request, mq_set=list(dict.fromkeys(request.mq_set)))
+    return once, request.consumer_group, request.client_id or ""
 
 
 def _queues(queues: list[MessageQueue]) -> tuple[Queue, ...]:

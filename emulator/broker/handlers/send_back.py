@@ -32,6 +32,7 @@ from protocol.properties import (
 )
 from protocol.records import StoredMessage
 from protocol.requests.sending import ConsumerSendMsgBackRequest
+from protocol.sysflag import TOPIC_UNIT_SUB
 from protocol.tags import to_int32
 
 
@@ -49,7 +50,7 @@ class SendMessageBackProcessor:
         check_writable(broker.config, broker.address)
         if config.retry_queue_nums <= 0:
             return Reply()  # upstream: success, and the message is gone
-        topic, queue_id = self._retry_queue(request.group, config, call.now_ms)
+        topic, queue_id = self._retry_queue(request, config, call.now_ms)
         original = broker.store.message_at(request.offset)
         if original is None:
             raise Refusal(
@@ -77,11 +78,11 @@ class SendMessageBackProcessor:
         return Reply()
 
     def _retry_queue(
-        self, group: str, config: SubscriptionGroupConfig, now_ms: int
+        self, request: ConsumerSendMsgBackRequest, config: SubscriptionGroupConfig, now_ms: int
     ) -> tuple[str, int]:
-        name = retry_topic(group)
-        queues = config.retry_queue_nums
-        topic = self._broker.ensure_topic(name, queues, now_ms, by="send back")
+        name = retry_topic(request.group)
+        queues, flag = config.retry_queue_nums, TOPIC_UNIT_SUB if request.unit_mode else 0
+        topic = self._broker.ensure_topic(name, queues, now_ms, by="send back", sys_flag=flag)
         if not topic.perm & perm.WRITE:
             raise Refusal(
                 ResponseCode.NO_PERMISSION, f"the topic[{name}] sending message is forbidden"

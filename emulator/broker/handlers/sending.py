@@ -23,12 +23,14 @@ from emulator.facts import SendRefused
 from emulator.net.results import Call, Refusal, Reply, Result, Wait
 from emulator.net.watermarks import FLUSHED_TO, UpTo
 from emulator.releases import (
+    ABSENT_NAMES_FAIL,
     DEAD_AFTER_ONE_MORE_RETRY,
     EMPTY_BODY_REFUSED,
     LAST_PAIR_ENDED,
     MSG_REGION_STORED,
     ORDERLY_RETRY_GOES_TO_DLQ,
     RETRY_BATCH_REFUSED,
+    TOPIC_ATTRIBUTES_SHOWN,
     UNIQ_KEY_ADDED,
     WAIT_KEPT,
 )
@@ -56,17 +58,21 @@ from protocol.properties import (
     without_property,
 )
 from protocol.requests.sending import SendMessageReply, SendRequest
-from protocol.sysflag import transaction_type
+from protocol.sysflag import TOPIC_UNIT, TOPIC_UNIT_SUB, transaction_type
 from protocol.validation import broker_refuses_topic
 
 BATCH_MESSAGES_MAX = 100_000  # ours: upstream's only limit is the body's size
 _DELAYED, _TRANSACTIONAL, _WAITS = DELAY + NAME_END, TRAN_MSG + NAME_END, WAIT + NAME_END
 
 # Upstream: SendMessageProcessor.handlePutMessageResult.
-_ILLEGAL = "the message is illegal, maybe msg body or properties length not matched."
+_ILLEGAL = (
+    "the message is illegal, maybe msg body or properties length not matched. msg body length "
+    "limit {bytes_max}B, msg properties length limit 32KB."
+)
 _UNAVAILABLE = (
     "service not available now. It may be caused by one of the following reasons: "
-    "the broker's disk is full"
+    "the broker's disk is full [{reason}], messages are put to the slave, "
+    "message store has been shut down, etc."
 )
 PUT_REFUSALS = {
     PutStatus.SERVICE_NOT_AVAILABLE: (
@@ -110,33 +116,42 @@ class SendMessageProcessor:
         try:
             return self._send(call)
         except PutRefused as refused:
-            code, remark = PUT_REFUSALS[refused.status]
-            return self._refused(call, code, f"{remark} ({refused.reason})")
+            code, form = PUT_REFUSALS[refused.status]
+            bytes_max = self._broker.config.message_bytes_max
+            remark = form.format(reason=refused.reason, bytes_max=bytes_max)
+            return self._refused(call, code, remark, refused.reason)
         except Refusal as refusal:
-            return self._refused(call, refusal.code, refusal.remark)
+            return self._refused(call, refusal.code, refusal.remark, refusal.remark)
 
-    def _refused(self, call: Call[SendRequest], code: int, remark: str) -> Reply:
-        """Refusals carry MSG_REGION too: Java clients read it before the code."""
+    def _refused(self, call: Call[SendRequest], code: int, remark: str, reason: str) -> Reply:
+        """Refusals carry MSG_REGION too: Java clients read it before the code.
+
+        What upstream fails on (``BadFields``) does not: its reply is made anew.
+        """
         if self._broker.wants(SendRefused):
-            self._broker.note(SendRefused(call.request.topic, code, remark))
+            self._broker.note(SendRefused(call.request.topic or "", code, reason))
         return Reply(code=code, remark=remark, extra=self._refused_extra)
 
     def _send(self, call: Call[SendRequest]) -> Result:
         broker, request = self._broker, call.request
         name = request.topic
+        if name is None:
+            if self._release >= ABSENT_NAMES_FAIL:
+                raise BadFields("a message without a topic")
+            name = ""
         topic = broker.topics.topic_config_table.get(name)
         if topic is None or name in TOPICS_NOT_SENDABLE:
             self._check_name(name)
-            topic = self._create(request, call.now_ms)
+            topic = self._create(name, request, call.now_ms)
             if (bell := broker.registering(name)) is not None:
                 # From 5.1.4 on every NameServer knows a topic before its first send is answered.
                 return self._after_registration(bell, call)
-        queue_id = self._queue(request, topic)
+        queue_id = self._queue(call, topic)
         if not call.command.body and self._release >= EMPTY_BODY_REFUSED:
             raise BadFields("a message without a body")
         retries_max = None
         if name.startswith(RETRY_GROUP_TOPIC_PREFIX):
-            retries_max = self._retries_max(call)
+            retries_max = self._retries_max(name, call)
         if request.batch:
             return self._store_batch(call, queue_id)
         return self._store(call, queue_id, retries_max)
@@ -196,28 +211,33 @@ class SendMessageProcessor:
                 ResponseCode.NO_PERMISSION, f"Sending message to topic[{name}] is forbidden."
             )
 
-    def _create(self, request: SendRequest, now_ms: int) -> TopicConfig:
+    def _create(self, name: str, request: SendRequest, now_ms: int) -> TopicConfig:
         """Upstream: TopicConfigManager.createTopicInSendMessageMethod."""
-        broker, name = self._broker, request.topic
-        made = broker.create_topic_on_send(
-            name, request.default_topic, request.default_topic_queue_nums, now_ms
-        )
-        if made is None and name.startswith(RETRY_GROUP_TOPIC_PREFIX):
-            made = broker.ensure_topic(name, 1, now_ms, by="send")
+        broker = self._broker
+        template, queues_max = request.default_topic, request.default_topic_queue_nums
+        if template is None or queues_max is None:
+            raise BadFields(f"a new topic {name} without a template")
+        is_retry = name.startswith(RETRY_GROUP_TOPIC_PREFIX)
+        flag = (TOPIC_UNIT_SUB if is_retry else TOPIC_UNIT) if request.unit_mode else 0
+        made = broker.create_topic_on_send(name, template, queues_max, now_ms, sys_flag=flag)
+        if made is None and is_retry:
+            made = broker.ensure_topic(name, 1, now_ms, by="send", sys_flag=flag)
         if made is None:
-            raise Refusal(
-                ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist, apply first please!"
-            )
+            remark = f"topic[{name}] not exist, apply first please!{broker.see_faq}"
+            raise Refusal(ResponseCode.TOPIC_NOT_EXIST, remark)
         return made
 
-    def _queue(self, request: SendRequest, topic: TopicConfig) -> int:
+    def _queue(self, call: Call[SendRequest], topic: TopicConfig) -> int:
         if topic.order:
             check_writable(self._broker.config, self._broker.address)
-        queue_id = request.queue_id
+        queue_id = call.request.queue_id
         if queue_id < 0:
             return self._rng.randrange(max(1, topic.write_queue_nums))
         if queue_id >= max(topic.write_queue_nums, topic.read_queue_nums):
-            remark = f"request queueId[{queue_id}] is illegal, {_shown(topic)}"
+            shown = _shown(topic, has_attributes=self._release >= TOPIC_ATTRIBUTES_SHOWN)
+            remark = (
+                f"request queueId[{queue_id}] is illegal, {shown} Producer: {call.peer.address}"
+            )
             raise Refusal(self._broker.bad_parameter_code, remark)
         return queue_id
 
@@ -236,7 +256,7 @@ class SendMessageProcessor:
     ) -> MessageToStore:
         request = call.request
         return MessageToStore(
-            topic=request.topic,
+            topic=request.topic or "",
             queue_id=queue_id,
             body=body,
             properties=properties,
@@ -284,7 +304,7 @@ class SendMessageProcessor:
         )
         return self._when_flushed(call, puts[-1], reply) if self._is_sync else reply
 
-    def _retries_max(self, call: Call[SendRequest]) -> int | None:
+    def _retries_max(self, name: str, call: Call[SendRequest]) -> int | None:
         """After how many retries what a consumer sends to its own retry topic is dead.
 
         None for a batch, which is no retry; raises ``Refusal`` where it may not be one.
@@ -294,10 +314,10 @@ class SendMessageProcessor:
         may_be_batch = self._release < RETRY_BATCH_REFUSED
         if request.batch and may_be_batch:
             return None
-        group = request.topic[len(RETRY_GROUP_TOPIC_PREFIX) :]
+        group = name[len(RETRY_GROUP_TOPIC_PREFIX) :]
         config = broker.groups.require(group, call.now_ms, by="send")
         if request.batch:
-            remark = f"batch request does not support retry group {request.topic}"
+            remark = f"batch request does not support retry group {name}"
             raise Refusal(ResponseCode.MESSAGE_ILLEGAL, remark)
         locks_count = self._release >= ORDERLY_RETRY_GOES_TO_DLQ
         if locks_count and broker.locks.holds_any(group, call.now_ms):
@@ -321,12 +341,13 @@ def _waits(request: SendRequest) -> bool:
     return waits is None or waits.lower() == "true"
 
 
-def _shown(topic: TopicConfig) -> str:
+def _shown(topic: TopicConfig, *, has_attributes: bool) -> str:
     """Upstream: TopicConfig.toString."""
     order = "true" if topic.order else "false"
+    attributes = ", attributes={}" if has_attributes else ""  # no topic has any here
     return (
         f"TopicConfig [topicName={topic.topic_name}, readQueueNums={topic.read_queue_nums}, "
         f"writeQueueNums={topic.write_queue_nums}, perm={perm.perm_text(topic.perm)}, "
         f"topicFilterType={topic.topic_filter_type}, topicSysFlag={topic.topic_sys_flag}, "
-        f"order={order}]"
+        f"order={order}{attributes}]"
     )

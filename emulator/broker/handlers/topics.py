@@ -11,6 +11,7 @@ from __future__ import annotations
 from emulator.broker.broker import Broker
 from emulator.net.results import Call, Refusal, Reply, Result, Wait
 from emulator.releases import (
+    ABSENT_NAMES_FAIL,
     MORE_SYSTEM_TOPICS,
     ORDER_SET_BY_ADMIN,
     SAME_TOPIC_NOT_WRITTEN,
@@ -22,7 +23,7 @@ from protocol.bodies.topics import (
     TopicConfigAndMappingSerializeWrapper,
     TopicConfigSerializeWrapper,
 )
-from protocol.fields import Header
+from protocol.fields import BadFields, Header
 from protocol.names import SYSTEM_TOPICS, SYSTEM_TOPICS_5, is_system_topic
 from protocol.requests.admin import CreateTopicRequest, DeleteTopicRequest
 from protocol.validation import broker_refuses_topic
@@ -40,13 +41,16 @@ class TopicProcessor:
     def update(self, call: Call[CreateTopicRequest]) -> Result:
         """Make or change a topic; answered when every NameServer knows, or its time is over."""
         request = call.request
-        problem = broker_refuses_topic(request.topic)
-        if problem is None and self._is_system(request.topic):
-            problem = f"The topic[{request.topic}] is conflict with system topic."
+        if request.topic is None and self._broker.release >= ABSENT_NAMES_FAIL:
+            raise BadFields("a topic without a name")
+        name = request.topic or ""
+        problem = broker_refuses_topic(name)
+        if problem is None and self._is_system(name):
+            problem = f"The topic[{name}] is conflict with system topic."
         if problem is not None:
             raise Refusal(self._broker.bad_parameter_code, problem)
         config = TopicConfig(
-            topic_name=request.topic,
+            topic_name=name,
             read_queue_nums=request.read_queue_nums,
             write_queue_nums=request.write_queue_nums,
             perm=request.perm,
@@ -55,7 +59,7 @@ class TopicProcessor:
             order=request.order and self._broker.release >= ORDER_SET_BY_ADMIN,
         )
         done = Reply(remark="not set any response code")  # upstream does not clear it
-        is_same = config == self._broker.topics.get(request.topic)
+        is_same = config == self._broker.topics.get(name)
         if is_same and self._broker.release >= SAME_TOPIC_NOT_WRITTEN:
             return done
         bell = self._broker.update_topic(config, call.now_ms)

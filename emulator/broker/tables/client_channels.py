@@ -37,7 +37,7 @@ class ClientChannel(msgspec.Struct):
     """One connection of a group: its client, and when that sent its last heartbeat."""
 
     peer: Peer
-    client_id: str
+    client_id: str | None  # a client may say none
     language: str
     version: int
     last_update_ms: int
@@ -53,7 +53,7 @@ class ConsumerGroup(msgspec.Struct):
     channel_info_table: dict[Peer, ClientChannel] = {}
     subscription_table: dict[str, SubscriptionData] = {}
 
-    def client_ids(self) -> list[str]:
+    def client_ids(self) -> list[str | None]:
         """One entry a connection, not de-duplicated: a client connected twice is there twice."""
         return [channel.client_id for channel in self.channel_info_table.values()]
 
@@ -129,7 +129,7 @@ class ClientChannels:
         added, removed = _merge(group.subscription_table, data.subscription_data_set)
         if has_joined:
             self._consumer_groups_of.setdefault(channel.peer, {})[name] = None
-            self._note(MemberJoined(name, channel.client_id, channel.peer.address))
+            self._note(MemberJoined(name, channel.client_id or "", channel.peer.address))
         if added or removed:
             self._note(SubscriptionChanged(name, added, removed))
         return has_joined or bool(added or removed)
@@ -145,7 +145,7 @@ class ClientChannels:
         """The member leaves its group.  Upstream: ConsumerManager.unregisterConsumer."""
         left = self._remove_member(name, peer)
         if left is not None:
-            self._note(MemberLeft(name, left.client_id, peer.address, "unregistered"))
+            self._note(MemberLeft(name, left.client_id or "", peer.address, "unregistered"))
 
     def unregister_producer(self, group: str, peer: Peer) -> None:
         """Upstream: ProducerManager.unregisterProducer."""
@@ -167,7 +167,7 @@ class ClientChannels:
         for name in list(self._consumer_groups_of.get(peer, ())):
             left = self._remove_member(name, peer)
             if left is not None:
-                self._note(MemberLeft(name, left.client_id, peer.address, "channel closed"))
+                self._note(MemberLeft(name, left.client_id or "", peer.address, "channel closed"))
                 self.notify(name, now_ms)
 
     def expire(self, now_ms: int) -> list[Peer]:
@@ -180,7 +180,7 @@ class ClientChannels:
             for channel in self._silent(group.channel_info_table, now_ms):
                 self._remove_member(name, channel.peer)
                 address = channel.peer.address
-                self._note(MemberLeft(name, channel.client_id, address, "expired"))
+                self._note(MemberLeft(name, channel.client_id or "", address, "expired"))
                 gone[channel.peer] = None
         for name, channels in list(self.producer_table.items()):
             for channel in self._silent(channels, now_ms):

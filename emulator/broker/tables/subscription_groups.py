@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from emulator.broker.checks import check_name, check_room
 from emulator.broker.tables.documents import Document
 from emulator.facts import GroupCreated
+from emulator.net.faq import see_faq
 from emulator.net.results import Refusal
 from emulator.releases import GROUP_NAMES_CHECKED, MORE_SYSTEM_GROUPS
 from protocol import names
@@ -87,9 +88,8 @@ class SubscriptionGroups:
         """The group, new if need be.  Raises ``Refusal`` if it may not be made."""
         found = self.find(name, now_ms, by=by)
         if found is None:
-            raise Refusal(
-                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group not exist, {name}"
-            )
+            remark = f"subscription group not exist, {name} {see_faq(self._config.profile)}"
+            raise Refusal(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
         return found
 
     def all(self) -> list[SubscriptionGroupConfig]:

@@ -73,6 +73,8 @@ class TopicConfigs:
         template: str,
         queues_max: int,
         now_ms: int,
+        *,
+        sys_flag: int = 0,
     ) -> TopicConfig | None:
         """The topic, new if need be, or None if *template* may not be inherited from.
 
@@ -93,10 +95,13 @@ class TopicConfigs:
             write_queue_nums=queues,
             perm=model.perm & ~INHERIT,
             topic_filter_type=model.topic_filter_type,
+            topic_sys_flag=sys_flag,
         )
         return self._create(topic, now_ms, by="send", must_last=True)
 
-    def create_internal(self, name: str, queues: int, now_ms: int, *, by: str) -> TopicConfig:
+    def create_internal(
+        self, name: str, queues: int, now_ms: int, *, by: str, sys_flag: int = 0
+    ) -> TopicConfig:
         """A retry or dead-letter topic, or one of the broker's own; the known one if there is.
 
         Upstream: TopicConfigManager.createTopicInSendMessageBackMethod.
@@ -109,6 +114,7 @@ class TopicConfigs:
             read_queue_nums=queues,
             write_queue_nums=queues,
             perm=WRITE if is_closed else READ_WRITE,
+            topic_sys_flag=sys_flag,
         )
         return self._create(topic, now_ms, by=by)
 

@@ -131,9 +131,10 @@ class GroupCalls:
         if reply.code != ResponseCode.SUCCESS:
             return None
         try:
-            return decode_body(reply.body, GetConsumerListByGroupReply).consumer_id_list
+            members = decode_body(reply.body, GetConsumerListByGroupReply).consumer_id_list
         except BadFields:
             return None
+        return [member for member in members if member is not None]
 
     async def check_client(self, subscription: SubscriptionData) -> None:
         """Have a broker of its topic check an expression that is no list of tags.

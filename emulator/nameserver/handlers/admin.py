@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from emulator.facts import SettingsIgnored
 from emulator.net.results import Call, Refusal, Reply
 from protocol import java_properties
 from protocol.bodies.body import decode_body, encode_body
@@ -94,12 +95,17 @@ class AdminRequestProcessor:
     # Settings -------------------------------------------------------------------------
 
     def update_config(self, call: Call[Header]) -> Reply:
-        """The body is the text of a Java properties file.  Raises ``Refusal``."""
+        """The body is the text of a Java properties file.  Raises ``Refusal``.
+
+        What changes nothing is ignored, with a warning: upstream answers SUCCESS for it, too.
+        """
         try:
-            wanted = java_properties.parse(call.body.decode("utf-8", "replace"))
+            text = call.body.decode("utf-8", "replace")
+            wanted = java_properties.parse_bytes(text.encode())  # as upstream, in two steps
         except ValueError as error:
             raise Refusal(ResponseCode.SYSTEM_ERROR, "string2Properties error") from error
-        self._server.settings.update(wanted)
+        if ignored := self._server.settings.update(wanted):
+            self._server.note(SettingsIgnored(call.peer.address, ignored))
         return Reply()
 
     def get_config(self, _call: Call[Header]) -> Reply:

@@ -11,9 +11,9 @@ import msgspec
 
 from emulator.nameserver import lookup
 from emulator.nameserver.kv_config import ORDER_TOPIC_CONFIG
+from emulator.net.faq import see_faq
 from emulator.net.results import Call, Refusal, Reply
 from emulator.releases import (
-    FAQ_AT_BEST_PRACTICE,
     R_4_9_7,
     ROUTES_SUIT_CALLER,
     STANDARD_JSON_ROUTES,
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
 STRICT_SINCE = STANDARD_JSON_ROUTES.version  # peers from here on want real JSON
 VERSIONED_SINCE = 37  # V3_0_11; older peers are no clients of upstream
 ZONE_MODE, ZONE_NAME = "__ZONE_MODE", "__ZONE_NAME"
-SEE = "\nSee {} for further details."
-FAQ = "http://rocketmq.apache.org/docs/faq/"
-FAQ_5 = "https://rocketmq.apache.org/docs/bestPractice/06FAQ"
 
 
 class ClientRequestProcessor:
@@ -54,7 +51,7 @@ class ClientRequestProcessor:
             raise Refusal(ResponseCode.SYSTEM_ERROR, "name server not ready")
         route = lookup.route_of(server.routes, topic)
         if route is None:
-            see = SEE.format(FAQ_5 if server.release >= FAQ_AT_BEST_PRACTICE else FAQ)
+            see = see_faq(server.release)
             remark = f"No topic route info in name server for the topic: {topic}{see}"
             raise Refusal(ResponseCode.TOPIC_NOT_EXIST, remark)
         if server.release >= ROUTES_SUIT_CALLER:

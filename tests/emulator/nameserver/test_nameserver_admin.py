@@ -9,6 +9,7 @@ from name_servers import RELEASES, NameServerBench, a_peer, table_of
 from emulator.config import NameServerConfig
 from emulator.disk.memory import MemoryDisk
 from emulator.disk.port import StoreDamaged
+from emulator.facts import SettingsIgnored
 from emulator.nameserver.kv_config import KV_CONFIG, KVConfig
 from protocol import java_properties
 from protocol.codes import RequestCode
@@ -180,3 +181,34 @@ def test_a_damaged_kv_config_is_an_error_and_is_left_as_it_is() -> None:
     with pytest.raises(StoreDamaged, match=r"kvConfig\.json cannot be read"):
         KVConfig(disk, 10)
     assert disk.read(KV_CONFIG) == b'{"configTable":{"N":'
+
+
+@each_release
+def test_a_setting_that_is_ignored_is_a_warning_that_names_it(release) -> None:
+    bench = NameServerBench(release)
+    body = b"unheardOf=1\norderMessageEnable=true\nlistenPort=1\nserverWorkerThreads=9\n"
+    assert bench.invoke(UPDATE, body=body).code == 0, "as upstream answers"
+    (fact,) = bench.noted(SettingsIgnored)
+    assert fact.names == ("listenPort", "serverWorkerThreads", "unheardOf")
+    assert fact.severity == "warning"
+    assert settings_of(bench)["orderMessageEnable"] == "true"
+
+
+def test_a_number_that_is_none_is_ignored_with_a_warning() -> None:
+    bench = NameServerBench("5.3.3")
+    assert bench.invoke(UPDATE, body=b"waitSecondsForService=soon").code == 0
+    (fact,) = bench.noted(SettingsIgnored)
+    assert fact.names == ("waitSecondsForService",)
+
+
+def test_settings_that_are_all_changed_warn_of_nothing() -> None:
+    bench = NameServerBench()
+    assert bench.invoke(UPDATE, body=b"orderMessageEnable=true").code == 0
+    assert bench.noted(SettingsIgnored) == []
+
+
+@each_release
+def test_the_port_that_is_shown_is_the_one_that_was_bound(release) -> None:
+    bench = NameServerBench(release, listen_address="127.0.0.1:0")
+    bench.server.settings.listens_at("127.0.0.1:4711")
+    assert settings_of(bench)["listenPort"] == "4711"
