@@ -71,6 +71,8 @@ def write_texts(value: str | dict[str, str]) -> bytes:
         data = _encode(value)
     except UnicodeEncodeError:  # half a surrogate pair
         return write_value(value)
+    if data.isascii() and b"\\" not in data and b"\x7f" not in data:
+        return data  # what nearly every reply is: one test here saves it a call
     return write_value(value) if is_odd(data) else data
 
 
