@@ -98,8 +98,10 @@ class ClientManageProcessor:
         if group is None:
             remark = f"no consumer for this group, {name}"
             raise Refusal(ResponseCode.SYSTEM_ERROR, remark, Header())
-        body = GetConsumerListByGroupReply(consumer_id_list=group.client_ids())
-        return Reply(Header(), encode_body(body, self._broker.release))
+        if group.encoded_client_ids is None:  # after a change every member asks for the same
+            body = GetConsumerListByGroupReply(consumer_id_list=group.client_ids())
+            group.encoded_client_ids = encode_body(body, self._broker.release)
+        return Reply(Header(), group.encoded_client_ids)
 
     def all_producers(self, _call: Call[Header]) -> Result:
         """Every connection of every producer group."""

@@ -52,6 +52,7 @@ class ConsumerGroup(msgspec.Struct):
     consume_from_where: ConsumeFromWhere | None = None
     channel_info_table: dict[Peer, ClientChannel] = {}
     subscription_table: dict[str, SubscriptionData] = {}
+    encoded_client_ids: bytes | None = None  # the answer to who asks, until they change
 
     def client_ids(self) -> list[str | None]:
         """One entry a connection, not de-duplicated: a client connected twice is there twice."""
@@ -123,8 +124,11 @@ class ClientChannels:
         group.consume_type = data.consume_type
         group.message_model = data.message_model
         group.consume_from_where = data.consume_from_where
-        has_joined = channel.peer not in group.channel_info_table
+        known = group.channel_info_table.get(channel.peer)
+        has_joined = known is None
         self.member_count += has_joined
+        if known is None or known.client_id != channel.client_id:
+            group.encoded_client_ids = None
         group.channel_info_table[channel.peer] = channel
         added, removed = _merge(group.subscription_table, data.subscription_data_set)
         if has_joined:
@@ -212,6 +216,7 @@ class ClientChannels:
             return None
         left = group.channel_info_table.pop(peer, None)
         if left is not None:
+            group.encoded_client_ids = None
             self.member_count -= 1
             _drop(self._consumer_groups_of, peer, name)
         if not group.channel_info_table:

@@ -128,6 +128,33 @@ async def test_invariant_61_a_client_connected_twice_is_listed_twice() -> None:
     assert members(new) == ["c1", "c1"]
 
 
+async def test_the_list_of_a_group_follows_each_join_leave_and_change_of_a_client_id() -> None:
+    bench = Bench()
+    first, second = bench.client(), bench.client()
+    first.heartbeat("c1", topics=T1)
+    assert members(first) == ["c1"]
+    second.heartbeat("c2", topics=T1)
+    assert members(first) == ["c1", "c2"]
+    first.heartbeat("c1@renamed", topics=T1)
+    assert members(first) == ["c1@renamed", "c2"]
+    second.close()
+    assert members(first) == ["c1@renamed"]
+
+
+async def test_who_asks_for_a_list_that_did_not_change_gets_the_bytes_that_were_encoded() -> None:
+    bench = Bench()
+    client = bench.client()
+    client.heartbeat("c1", topics=T1)
+    members(client)
+    group = bench.broker.clients.group("g")
+    assert group is not None
+    encoded = group.encoded_client_ids
+    assert encoded is not None
+    client.heartbeat("c1", topics=T1)
+    assert members(client) == ["c1"]
+    assert group.encoded_client_ids is encoded
+
+
 async def test_invariant_62_the_last_heartbeat_wins() -> None:
     bench = Bench()
     first, second = bench.client(), bench.client()
