@@ -110,6 +110,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     trace_topic: bool = False  # BrokerConfig.traceTopicEnable
     reject_transactions: bool = True  # BrokerConfig.rejectTransactionMessage (false): see Sending
     property_filter: bool = False  # BrokerConfig.enablePropertyFilter
+    server_side_reset: bool = True  # BrokerConfig.useServerSideResetOffset (5.2; before, never)
     slave_read: bool = False  # BrokerConfig.slaveReadEnable
     behind_bytes_max: int = 4 * 1024**3  # then a slave is suggested (40 % of memory upstream)
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from emulator.config import BrokerConfig
 
 CLIENT_RETRIES_SINCE_VERSION = 121  # MQVersion.V3_4_9
+NOT_SET = "not set any response code"  # a remark that upstream does not clear
 NAME_CHARS_MAX = 1_000  # of a group, a client id, a committed topic: 4.x checks none of them
 
 
@@ -69,6 +70,11 @@ def check_expression_type(kind: str | None, config: BrokerConfig) -> None:
         ResponseCode.SUBSCRIPTION_PARSE_FAILED,
         f"parse the consumer's subscription failed: expressions of type {kind} are not read here",
     )
+
+
+def java_text(text: str | None) -> str:
+    """How Java writes a text that may be missing into a remark."""
+    return "null" if text is None else text
 
 
 def client_retries_max(version: int, asked: int | None) -> int | None:

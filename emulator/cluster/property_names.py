@@ -108,6 +108,7 @@ BROKER = PropertyTable(
         "traceTopicEnable": Setting("trace_topic"),
         "rejectTransactionMessage": Setting("reject_transactions"),
         "enablePropertyFilter": Setting("property_filter"),
+        "useServerSideResetOffset": Setting("server_side_reset"),
         "slaveReadEnable": Setting("slave_read"),
         "channelExpiredTimeout": Setting("client_silence_ms_max"),
         "notifyConsumerIdsChangedEnable": Setting("notify_consumer_ids_changed"),

@@ -7,6 +7,8 @@ version: a reader can refuse what it does not know.  docs/facts.md lists them al
 
 from emulator.facts.brokers import (
     GroupCreated,
+    GroupDeleted,
+    GroupOffsetMoved,
     MemberJoined,
     MemberLeft,
     MembersNotified,
@@ -99,6 +101,8 @@ __all__ = [
     "FlushFailed",
     "FrameRefused",
     "GroupCreated",
+    "GroupDeleted",
+    "GroupOffsetMoved",
     "HandlerFailed",
     "ListenerRaised",
     "LogFlushed",

@@ -35,6 +35,12 @@ class GroupCreated(Fact, frozen=True):
     by: str  # the kind of request: "heartbeat", "pull", "admin" …
 
 
+class GroupDeleted(Fact, frozen=True):
+    """An administrator deleted a subscription group."""
+
+    group: str
+
+
 class MemberJoined(Fact, frozen=True):
     """A consumer's first heartbeat for a group over a connection."""
 
@@ -145,6 +151,16 @@ class OffsetCommitted(Fact, frozen=True):
     queue: Queue
     offset: int  # the next one to consume
     peer: str  # address of the client that told
+
+
+class GroupOffsetMoved(Fact, frozen=True):
+    """A tool moved a group in a queue: its next pull begins elsewhere."""
+
+    group: str
+    queue: Queue
+    offset: int  # the next one to consume
+    by: str  # "broker": it is so now; "members": they were asked to move themselves
+    peer: str  # address of the tool
 
 
 class MessageSentBack(Fact, frozen=True):

@@ -87,14 +87,14 @@ class QuerySubscriptionByConsumerRequest(Header):
     """Upstream: QuerySubscriptionByConsumerRequestHeader."""
 
     group: str
-    topic: str | None = None
+    topic: str
 
 
 class QueryConsumeTimeSpanRequest(Header):
     """Upstream: QueryConsumeTimeSpanRequestHeader."""
 
     topic: str
-    group: str
+    group: str | None = None
 
 
 class UpdateGroupForbiddenRequest(Header):

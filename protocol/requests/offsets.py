@@ -94,8 +94,8 @@ class ResetOffsetRequest(Header):
     """
 
     topic: str
-    group: str
-    timestamp: Long
+    group: str | None = None
+    timestamp: Long = 0
     is_force: bool = False
     queue_id: Int | None = None  # 5.x; -1 for all
     offset: Long | None = None  # 5.x

@@ -19,7 +19,17 @@ from protocol.records import BadRecord, StoredMessage, decode_records
 FAILURE_CHARS_MAX = 200  # of an exception: the rest are stack frames
 TEXT_CHARS_MAX = 100
 EXCEPTION = re.compile(r"(java|org\.apache|com\.alibaba|io\.netty)\.|Cannot invoke")
-_TIMES = {"timestamp", "lastTimestamp", "lastUpdateTimestamp", "lastUpdateTime"}
+_TIMES = {
+    "timestamp",
+    "lastTimestamp",
+    "lastUpdateTimestamp",
+    "lastUpdateTime",
+    "minTimeStamp",
+    "maxTimeStamp",
+    "consumeTimeStamp",
+    "delayTime",
+}
+_TIME_TEXT = re.compile(r"20\d\d-\d\d-\d\d#[\d:]+")
 _MADE_KEY = re.compile(r"[0-9A-F]{32}|[0-9A-F]{56}")
 _ADDRESS = re.compile(r"/?127\.0\.0\.1:\d+")
 _OFFSET_ID = re.compile(r"\b7F000001[0-9A-F]{8}(?=[0-9A-F]{16}\b)")
@@ -57,6 +67,8 @@ def _field(key: str, value: str) -> str:
 def _text(text: str) -> str:
     if _MADE_KEY.fullmatch(text):
         return "<key>"
+    if _TIME_TEXT.fullmatch(text):
+        return "<time>"
     return _OFFSET_ID.sub("<host>", _ADDRESS.sub("<host>", text))
 
 

@@ -1,4 +1,4 @@
-"""What real brokers answered to the whole story, one JSON object a question."""
+"""What real brokers answered to a whole story, one JSON object a question."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from parity.question import Question
 SHOWN_CHARS_MAX = 200
 
 
-def recorded(release: str) -> dict[str, Any]:
+def recorded(release: str, story: str = "parity") -> dict[str, Any]:
     """Title to answer, as a real broker of *release* gave it."""
-    lines = _path(release).read_text(encoding="utf-8").splitlines()
+    lines = _path(story, release).read_text(encoding="utf-8").splitlines()
     return {line["title"]: line["answer"] for line in map(json.loads, lines)}
 
 
-def record(release: str, answers: Iterable[tuple[Question, Any]]) -> None:
+def record(release: str, answers: Iterable[tuple[Question, Any]], story: str = "parity") -> None:
     """Write them, with as much of each question as identifies it."""
     lines = [
         {"title": q.title, "code": q.code, "fields": _asked(q), "answer": answer}
         for q, answer in answers
     ]
     text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
-    _path(release).write_text(text, encoding="utf-8")
+    _path(story, release).write_text(text, encoding="utf-8")
 
 
 def _asked(question: Question) -> dict[str, Any] | None:
@@ -35,5 +35,5 @@ def _asked(question: Question) -> dict[str, Any] | None:
     return {name: str(value)[:SHOWN_CHARS_MAX] for name, value in question.fields.items()}
 
 
-def _path(release: str) -> Path:
-    return GOLDEN / f"parity-{release}.jsonl"
+def _path(story: str, release: str) -> Path:
+    return GOLDEN / f"{story}-{release}.jsonl"

@@ -1,4 +1,4 @@
-"""Three hundred questions to a real broker: are its answers still the recorded ones?
+"""Hundreds of questions to a real broker: are its answers still the recorded ones?
 
 Our own broker is held to the recording on every machine; this needs Java and Maven.
 ``RECORD=1`` writes the recording anew.
@@ -16,7 +16,7 @@ import pytest
 from parity.broker_connection import answers_of
 from parity.differences import agree
 from parity.recording import record, recorded
-from parity.story import STORY
+from parity.story import STORIES
 
 from benchmarks.clusters import ROOT, ClusterNotUp, running
 
@@ -43,12 +43,15 @@ def _give_up(reason: str) -> NoReturn:
 
 
 @pytest.mark.real
-def test_a_real_broker_answers_as_it_was_recorded(real_broker: tuple[str, str]) -> None:
+@pytest.mark.parametrize("story", STORIES)
+def test_a_real_broker_answers_as_it_was_recorded(
+    real_broker: tuple[str, str], story: str
+) -> None:
     release, address = real_broker
-    answers = list(answers_of(STORY, address))
+    answers = list(answers_of(STORIES[story], address))
     if os.environ.get("RECORD") == "1":
-        record(release, answers)
-    before = recorded(release)
+        record(release, answers, story)
+    before = recorded(release, story)
     assert {q.title for q, _ in answers} == set(before)
     changed = {q.title: (before[q.title], a) for q, a in answers if not agree(before[q.title], a)}
     assert changed == {}

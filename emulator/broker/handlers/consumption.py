@@ -126,7 +126,7 @@ class ConsumptionProcessor:
         if topic is None:
             raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist")
         spans = [
-            self._span(call.request.group, name, queue_id, call.now_ms)
+            self._span(call.request.group or "", name, queue_id, call.now_ms)
             for queue_id in range(topic.write_queue_nums)
         ]
         body = QueryConsumeTimeSpanBody(consume_time_span_set=spans)

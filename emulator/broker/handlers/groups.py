@@ -1,8 +1,10 @@
 """Consumer groups for tools: how they are configured, and who is connected.
 
-Answers UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
-GET_CONSUMER_CONNECTION_LIST, GET_PRODUCER_CONNECTION_LIST and QUERY_TOPIC_CONSUME_BY_WHO in every
-release.  Does not make several groups by one request, and forbids no group a single topic.
+Answers UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, DELETE_SUBSCRIPTIONGROUP,
+GET_ALL_SUBSCRIPTIONGROUP_CONFIG, GET_CONSUMER_CONNECTION_LIST, GET_PRODUCER_CONNECTION_LIST and
+QUERY_TOPIC_CONSUME_BY_WHO in every release; GET_SUBSCRIPTIONGROUP_CONFIG,
+QUERY_TOPICS_BY_CONSUMER and QUERY_SUBSCRIPTION_BY_CONSUMER since 5.0.  Does not make several
+groups by one request, and forbids no group a single topic.
 
 Upstream: AdminBrokerProcessor.
 """
@@ -13,16 +15,26 @@ from emulator.broker.broker import Broker
 from emulator.broker.checks import check_size
 from emulator.broker.tables.client_channels import ClientChannel
 from emulator.net.results import Call, Refusal, Reply, Result
-from emulator.releases import FORBIDDEN_TABLE_SENT
+from emulator.releases import CLEAN_OFFSET_SPELLED, FORBIDDEN_TABLE_SENT
 from protocol.bodies.body import decode_body, encode_body
 from protocol.bodies.connections import ClientConnection, ConsumerConnection, ProducerConnection
-from protocol.bodies.groups import GroupList, SubscriptionGroupConfig, SubscriptionGroupWrapper
+from protocol.bodies.groups import (
+    GroupList,
+    QuerySubscriptionReply,
+    SubscriptionGroupConfig,
+    SubscriptionGroupWrapper,
+)
+from protocol.bodies.routes import TopicList
 from protocol.codes import ResponseCode
 from protocol.fields import BadFields, Header
 from protocol.requests.groups import (
+    DeleteSubscriptionGroupRequest,
     GetConsumerConnectionListRequest,
     GetProducerConnectionListRequest,
+    GetSubscriptionGroupConfigRequest,
+    QuerySubscriptionByConsumerRequest,
     QueryTopicConsumeByWhoRequest,
+    QueryTopicsByConsumerRequest,
 )
 
 
@@ -42,6 +54,45 @@ class GroupProcessor:
         self._broker.groups.check_room(config.group_name)
         self._broker.groups.update(config, call.now_ms)
         return Reply()
+
+    def delete(self, call: Call[DeleteSubscriptionGroupRequest]) -> Result:
+        """SUCCESS also for an unknown group; its members stay, and their next pull makes it anew.
+
+        Its offsets go with it where that is asked for, by the name its release has for it.
+        """
+        request, broker = call.request, self._broker
+        has_new_name = broker.release >= CLEAN_OFFSET_SPELLED
+        takes_offsets = request.clean_offset if has_new_name else request.remove_offset
+        broker.groups.delete(request.group_name, call.now_ms)
+        if takes_offsets:
+            broker.offsets.delete_group(request.group_name, call.now_ms)
+        return Reply()
+
+    def one(self, call: Call[GetSubscriptionGroupConfigRequest]) -> Result:
+        """One group; as upstream, asking for it makes it."""
+        broker, name = self._broker, call.request.group
+        group = broker.groups.find(name, call.now_ms, by="admin")
+        if group is None:
+            remark = "No group in this broker"
+            raise Refusal(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
+        return Reply(body=encode_body(group, broker.release))
+
+    def topics_of_group(self, call: Call[QueryTopicsByConsumerRequest]) -> Result:
+        """Topics the group has committed offsets of."""
+        broker, name = self._broker, call.request.group
+        topics = broker.offsets.topics_of_group(name)
+        body = TopicList(topic_list=topics, broker_addr=broker.address)
+        return Reply(body=encode_body(body, broker.release))
+
+    def subscription(self, call: Call[QuerySubscriptionByConsumerRequest]) -> Result:
+        """What a connected group subscribes to in a topic; without it, nothing."""
+        request = call.request
+        group = self._broker.clients.group(request.group)
+        found = group.subscription_table.get(request.topic) if group is not None else None
+        body = QuerySubscriptionReply(
+            group=request.group, topic=request.topic, subscription_data=found
+        )
+        return Reply(body=encode_body(body, self._broker.release))
 
     def all(self, _call: Call[Header]) -> Result:
         """Every consumer group, those of the system included."""

@@ -1,7 +1,7 @@
 """What a group has consumed: the offsets that its members commit and query.
 
-Answers QUERY_CONSUMER_OFFSET and UPDATE_CONSUMER_OFFSET in every release.  Does not answer 5.x
-questions for an offset that a reset replaced, and does not commit for static topics.
+Answers QUERY_CONSUMER_OFFSET and UPDATE_CONSUMER_OFFSET in every release.  Does not commit for
+static topics.
 
 Upstream: ConsumerManageProcessor.
 """
@@ -61,6 +61,8 @@ class ConsumerManageProcessor:
         offset = self._required(request.commit_offset, "Offset", request)
         place = (request.consumer_group, request.topic, queue_id)
         broker.offsets.check_room(*place)
+        if broker.offsets.is_reset(*place):
+            return Reply(Header(), remark="Offset has been previously reset")
         broker.offsets.commit(*place, offset, call.now_ms)
         if broker.offsets.owes_disk:
             remark = "the offset is not saved: the broker's disk is full"

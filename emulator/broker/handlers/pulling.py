@@ -50,6 +50,7 @@ CODES = {
     GetStatus.OFFSET_OVERFLOW_ONE: ResponseCode.PULL_NOT_FOUND,
     GetStatus.OFFSET_OVERFLOW_BADLY: ResponseCode.PULL_OFFSET_MOVED,
     GetStatus.OFFSET_TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
+    GetStatus.OFFSET_RESET: ResponseCode.PULL_OFFSET_MOVED,
 }
 
 
@@ -79,9 +80,10 @@ class PullMessageProcessor:
         """Stored records from an offset on, or the reason why there are none; perhaps later."""
         request = call.request
         matches = self._allowed(call)
+        reset = self._taken_reset(request)
         if request.sys_flag & COMMIT_OFFSET:
             self._commit(call)
-        found = self._get(request, matches)
+        found = reset or self._get(request, matches)
         code = self._code(found, request)
         if code == ResponseCode.PULL_NOT_FOUND and request.sys_flag & SUSPEND:
             return self._hold(call, matches)
@@ -133,8 +135,8 @@ class PullMessageProcessor:
 
     def _second_pass(self, call: Call[PullMessageRequest]) -> Result:
         """A held pull looks again: all checks, but no commit and no further waiting."""
-        request = call.request
-        found = self._get(request, self._allowed(call))
+        request, matches = call.request, self._allowed(call)
+        found = self._taken_reset(request) or self._get(request, matches)
         return self._answer(request, found, self._code(found, request))
 
     def _sweep_at(self, at_ms: int) -> int:
@@ -143,6 +145,21 @@ class PullMessageProcessor:
         return self._began_ms + -(-passed // self._sweep_ms) * self._sweep_ms
 
     # Answering ------------------------------------------------------------------------
+
+    def _taken_reset(self, request: PullMessageRequest) -> GetResult | None:
+        """Where a tool has moved the group since, told to its first pull after that.
+
+        The same pull's commit counts again, as upstream: the client corrects it.
+        """
+        topic, queue_id, offsets = request.topic, request.queue_id, self._broker.offsets
+        if not offsets.pending_resets:
+            return None
+        offset = offsets.take_reset(request.consumer_group, topic, queue_id)
+        if offset is None:
+            return None
+        store = self._broker.store
+        low, high = store.min_offset(topic, queue_id), store.max_offset(topic, queue_id)
+        return GetResult(GetStatus.OFFSET_RESET, offset, low, high)
 
     def _get(self, request: PullMessageRequest, matches: Matches) -> GetResult:
         return self._broker.store.get(

@@ -11,6 +11,7 @@ from emulator.broker.broker import Broker
 from emulator.broker.handlers.client_calls import ClientCallProcessor
 from emulator.broker.handlers.clients import ClientManageProcessor
 from emulator.broker.handlers.consumption import ConsumptionProcessor
+from emulator.broker.handlers.group_offsets import GroupOffsetProcessor
 from emulator.broker.handlers.groups import GroupProcessor
 from emulator.broker.handlers.housekeeping import HousekeepingProcessor
 from emulator.broker.handlers.messages import QueryMessageProcessor
@@ -70,16 +71,28 @@ def _of_administrators(broker: Broker) -> tuple[Row, ...]:
     """What changes topics and groups, and how they stand."""
     topics = TopicProcessor(broker)
     groups = GroupProcessor(broker)
+    group_offsets = GroupOffsetProcessor(broker)
     statistics = StatisticsProcessor(broker)
     return (
         Row(catalog.UPDATE_AND_CREATE_TOPIC, topics.update),
         Row(catalog.DELETE_TOPIC_IN_BROKER, topics.delete),
         Row(catalog.GET_ALL_TOPIC_CONFIG, topics.all),
+        Row(catalog.GET_TOPIC_CONFIG, topics.one),
+        Row(catalog.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, topics.system_topics),
         Row(catalog.GET_TOPIC_STATS_INFO, statistics.topic_stats),
         Row(catalog.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, groups.update),
         Row(catalog.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, groups.all),
+        Row(catalog.GET_SUBSCRIPTIONGROUP_CONFIG, groups.one),
+        Row(catalog.DELETE_SUBSCRIPTIONGROUP, groups.delete),
+        Row(catalog.QUERY_TOPICS_BY_CONSUMER, groups.topics_of_group),
+        Row(catalog.QUERY_SUBSCRIPTION_BY_CONSUMER, groups.subscription),
         Row(catalog.GET_CONSUMER_CONNECTION_LIST, groups.consumer_connections),
         Row(catalog.GET_PRODUCER_CONNECTION_LIST, groups.producer_connections),
+        Row(catalog.GET_ALL_CONSUMER_OFFSET, group_offsets.all_offsets),
+        Row(catalog.GET_ALL_DELAY_OFFSET, group_offsets.all_delays),
+        Row(catalog.CLONE_GROUP_OFFSET, group_offsets.clone),
+        Row(catalog.INVOKE_BROKER_TO_RESET_OFFSET, group_offsets.reset),
+        Row(catalog.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, group_offsets.status),
         Row(catalog.GET_CONSUME_STATS, statistics.consume_stats),
         Row(catalog.QUERY_TOPIC_CONSUME_BY_WHO, groups.who_consumes),
     )

@@ -1,7 +1,8 @@
 """Topics for tools: made, changed, deleted and listed.
 
-Answers UPDATE_AND_CREATE_TOPIC, DELETE_TOPIC_IN_BROKER and GET_ALL_TOPIC_CONFIG in every release.
-Does not read attributes of topics, make several topics by one request, or make static topics.
+Answers UPDATE_AND_CREATE_TOPIC, DELETE_TOPIC_IN_BROKER, GET_ALL_TOPIC_CONFIG and
+GET_SYSTEM_TOPIC_LIST_FROM_BROKER in every release, GET_TOPIC_CONFIG since 5.0.  Does not read
+attributes of topics, make several topics by one request, or make static topics.
 
 Upstream: AdminBrokerProcessor.
 """
@@ -9,6 +10,7 @@ Upstream: AdminBrokerProcessor.
 from __future__ import annotations
 
 from emulator.broker.broker import Broker
+from emulator.broker.checks import NOT_SET
 from emulator.net.results import Call, Refusal, Reply, Result, Wait
 from emulator.releases import (
     ABSENT_NAMES_FAIL,
@@ -18,14 +20,20 @@ from emulator.releases import (
     TOPIC_MAPPING_SENT,
 )
 from protocol.bodies.body import encode_body
+from protocol.bodies.routes import TopicList
 from protocol.bodies.topics import (
     TopicConfig,
     TopicConfigAndMappingSerializeWrapper,
     TopicConfigSerializeWrapper,
 )
+from protocol.codes import ResponseCode
 from protocol.fields import BadFields, Header
 from protocol.names import SYSTEM_TOPICS, SYSTEM_TOPICS_5, is_system_topic
-from protocol.requests.admin import CreateTopicRequest, DeleteTopicRequest
+from protocol.requests.admin import (
+    CreateTopicRequest,
+    DeleteTopicRequest,
+    GetTopicConfigRequest,
+)
 from protocol.validation import broker_refuses_topic
 
 
@@ -58,7 +66,7 @@ class TopicProcessor:
             topic_sys_flag=request.topic_sys_flag or 0,
             order=request.order and self._broker.release >= ORDER_SET_BY_ADMIN,
         )
-        done = Reply(remark="not set any response code")  # upstream does not clear it
+        done = Reply(remark=NOT_SET)
         is_same = config == self._broker.topics.get(name)
         if is_same and self._broker.release >= SAME_TOPIC_NOT_WRITTEN:
             return done
@@ -91,6 +99,24 @@ class TopicProcessor:
             data_version=topics.data_version,
         )
         return Reply(Header(), encode_body(wrapper, self._broker.release))
+
+    def one(self, call: Call[GetTopicConfigRequest]) -> Result:
+        """One topic, those of the system included."""
+        name = call.request.topic
+        topic = self._broker.topics.get(name)
+        if topic is None:
+            remark = f"No topic in this broker. topic: {name}"
+            raise Refusal(ResponseCode.TOPIC_NOT_EXIST, remark)
+        return Reply(body=encode_body(topic, self._broker.release))
+
+    def system_topics(self, _call: Call[Header]) -> Result:
+        """Names that no client may change: known ones, and those of this broker.
+
+        Upstream: TopicValidator.getSystemTopicSet.
+        """
+        own = self._broker.topics.system_names()
+        names = [*own, *sorted(self._system_topics.difference(own))]
+        return Reply(body=encode_body(TopicList(topic_list=names), self._broker.release))
 
     def _is_system(self, topic: str) -> bool:
         if self._broker.topics.is_system(topic):

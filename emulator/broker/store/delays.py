@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from emulator.broker.store.appender import MessageToStore, PutRefused, PutStatus
 from emulator.broker.tables.documents import Document
 from emulator.facts import DelayedDelivered, DelayedMessageDropped, Queue
+from emulator.releases import OFFSETS_HAVE_VERSION
 from protocol.bodies.offsets import DelayOffsetSerializeWrapper
+from protocol.bodies.topics import DataVersion
 from protocol.delay_levels import queue_of_level
 from protocol.names import SCHEDULE_TOPIC, TRANS_HALF_TOPIC
 from protocol.properties import REAL_QID, REAL_TOPIC, UNIQ_KEY, property_of
@@ -64,6 +66,9 @@ class ScheduleMessageService:
             level: min(offset, store.max_offset(SCHEDULE_TOPIC, queue_of_level(level)))
             for level, offset in saved.offset_table.items()
         }
+        self._data_version = saved.data_version
+        if self._data_version is None and config.profile >= OFFSETS_HAVE_VERSION:
+            self._data_version = DataVersion(timestamp=began_ms)
         self._is_dirty = False
 
     # Delivering -----------------------------------------------------------------------
@@ -91,11 +96,16 @@ class ScheduleMessageService:
                 head = self._head(head.level)
         return count
 
+    def wrapper(self) -> DelayOffsetSerializeWrapper:
+        """The whole table as it is saved and sent."""
+        return DelayOffsetSerializeWrapper(
+            offset_table=self.offset_table, data_version=self._data_version
+        )
+
     def persist(self) -> None:
         """Write the progress if it has changed since; upstream does every 10 s."""
         if self._is_dirty:
-            body = DelayOffsetSerializeWrapper(offset_table=self.offset_table)
-            self._is_dirty = not self._document.save(body)
+            self._is_dirty = not self._document.save(self.wrapper())
 
     def _heads(self) -> Iterator[_Head]:
         for level in sorted(self._levels.delay_ms):

@@ -42,6 +42,7 @@ class GetStatus(enum.Enum):
     OFFSET_TOO_SMALL = enum.auto()
     OFFSET_OVERFLOW_ONE = enum.auto()
     OFFSET_OVERFLOW_BADLY = enum.auto()
+    OFFSET_RESET = enum.auto()  # 5.2: by a tool, and not taken by a pull yet
 
 
 class GetLimits(msgspec.Struct, frozen=True):

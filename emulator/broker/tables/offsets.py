@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from emulator.broker.checks import check_name, check_room
 from emulator.broker.tables.documents import Document
 from emulator.facts import Note
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 DOCUMENT = "consumerOffset.json"
 TOPIC_GROUP_SEPARATOR = "@"
+COMMITS_A_VERSION = 500  # BrokerConfig.consumerOffsetUpdateVersionStep (5.x)
 
 
 class ConsumerOffsets:
@@ -46,8 +49,9 @@ class ConsumerOffsets:
         saved = self._document.load() or ConsumerOffsetSerializeWrapper()
         self.offset_table = {key: dict(queues) for key, queues in saved.offset_table.items()}
         self._data_version = saved.data_version or DataVersion()
-        self._pending_resets: dict[str, dict[int, int]] = {}
+        self.pending_resets: dict[str, dict[int, int]] = {}  # by topic@group, until a pull
         self._is_dirty = False
+        self._commits = 0
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int, now_ms: int) -> bool:
         """The group goes on from *offset*; whether that changed anything.
@@ -55,8 +59,12 @@ class ConsumerOffsets:
         Of no effect until the group has taken a reset that is pending.
         """
         key = _key(topic, group)
-        is_blocked = queue_id in self._pending_resets.get(key, ())
-        return not is_blocked and self._store(key, queue_id, offset, now_ms)
+        if self.pending_resets and queue_id in self.pending_resets.get(key, ()):
+            return False
+        self._commits += 1
+        if self._has_version and self._commits % COMMITS_A_VERSION == 0:
+            self._data_version = self._data_version.next(now_ms)
+        return self._store(key, queue_id, offset, now_ms)
 
     def check_room(self, group: str, topic: str, queue_id: int) -> None:
         """May the group commit there?  Raises ``Refusal``."""
@@ -77,13 +85,17 @@ class ConsumerOffsets:
         """What was committed last."""
         return self.offset_table.get(_key(topic, group), {}).get(queue_id)
 
+    def is_reset(self, group: str, topic: str, queue_id: int) -> bool:
+        """Whether the group has still to take a reset of that queue."""
+        return queue_id in self.pending_resets.get(_key(topic, group), ())
+
     def reset(self, group: str, topic: str, queue_id: int, offset: int, now_ms: int) -> None:
         """The group goes on from *offset*, whatever it commits before it takes the reset.
 
         Upstream: ConsumerOffsetManager.assignResetOffset (5.x).
         """
         key = _key(topic, group)
-        self._pending_resets.setdefault(key, {})[queue_id] = offset
+        self.pending_resets.setdefault(key, {})[queue_id] = offset
         self._store(key, queue_id, offset, now_ms)
 
     def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
@@ -91,7 +103,12 @@ class ConsumerOffsets:
 
         Upstream: ConsumerOffsetManager.queryThenEraseResetOffset.
         """
-        return self._pending_resets.get(_key(topic, group), {}).pop(queue_id, None)
+        key = _key(topic, group)
+        queues = self.pending_resets.get(key, {})
+        offset = queues.pop(queue_id, None)
+        if not queues:
+            self.pending_resets.pop(key, None)
+        return offset
 
     def topics_of_group(self, group: str) -> list[str]:
         """Topics the group has committed offsets of.  Upstream: whichTopicByConsumer."""
@@ -119,6 +136,18 @@ class ConsumerOffsets:
             self.offset_table[_key(topic, target)] = dict(queues)
             self._changed(now_ms)
 
+    def delete_group(self, group: str, now_ms: int) -> None:
+        """Remove what *group* has committed, and its pending resets.
+
+        Upstream: ConsumerOffsetManager.removeOffset.
+        """
+        keys = [_key(topic, group) for topic in self.topics_of_group(group)]
+        for key in keys:
+            del self.offset_table[key]
+            self.pending_resets.pop(key, None)
+        if keys:
+            self._changed(now_ms)
+
     def delete_topic(self, topic: str, now_ms: int) -> None:
         """Remove what was committed of *topic*.
 
@@ -127,7 +156,7 @@ class ConsumerOffsets:
         keys = [_key(topic, group) for group in self.groups_of_topic(topic)]
         for key in keys:
             del self.offset_table[key]
-            self._pending_resets.pop(key, None)
+            self.pending_resets.pop(key, None)
         if keys:
             self._changed(now_ms)
 
@@ -136,13 +165,16 @@ class ConsumerOffsets:
         if not self._is_dirty:
             return
         if self._has_version:
-            self._data_version = self._data_version.next(now_ms)
-        body = ConsumerOffsetSerializeWrapper(
+            self._data_version = msgspec.structs.replace(self._data_version, timestamp=now_ms)
+        self._is_dirty = not self._document.save(self.wrapper())
+
+    def wrapper(self) -> ConsumerOffsetSerializeWrapper:
+        """The whole table as it is saved and sent."""
+        return ConsumerOffsetSerializeWrapper(
             offset_table=self.offset_table,
             data_version=self._data_version if self._has_version else None,
             group_topic_map=self._group_topic_map() if self._has_version else None,
         )
-        self._is_dirty = not self._document.save(body)
 
     def _group_topic_map(self) -> dict[str, list[str]]:
         topics: dict[str, list[str]] = {}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from emulator.broker.checks import check_name, check_room
 from emulator.broker.tables.documents import Document
-from emulator.facts import GroupCreated
+from emulator.facts import GroupCreated, GroupDeleted
 from emulator.net.faq import see_faq
 from emulator.net.results import Refusal
 from emulator.releases import GROUP_NAMES_CHECKED, MORE_SYSTEM_GROUPS
@@ -107,6 +107,16 @@ class SubscriptionGroups:
         self._changed(now_ms)
         if is_new:
             self._note(GroupCreated(name, "admin"))
+
+    def delete(self, name: str, now_ms: int) -> None:
+        """Remove it if it is there.
+
+        Upstream: SubscriptionGroupManager.deleteSubscriptionGroupConfig.
+        """
+        self._forbidden.pop(name, None)
+        if self.subscription_group_table.pop(name, None) is not None:
+            self._changed(now_ms)
+            self._note(GroupDeleted(name))
 
     def check_room(self, name: str) -> None:
         """May there be a group of that name?  Raises ``Refusal``."""

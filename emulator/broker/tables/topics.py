@@ -67,6 +67,10 @@ class TopicConfigs:
         """Made by the broker itself: no client may change or delete it."""
         return name in self._system
 
+    def system_names(self) -> list[str]:
+        """The topics that the broker itself has made."""
+        return list(self._system)
+
     def create_on_send(
         self,
         name: str,

@@ -44,7 +44,7 @@ class ClientRemotingProcessor:
 
     def reset_offset(self, call: Call[ResetOffsetRequest]) -> Result:
         """Reset the offsets of the group's queues."""
-        return self._requests_of(call.request.group).reset_offset(call)
+        return self._requests_of(call.request.group or "").reset_offset(call)
 
     def consumer_status(self, call: Call[GetConsumerStatusRequest]) -> Result:
         """The group's offsets in one topic."""

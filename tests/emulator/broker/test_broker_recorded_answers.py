@@ -12,38 +12,49 @@ import pytest
 import trio
 from bench import Bench, Client
 from parity.answer import position_of, shown
-from parity.broker_connection import command_of
+from parity.broker_connection import ANSWER_S_MAX, command_of
 from parity.differences import CHOSEN, agree
-from parity.question import CloseConnection, Sleep
+from parity.question import CloseConnection, Sleep, Step
 from parity.recording import recorded
 from parity.story import STORY, TITLES
 from trio.testing import MockClock
 
+from protocol.command import RemotingCommand
+
 RELEASES = ["4.9.7", "5.3.3"]
 
 
-async def told_to_ours(release: str) -> dict[str, Any]:
-    """Title to answer, for the whole story answers_of to a new broker of ours."""
+async def told_to_ours(release: str, story: tuple[Step, ...] = STORY) -> dict[str, Any]:
+    """Title to answer, for a whole story that is told to a new broker of ours."""
     answers: dict[str, Any] = {}
     lines: dict[str, Client] = {}
     kept: dict[str, str] = {}
     async with trio.open_nursery() as nursery:
         bench = Bench(release=release)
         bench.start(nursery)
-        for step in STORY:
+        for step in story:
             if isinstance(step, Sleep):
                 await trio.sleep(step.ms / 1_000)
             elif isinstance(step, CloseConnection):
                 lines.pop(step.by).close()
             else:
                 line = lines.get(step.by) or lines.setdefault(step.by, bench.client())
-                reply = line.say(command_of(step, kept))
+                reply = await _answer(line, command_of(step, kept))
                 if step.keep is not None:
                     kept[step.keep[1]] = position_of(reply)
                 answers[step.title] = shown(reply)
         bench.no_bugs()
         nursery.cancel_scope.cancel()
     return answers
+
+
+async def _answer(line: Client, command: RemotingCommand) -> RemotingCommand | None:
+    """The reply, now or when the broker has asked members that stay silent; None without one."""
+    reply = line.say(command)
+    if reply is None:
+        await trio.sleep(ANSWER_S_MAX)
+        reply = line.answer_to(line.last_opaque)
+    return reply
 
 
 @pytest.mark.parametrize("release", RELEASES)

@@ -108,7 +108,7 @@ def test_a_table_the_disk_had_no_room_for_is_written_later() -> None:
     assert a_table(disk).query("g", "t", 0) == 1
 
 
-def test_invariant_68_a_reset_is_taken_once_and_commits_before_that_do_not_count() -> None:
+def test_a_reset_is_taken_once_and_commits_before_that_do_not_count() -> None:
     table = a_table(release=LAST_5)
     table.commit("g", "t", 0, 90, NOW)
     table.reset("g", "t", 0, 7, NOW)
@@ -116,6 +116,7 @@ def test_invariant_68_a_reset_is_taken_once_and_commits_before_that_do_not_count
     assert table.query("g", "t", 0) == 7
     assert table.take_reset("g", "t", 0) == 7
     assert table.take_reset("g", "t", 0) is None
+    assert table.pending_resets == {}
     table.commit("g", "t", 0, 8, NOW)
     assert table.query("g", "t", 0) == 8
 

@@ -1,0 +1,26 @@
+"""What real brokers of both lines answered to administrators, and what ours answers.
+
+The story resets groups, clones and deletes them, and changes settings, so it has a broker of
+its own.
+"""
+
+from __future__ import annotations
+
+import pytest
+from parity.differences import agree
+from parity.recording import recorded
+from parity.story import STORIES, titles_of
+from test_broker_recorded_answers import RELEASES, told_to_ours
+from trio.testing import MockClock
+
+STORY = STORIES["administration"]
+
+
+@pytest.mark.parametrize("release", RELEASES)
+async def test_every_answer_to_an_administrator_is_a_real_broker_s(
+    release: str, autojump_clock: MockClock
+) -> None:
+    real, ours = recorded(release, "administration"), await told_to_ours(release, STORY)
+    assert set(real) == set(ours) == set(titles_of(STORY))
+    differing = {t: (real[t], ours[t]) for t in real if not agree(real[t], ours[t])}
+    assert differing == {}
