@@ -26,6 +26,10 @@ class NetConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """
 
     frame_bytes_max: int = 16 * 1024 * 1024  # com.rocketmq.remoting.frameMaxLength
+    header_bytes_max: int = 128 * 1024  # ours, as the next three: of a request
+    body_objects_max: int = 60_000  # ours: in a client's JSON body
+    body_members_max: int = 500_000  # ours: the same, by its commas
+    registration_objects_max: int = 250_000  # ours: in a broker's, which has one a topic
     idle_ms_max: int = 120_000  # NettyServerConfig.serverChannelMaxIdleTimeSeconds
     connect_ms_max: int = 3_000  # NettyClientConfig.connectTimeoutMillis
     close_on_timeout: bool = True  # NettyClientConfig.clientCloseSocketIfTimeout (4.9.1)

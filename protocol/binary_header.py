@@ -57,6 +57,15 @@ def decode_binary_header(data: bytes, limit: int, release: Release) -> BinaryHea
     )
 
 
+def decode_start(data: bytes) -> BinaryHeader:
+    """The numbers it begins with, and nothing of what follows.  Raises ``BadFrame``."""
+    try:
+        code, _, version, opaque, flag, _ = _FIXED.unpack_from(data)
+    except struct.error:
+        raise BadFrame("a ROCKETMQ header ends in the middle of a number") from None
+    return BinaryHeader(code, None, version, opaque, flag)
+
+
 def _pairs(data: bytes, at: int, length: int) -> tuple[dict[str, str], int]:
     """The pairs up to *length* bytes, and where they end; nulls are left out."""
     end = at + length

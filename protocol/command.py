@@ -17,7 +17,12 @@ from typing import Any, TypeVar
 import msgspec
 
 from protocol import java_json
-from protocol.binary_header import BinaryHeader, decode_binary_header, encode_binary_header
+from protocol.binary_header import (
+    BinaryHeader,
+    decode_binary_header,
+    decode_start,
+    encode_binary_header,
+)
 from protocol.fields import BadFields, Header, Int, coerce_fields, fields_of
 from protocol.framing import JSON, ROCKETMQ, BadFrame, Frame, encode_parts
 from protocol.java_convert import DoesNotFit, convert, plain_name
@@ -31,6 +36,7 @@ __all__ = [
     "Header",
     "RemotingCommand",
     "decode_command",
+    "decode_long",
     "encode_command",
     "encode_response",
     "ext_of",
@@ -170,6 +176,25 @@ def decode_command(frame: Frame, release: Release = R_4_9_7) -> RemotingCommand:
     if frame.serialize_type == ROCKETMQ:
         return _decode_binary(frame, release)
     raise BadFrame(f"serialization type {frame.serialize_type} is unknown")
+
+
+def decode_long(frame: Frame) -> RemotingCommand:
+    """The command of a header too long to read whole, without its ext fields.
+
+    A request can then be refused by its number.  Raises ``BadFrame`` for a header that is
+    no strict JSON: to find the number in it would cost too much.
+    """
+    if frame.serialize_type == ROCKETMQ:
+        found = decode_start(frame.header)
+        return RemotingCommand(
+            code=found.code, flag=found.flag, opaque=found.opaque, serialize_type=ROCKETMQ
+        )
+    try:
+        command = _decode_json(frame.header)
+    except java_json.UNREADABLE as error:
+        raise BadFrame(f"a lax header of {len(frame.header)} bytes is too long") from error
+    command.ext = NO_EXT
+    return command
 
 
 def _decode_again(command: RemotingCommand, header: bytes, release: Release) -> RemotingCommand:

@@ -1,6 +1,7 @@
 """fastjson's dialect of JSON: it reads and writes more than JSON.
 
-Read: what msgspec refuses is read once more by a tolerant reader.  Write: maps may have
+Read: what msgspec refuses is rewritten into strict JSON, or else read by a tolerant
+reader.  Write: maps may have
 numbers or whole objects as keys, and the text is escaped exactly as fastjson does.
 """
 
@@ -13,6 +14,7 @@ from typing import Any
 import msgspec
 
 from protocol.java_json_reader import NotJson, read_tolerantly
+from protocol.java_json_rewriter import strict_forms
 from protocol.java_json_writer import (
     COMPACT,
     Shape,
@@ -35,8 +37,8 @@ __all__ = [
 ]
 
 # What msgspec raises for odd or hostile text: nested without end, numbers of thousands of
-# digits.  The tolerant reader then reads or refuses it.
-UNREADABLE = (msgspec.DecodeError, ValueError, RecursionError)
+# digits or with such exponents.  The tolerant reader then reads or refuses it.
+UNREADABLE = (msgspec.DecodeError, ValueError, RecursionError, ArithmeticError)
 
 _decode = msgspec.json.Decoder(float_hook=Decimal).decode
 _encode = msgspec.json.encode
@@ -55,6 +57,11 @@ def _read_tolerantly(data: bytes, *, strict_utf8: bool) -> Any:
         text = data.decode("utf-8", "strict" if strict_utf8 else "replace")
     except UnicodeDecodeError as error:
         raise NotJson(str(error)) from error
+    for form in strict_forms(text.encode()):
+        try:
+            return _decode(form)
+        except UNREADABLE:
+            continue
     return read_tolerantly(text)
 
 

@@ -8,7 +8,7 @@ An object as a key becomes its own text, which fastjson also takes in its place.
 from __future__ import annotations
 
 import re
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 DEPTH_MAX = 100  # ours, as the next: upstream recurses until its stack ends
@@ -126,7 +126,10 @@ class _JsonReader:
             if number.end() - number.start() > DIGITS_MAX:
                 raise NotJson(f"a number of more than {DIGITS_MAX} digits")
             kind = Decimal if number.group(1) or number.group(2) else int
-            return kind(number.group())
+            try:
+                return kind(number.group())
+            except InvalidOperation:
+                raise NotJson(f"a number of such an exponent at {self.at}") from None
         word = _WORD.match(self.text, self.at)
         if word is None or word.group() not in _WORDS:
             raise NotJson(f"no value at {self.at}")

@@ -14,8 +14,20 @@ _SEPARATOR = re.compile(r"((?:\\.|[^\\=:\s])*)\s*[=:]?\s*(.*)", re.DOTALL)
 _CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
+TEXT_CHARS_MAX = 64 * 1024  # ours: a whole configuration of a broker has 10,000
+
+
+class TextTooLong(ValueError):
+    """The text exceeds ``TEXT_CHARS_MAX``; nothing of it was read."""
+
+
 def parse(text: str) -> dict[str, str]:
-    """Keys and values, in order.  Raises ``ValueError`` for a broken unicode escape."""
+    """Keys and values, in order.
+
+    Raises ``ValueError`` for a broken unicode escape, ``TextTooLong``.
+    """
+    if len(text) > TEXT_CHARS_MAX:
+        raise TextTooLong(f"{len(text)} characters of properties: the limit is {TEXT_CHARS_MAX}")
     found = {}
     for line in _logical_lines(text):
         if _BAD_UNICODE.search(line):

@@ -17,12 +17,17 @@ from protocol.tags import tag_code, to_int32
 SUB_ALL = "*"
 TAG = "TAG"
 SQL92 = "SQL92"
+TAGS_MAX = 10_000  # ours: of one subscription
 _TAG_SEPARATOR = "||"
 _JAVA_BLANKS = "".join(map(chr, range(33)))  # what String.trim takes away
 
 
 class BadExpression(ValueError):
     """An expression that cannot be parsed: the subscriber is at fault, nothing was changed."""
+
+
+class TooManyTags(BadExpression):
+    """More than ``TAGS_MAX``."""
 
 
 class SubscriptionData(msgspec.Struct, frozen=True, rename="camel"):
@@ -60,8 +65,8 @@ def build_subscription(
 ) -> SubscriptionData:
     """The subscription of ``*``, of ``TagA || TagB``, or of an expression of another type.
 
-    Raises ``BadExpression`` when a list of tags holds none, or another type has no
-    expression.  Upstream: FilterAPI.buildSubscriptionData, FilterAPI.build.
+    Raises ``BadExpression`` when a list of tags holds none or too many, or another type has
+    no expression.  Upstream: FilterAPI.buildSubscriptionData, FilterAPI.build.
     """
     if expression_type is not None and expression_type != TAG:
         if not expression:
@@ -77,6 +82,8 @@ def build_subscription(
 
 
 def _split_tags(expression: str) -> tuple[str, ...]:
+    if (count := expression.count(_TAG_SEPARATOR)) >= TAGS_MAX:
+        raise TooManyTags(f"a subscription to {count + 1} tags: the limit is {TAGS_MAX}")
     parts = expression.split(_TAG_SEPARATOR)
     if not any(parts):
         raise BadExpression("subString split error")

@@ -13,16 +13,18 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from emulator.facts import ConnectionClosed, FrameRefused, PushDropped
 from emulator.net.errors import NeverSent, NoAnswer, RemoteError, TimedOut
+from emulator.net.frame_limits import long_header
 from emulator.net.results import Peer
 from protocol.command import (
     ONE_WAY,
     RESPONSE,
     RemotingCommand,
     decode_command,
+    decode_long,
     encode_command,
     ext_of,
 )
-from protocol.framing import JSON, BadFrame, FrameDecoder
+from protocol.framing import JSON, BadFrame, Frame, FrameDecoder
 
 if TYPE_CHECKING:
     from emulator.clock import WallClock
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
     from emulator.net.transport import Transport
     from emulator.net.turn import Turn
     from emulator.releases import Release
-    from protocol.fields import Header
+    from protocol.fields import BadFields, Header
 
 OnDone: TypeAlias = Callable[[RemotingCommand | RemoteError], None]
 Sign: TypeAlias = Callable[[str, RemotingCommand], None]  # (address, request that is to be sent)
@@ -54,6 +56,10 @@ class End(Protocol):
 
     def handle(self, connection: Connection, command: RemotingCommand) -> None:
         """Answer a request, now or later."""
+        ...
+
+    def refuse(self, connection: Connection, command: RemotingCommand, error: BadFields) -> None:
+        """Answer a request that is not to be handled."""
         ...
 
     def connection_closed(self, connection: Connection) -> None:
@@ -189,6 +195,9 @@ class Connection:
             self._decoder.feed(data)
             try:
                 while self.peer.is_open and (frame := self._decoder.next_frame()) is not None:
+                    if len(frame.header) > remoting.config.header_bytes_max:
+                        self._handle_long(frame)
+                        continue
                     command = decode_command(frame, remoting.release)
                     if command.flag & RESPONSE:
                         self._replied(command)
@@ -202,6 +211,15 @@ class Connection:
                 remoting.note(FrameRefused(self.peer.address, str(error), closed=True))
                 self.flush()
                 self.transport.close()
+
+    def _handle_long(self, frame: Frame) -> None:
+        """A header that exceeds ``header_bytes_max``: replies may have one, as we asked."""
+        remoting = self._remoting
+        command = decode_long(frame)
+        if command.is_response:
+            self._replied(decode_command(frame, remoting.release))
+        else:
+            remoting.refuse(self, command, long_header(len(frame.header), remoting.config))
 
     def _replied(self, command: RemotingCommand) -> None:
         waiting = self._pending.pop(command.opaque or 0, None)

@@ -23,6 +23,7 @@ from emulator.net.bells import Bells
 from emulator.net.chain import Answered, Chain
 from emulator.net.connection import Connection, Sign
 from emulator.net.errors import NoAnswer, RemoteError
+from emulator.net.frame_limits import COUNTED_BYTES_MIN, check_body
 from emulator.net.handler_table import Table
 from emulator.net.outboxes import Outboxes
 from emulator.net.results import (
@@ -138,6 +139,8 @@ class Remoting:
         entry = self.handlers.get(command.code)
         handler: Handler = self._unknown if entry is None else entry[1]
         try:
+            if len(command.body) > COUNTED_BYTES_MIN and entry is not None:
+                check_body(entry[0], command.body, self.config)
             request = Header() if entry is None else command.decode(entry[0].request)
             call = Call(command, request, connection.peer, connection.last_active_ms)
             chain = self.chain
@@ -149,6 +152,10 @@ class Remoting:
             self._answer(connection, command, result, connection.last_active_ms)
         else:
             self._carry_out(_Pending(connection, command, connection.last_active_ms), result)
+
+    def refuse(self, connection: Connection, command: RemotingCommand, error: BadFields) -> None:
+        """Answer a request that is not to be handled with SYSTEM_ERROR, and note it."""
+        self._answer_error(connection, command, error, connection.last_active_ms)
 
     def connection_closed(self, connection: Connection) -> None:
         """The stream ended: its held calls end; both shells do more."""

@@ -21,7 +21,13 @@ from protocol.bodies import (
     stats,
     topics,
 )
-from protocol.bodies.body import decode_body, encode_body, encode_config_file
+from protocol.bodies.body import (
+    LAX_BYTES_MAX,
+    decode_body,
+    decode_config_file,
+    encode_body,
+    encode_config_file,
+)
 from protocol.bodies.registration import (
     RegisterBrokerBody,
     crc32,
@@ -234,3 +240,12 @@ def test_a_body_made_to_break_its_reader_is_refused(value: str) -> None:
     closing = "]" * value.count("[")
     with pytest.raises(BadFields):
         decode_body(f'{{"clientID":{value}{closing},x:1}}'.encode(), groups.HeartbeatData)
+
+
+def test_a_long_lax_body_is_refused_with_the_limit_and_a_long_file_is_read() -> None:
+    text = b"{clientID:'%b'}" % (b"c" * LAX_BYTES_MAX)
+    with pytest.raises(BadFields, match=f"the limit is {LAX_BYTES_MAX}"):
+        decode_body(text, groups.HeartbeatData)
+    assert decode_config_file(text, groups.HeartbeatData).client_id == "c" * LAX_BYTES_MAX
+    strict = text.replace(b"clientID", b'"clientID"').replace(b"'", b'"')
+    assert decode_body(strict, groups.HeartbeatData).client_id == "c" * LAX_BYTES_MAX

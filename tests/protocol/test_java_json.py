@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+import msgspec
 import pytest
 from golden_data import cases
 from hypothesis import given
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from protocol.java_json import NotJson, read, text_of, write, write_pretty, write_texts
 from protocol.java_json_reader import DEPTH_MAX, read_tolerantly
+from protocol.java_json_rewriter import strict_forms
 from protocol.java_json_writer import STANDARD, Style, java_double
 from protocol.queues import MessageQueue
 
@@ -148,6 +150,56 @@ def test_what_is_written_is_read_back(value: object) -> None:
         return [without_nulls(item) for item in part] if isinstance(part, list) else part
 
     assert read_tolerantly(write(value).decode()) == without_nulls(value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{'a':'it is \\'so\\'','b':[1,2,]}",
+        '{a:"x\ny",$b:[true,,null],}',
+        '{"a":"\\x41\\0\\v"}',
+        "{'say':'\"hi\"',b:NaN}",
+    ],
+)
+def test_most_lax_text_is_rewritten_and_not_read_character_by_character(text: str) -> None:
+    *_, strict = strict_forms(text.encode())
+    assert msgspec.json.decode(strict) == read_tolerantly(text)
+
+
+PIECES = [
+    *('"a"', "'b'", "'", '"', "\\", "\\\\", "\\x41", "\\u0041", "\\ud83d", "\\0", "\\v", "\\'"),
+    *(
+        '\\"',
+        "{",
+        "}",
+        "[",
+        "]",
+        ":",
+        ",",
+        ";",
+        "//",
+        "/*",
+        "*/",
+        "\n",
+        " ",
+        "\x00",
+        "\x01",
+        "name",
+    ),
+    *("true", "null", "undefined", "NaN", "1", "-2", "+3", "010", "1.", "1e3", "é", '{"q":1}'),
+    *("[1,,2,]", "{a:1,}", "{'a':'b'}", "'x\\x41'", '"\\\n"', "1e999999999999999999999"),
+]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=12).map("".join))
+def test_a_rewritten_text_has_the_value_of_the_tolerant_reader(text: str) -> None:
+    try:
+        found = read_tolerantly(text)
+    except NotJson:
+        with pytest.raises(NotJson):
+            read(text.encode())
+    else:
+        assert repr(read(text.encode())) == repr(found)
 
 
 @given(st.text(max_size=40))

@@ -5,7 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.java_properties import parse, parse_bytes, render
+from protocol.java_properties import (
+    TEXT_CHARS_MAX,
+    TextTooLong,
+    parse,
+    parse_bytes,
+    render,
+)
 
 
 @pytest.mark.parametrize(
@@ -46,3 +52,9 @@ def test_what_is_written_is_sorted_and_reads_back() -> None:
 @given(st.text(max_size=60).filter(lambda text: "\\u" not in text))
 def test_any_text_is_some_properties(text: str) -> None:
     assert all(isinstance(value, str) for value in parse(text).values())
+
+
+def test_a_text_that_is_too_long_is_refused_with_the_limit() -> None:
+    assert parse("a" * TEXT_CHARS_MAX)
+    with pytest.raises(TextTooLong, match=f"the limit is {TEXT_CHARS_MAX}"):
+        parse("a" * (TEXT_CHARS_MAX + 1))

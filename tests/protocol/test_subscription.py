@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from protocol.java_convert import convert
 from protocol.subscription import (
     SQL92,
+    TAGS_MAX,
     BadExpression,
     SubscriptionData,
+    TooManyTags,
     build_subscription,
     code_filter,
     is_tag_type,
@@ -132,3 +134,9 @@ def test_every_tag_named_is_sent(tags: list[str]) -> None:
         assert not expression.strip("|")
         return
     assert all(code_filter(data)(tag_code(tag)) for tag in data.tags_set)
+
+
+def test_more_tags_than_a_pull_may_cost_are_refused_with_the_limit() -> None:
+    assert build_subscription("T", "||".join(["tag"] * TAGS_MAX)).tags_set == ("tag",)
+    with pytest.raises(TooManyTags, match=f"the limit is {TAGS_MAX}"):
+        build_subscription("T", "||".join(["tag"] * (TAGS_MAX + 1)))

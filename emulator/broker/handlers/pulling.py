@@ -37,6 +37,7 @@ from protocol.subscription import (
     TAG,
     BadExpression,
     SubscriptionData,
+    TooManyTags,
     build_subscription,
     code_filter,
 )
@@ -289,6 +290,8 @@ class PullMessageProcessor:
         check_expression_type(request.expression_type, self._broker.config)
         try:
             return build_subscription(request.topic, request.subscription or "")
+        except TooManyTags as error:
+            raise Refusal(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error)) from error
         except BadExpression as error:
             raise Refusal(
                 ResponseCode.SUBSCRIPTION_PARSE_FAILED, "parse the consumer's subscription failed"

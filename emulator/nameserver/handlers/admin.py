@@ -102,6 +102,8 @@ class AdminRequestProcessor:
         try:
             text = call.body.decode("utf-8", "replace")
             wanted = java_properties.parse_bytes(text.encode())  # as upstream, in two steps
+        except java_properties.TextTooLong as error:
+            raise Refusal(ResponseCode.SYSTEM_ERROR, str(error)) from error
         except ValueError as error:
             raise Refusal(ResponseCode.SYSTEM_ERROR, "string2Properties error") from error
         if ignored := self._server.settings.update(wanted):

@@ -256,6 +256,10 @@ async def test_a_pull_may_carry_its_own_subscription() -> None:
     broken = client.pull("Orders", flags=SUBSCRIPTION, subscription="||")
     assert broken is not None
     assert broken.code == ResponseCode.SUBSCRIPTION_PARSE_FAILED
+    many = client.pull("Orders", flags=SUBSCRIPTION, subscription="a||" * 10_000 + "a")
+    assert many is not None
+    assert many.code == ResponseCode.SUBSCRIPTION_PARSE_FAILED
+    assert many.remark == "a subscription to 10001 tags: the limit is 10000"
 
 
 async def test_a_broker_without_property_filters_says_so() -> None:

@@ -152,6 +152,8 @@ def test_black_listed_settings_stay_and_keep_the_others_from_changing(
 def test_settings_that_are_no_properties_are_refused() -> None:
     reply = NameServerBench().invoke(UPDATE, body=b"orderMessageEnable=\\u12")
     assert (reply.code, reply.remark) == (1, "string2Properties error")
+    long = NameServerBench().invoke(UPDATE, body=b"a" * 65_537)
+    assert (long.code, long.remark) == (1, "65537 characters of properties: the limit is 65536")
 
 
 @pytest.mark.parametrize(
