@@ -15,6 +15,7 @@ from emulator.releases import Release
 from protocol.delay_levels import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from protocol.validation import MESSAGE_BYTES_MAX
 
+TIMER_PRECISIONS_MS = (100, 200, 500, 1_000)  # MessageStoreConfig.setTimerPrecisionMs
 FlushDiskType: TypeAlias = Literal["ASYNC_FLUSH", "SYNC_FLUSH"]
 
 
@@ -160,6 +161,17 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     flush_least_pages: int = 4  # MessageStoreConfig.flushCommitLogLeastPages
     flush_thorough_interval_ms: int = 10_000  # MessageStoreConfig.flushCommitLogThoroughInterval
 
+    # Timer messages (5.x)
+    timer_wheel: bool = True  # MessageStoreConfig.timerWheelEnable
+    timer_delay_s_max: int = 259_200  # MessageStoreConfig.timerMaxDelaySec
+    timer_precision_ms: int = 1_000  # MessageStoreConfig.timerPrecisionMs: 100, 200, 500 or 1000
+    timer_roll_window_slots: int = 172_800  # MessageStoreConfig.timerRollWindowSlot
+    timer_slot_messages_max: int = 2**31 - 1  # MessageStoreConfig.timerCongestNumEachSlot
+    timer_retry_until_success: bool = False  # MessageStoreConfig.timerEnableRetryUntilSuccess
+    persist_timers_interval_ms: int = 1_000  # MessageStoreConfig.timerFlushIntervalMs
+    recall_message: bool = False  # BrokerConfig.recallMessageEnable (5.3.2)
+    recall_when_not_writeable: bool = True  # BrokerConfig.allowRecallWhenBrokerNotWriteable
+
     reply_rules_allowed: bool = False  # ours: every client of the port may set reply rules
     facts_on_demand: tuple[str, ...] = ()  # ours: kinds for the journal besides the usual ones
     net: NetConfig = NetConfig()
@@ -186,8 +198,17 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             raise ValueError("flush times are above 0, and flush_least_pages is not below 0")
         if self.flush_thorough_interval_ms < self.flush_interval_ms:
             raise ValueError("flush_thorough_interval_ms must be at least flush_interval_ms")
+        self._check_timers()
         if not 0 <= self.perm <= 7:
             raise ValueError("perm is a sum of 4 (read), 2 (write) and 1 (inherit)")
+
+    def _check_timers(self) -> None:
+        if self.timer_precision_ms not in TIMER_PRECISIONS_MS:
+            raise ValueError(f"timer_precision_ms is one of {TIMER_PRECISIONS_MS}")
+        if min(self.timer_delay_s_max, self.timer_slot_messages_max) < 1:
+            raise ValueError("timer_delay_s_max and timer_slot_messages_max are above 0")
+        if self.persist_timers_interval_ms < 1:
+            raise ValueError("persist_timers_interval_ms is a time above 0")
 
     @property
     def is_sync_flush(self) -> bool:

@@ -25,6 +25,7 @@ TITLES = {
     "emulator.facts.name_servers": "NameServers",
     "emulator.facts.brokers": "Brokers",
     "emulator.facts.stores": "Stores",
+    "emulator.facts.timers": "Timer messages",
     "emulator.facts.clients": "Clients",
 }
 

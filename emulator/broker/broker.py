@@ -10,6 +10,7 @@ Upstream: BrokerController.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Hashable
 from typing import Any
 
@@ -17,8 +18,10 @@ import msgspec
 
 from emulator.broker.checks import check_room, check_size
 from emulator.broker.store.delays import ScheduleMessageService
-from emulator.broker.store.put_chain import PutChain, dead_letters, put_aside
+from emulator.broker.store.put_chain import PutChain, PutTransform, dead_letters, put_aside
 from emulator.broker.store.store import Store
+from emulator.broker.store.timer_messages import TimerMessageStore
+from emulator.broker.store.timer_puts import set_timer
 from emulator.broker.tables.client_channels import ClientChannels
 from emulator.broker.tables.locks import RebalanceLocks
 from emulator.broker.tables.offsets import ConsumerOffsets
@@ -37,6 +40,7 @@ from emulator.releases import (
     OFFSETS_DELETED_WITH_TOPIC,
     REGISTER_TOPIC_SYNCHRONOUSLY,
     REGISTER_WAITS_LONGER,
+    TIMER_MESSAGES_KNOWN,
 )
 from protocol import perm
 from protocol.bodies.topics import TopicConfig
@@ -49,7 +53,10 @@ REGISTER_MS_MAX, REGISTER_MS_MAX_5 = 6_000, 24_000
 
 
 class Broker:
-    """One broker.  *disk* holds its log and its tables; *now_ms* is when it starts."""
+    """One broker.  *disk* holds its log and its tables; *now_ms* is when it starts.
+
+    *rng* decides who is refused when a slot of timer messages fills up.
+    """
 
     def __init__(
         self,
@@ -58,6 +65,7 @@ class Broker:
         disk: Disk,
         journal: Journal,
         now_ms: int,
+        rng: random.Random | None = None,
     ) -> None:
         self.config = config
         self.release = config.profile
@@ -93,14 +101,25 @@ class Broker:
         self.delays = ScheduleMessageService(
             self.store, disk, config, note=self.note, began_ms=now_ms
         )
+        self.timers: TimerMessageStore | None = None
+        self.puts = self._put_chain(disk, now_ms, rng or random.Random(0))
+
+    def _put_chain(self, disk: Disk, now_ms: int, rng: random.Random) -> PutChain:
+        store, config = self.store, self.config
         may_wait = self.release < DEAD_LETTERS_NEVER_WAIT
-        self.puts = PutChain(
-            self.store,
-            (
-                dead_letters(self._make_dlq_topic, may_wait=may_wait),
-                put_aside(self.store.levels, self.store.check),
-            ),
-        )
+        dead = dead_letters(self._make_dlq_topic, may_wait=may_wait)
+        aside = put_aside(store.levels, store.check)
+        if self.release < TIMER_MESSAGES_KNOWN:
+            return PutChain(store, (dead, aside))
+        if config.timer_wheel:
+            timers = self.timers = TimerMessageStore(
+                store, disk, config, note=self.note, rng=rng, began_ms=now_ms
+            )
+        timed: PutTransform = set_timer(config, self.timers, store.check)
+        puts = PutChain(store, (dead, timed, aside), of_batches=(timed,))
+        if self.timers is not None:
+            puts.on_timed = timers.enqueue
+        return puts
 
     # For the shell --------------------------------------------------------------------
 
@@ -121,6 +140,8 @@ class Broker:
         """Write what is not on disk yet."""
         self.offsets.persist(now_ms)
         self.delays.persist()
+        if self.timers is not None:
+            self.timers.persist(now_ms, at_the_end=True)
         self.store.close()
 
     # For handlers ---------------------------------------------------------------------

@@ -15,6 +15,7 @@ import trio
 from emulator.broker.broker import Broker
 from emulator.broker.handlers.table import handler_table
 from emulator.broker.registration import NameServerRegistration
+from emulator.broker.store.timer_messages import TimerMessageStore
 from emulator.clock import WallClock
 from emulator.config import BrokerConfig
 from emulator.disk.port import Disk
@@ -56,7 +57,7 @@ async def serve_broker(
         config = msgspec.structs.replace(config, listen_address=listen_address)
         advertised = config.advertised_address
         store_host = await numeric(advertised) if advertised else ""
-        broker = Broker(config, disk=disk, journal=journal, now_ms=clock.now_ms())
+        broker = Broker(config, disk=disk, journal=journal, now_ms=clock.now_ms(), rng=rng)
         handlers = handler_table(broker, rng, clock.now_ms())
         try:
             server = RemotingServer(clock, config.net, config.profile, journal.note, handlers)
@@ -114,6 +115,7 @@ class ScheduledTasks:
         self._clock = clock
         self._delivery: Timer | None = None
         self._flush: Timer | None = None
+        self._timed: Timer | None = None
         flushing = broker.store.flushing
         flushing.on_flushed = partial(server.raise_mark, FLUSHED_TO)
         flushing.on_failed = partial(server.give_up_mark, FLUSHED_TO)
@@ -134,6 +136,9 @@ class ScheduledTasks:
             nursery.start_soon(partial(every, interval_ms, action, first_ms=first_ms))
         self._broker.puts.on_delayed = self._plan_delivery
         self._plan_delivery()
+        if (timers := self._broker.timers) is not None:
+            timers.on_planned = partial(self._plan_timed, timers)
+            self._plan_timed(timers)
 
     def _scan_clients(self) -> None:
         with self._server.batch():
@@ -157,6 +162,16 @@ class ScheduledTasks:
         with self._server.batch():
             self._broker.delays.deliver_due(self._clock.now_ms())
         self._plan_delivery()
+
+    def _plan_timed(self, timers: TimerMessageStore) -> None:
+        due_ms = timers.next_due_ms()
+        if due_ms is not None:
+            self._timed = self._sooner(self._timed, due_ms, partial(self._run_timed, timers))
+
+    def _run_timed(self, timers: TimerMessageStore) -> None:
+        with self._server.batch():
+            timers.run_due(self._clock.now_ms())
+        self._plan_timed(timers)
 
     def _plan_flush(self) -> None:
         due_ms = self._broker.store.flushing.next_due_ms(self._clock.now_ms())

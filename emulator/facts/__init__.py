@@ -86,6 +86,13 @@ from emulator.facts.stores import (
     PowerLost,
     StoreRefused,
 )
+from emulator.facts.timers import (
+    TimerMessageDelivered,
+    TimerMessageDropped,
+    TimerMessagePutAside,
+    TimerMessageRecalled,
+    TimerMessageRolled,
+)
 
 __all__ = [
     "SCHEMA_VERSION",
@@ -152,6 +159,11 @@ __all__ = [
     "SlowReaderClosed",
     "StoreRefused",
     "SubscriptionChanged",
+    "TimerMessageDelivered",
+    "TimerMessageDropped",
+    "TimerMessagePutAside",
+    "TimerMessageRecalled",
+    "TimerMessageRolled",
     "TopicChanged",
     "TopicCreated",
     "WritePermChanged",

@@ -111,7 +111,7 @@ class RecallMessageRequest(Header):
     """Upstream: RecallMessageRequestHeader."""
 
     topic: str
-    recall_handle: str
+    recall_handle: str | None = None
     producer_group: str | None = None
     bname: str | None = None
 

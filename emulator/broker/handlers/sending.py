@@ -4,8 +4,8 @@ Answers SEND_MESSAGE, SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE in every release.  
 there are, their order and their codes are upstream's, oddities included: a topic's own write
 permission is not checked here, and a queue id between the write and the read count is taken.
 Does not prepare messages of transactions (they are refused unless the configuration says to
-store them as they are), does not answer requests of producers by replies, and knows neither
-timed messages nor static topics.
+store them as they are), does not answer requests of producers by replies, and does not know
+static topics.
 
 Upstream: SendMessageProcessor, AbstractSendMessageProcessor.msgCheck.
 """
@@ -19,6 +19,7 @@ from emulator.broker.broker import Broker
 from emulator.broker.checks import check_writable, client_retries_max
 from emulator.broker.store.appender import MessageToStore, PutRefused, PutResult, PutStatus
 from emulator.broker.store.put_chain import delay_level
+from emulator.broker.store.timer_puts import java_long
 from emulator.facts import SendRefused
 from emulator.net.results import Call, Refusal, Reply, Result, Wait
 from emulator.net.watermarks import FLUSHED_TO, UpTo
@@ -37,6 +38,7 @@ from emulator.releases import (
 from protocol import perm
 from protocol.batch import BadBatch, decode_batch, with_shared
 from protocol.bodies.topics import TopicConfig
+from protocol.catalog import SEND_BATCH_MESSAGE
 from protocol.codes import ResponseCode
 from protocol.fields import BadFields
 from protocol.hosts import host_bytes
@@ -48,6 +50,8 @@ from protocol.properties import (
     MSG_REGION,
     NAME_END,
     PAIR_END,
+    REAL_TOPIC,
+    TIMER_OUT_MS,
     TRACE_ON,
     TRAN_MSG,
     UNIQ_KEY,
@@ -57,9 +61,11 @@ from protocol.properties import (
     with_property,
     without_property,
 )
+from protocol.recall_handles import RecallHandle
 from protocol.requests.sending import SendMessageReply, SendRequest
 from protocol.sysflag import TOPIC_UNIT, TOPIC_UNIT_SUB, transaction_type
 from protocol.validation import broker_refuses_topic
+from protocol.versions import RECALL_KNOWN
 
 BATCH_MESSAGES_MAX = 100_000  # ours: upstream's only limit is the body's size
 _DELAYED, _TRANSACTIONAL, _WAITS = DELAY + NAME_END, TRAN_MSG + NAME_END, WAIT + NAME_END
@@ -85,6 +91,9 @@ PUT_REFUSALS = {
         ResponseCode.SYSTEM_ERROR,
         "create mapped file failed, server is busy or broken.",
     ),
+    PutStatus.WHEEL_TIMER_MSG_ILLEGAL: (ResponseCode.MESSAGE_ILLEGAL, "{reason}"),
+    PutStatus.WHEEL_TIMER_FLOW_CONTROL: (ResponseCode.SYSTEM_ERROR, "{reason}"),
+    PutStatus.WHEEL_TIMER_NOT_ENABLE: (ResponseCode.SYSTEM_ERROR, "{reason}"),
 }
 
 
@@ -179,9 +188,27 @@ class SendMessageProcessor:
                 queue_id=queue_id,
                 queue_offset=put.queue_offset,
                 transaction_id=uniq_key,
+                recall_handle=self._recall_handle(put) if put.timer_text else None,
             )
         )
         return self._when_flushed(call, put, reply) if self._is_sync else reply
+
+    def _recall_handle(self, put: PutResult) -> str | None:
+        """How a message that waits for its time can be recalled; None for a retry.
+
+        Upstream: SendMessageProcessor.attachRecallHandle.
+        """
+        text = put.timer_text
+        topic = property_of(text, REAL_TOPIC)
+        out_ms = java_long(property_of(text, TIMER_OUT_MS) or "")
+        if self._release < RECALL_KNOWN or topic is None or out_ms is None:
+            return None
+        if topic.startswith(RETRY_GROUP_TOPIC_PREFIX):
+            return None
+        # One more, because rounding down made a slot of it.
+        key = property_of(text, UNIQ_KEY) or ""
+        name = self._broker.config.name
+        return RecallHandle(topic, name, str(out_ms + 1), key).encode()
 
     def _when_flushed(self, call: Call[SendRequest], put: PutResult, reply: Reply) -> Result:
         """*reply* when *put* is safe from a loss of power, or at once if WAIT says so.
@@ -284,22 +311,27 @@ class SendMessageProcessor:
         properties = request.properties or ""
         if delay_level(properties) > 0 or transaction_type(request.sys_flag):
             raise PutRefused(PutStatus.MESSAGE_ILLEGAL, "a batch neither waits nor is prepared")
-        shared = self._with_added(properties).encode()
+        whole = self._message(call, queue_id, self._with_added(properties), b"")
+        whole = broker.puts.shared(whole, call.now_ms)
+        shared = whole.properties.encode()
         messages = []
         for member in members:
             text = str(with_shared(member.properties, shared), "utf-8", "replace")
-            message = self._message(call, queue_id, text, member.body)
-            message.flag = member.flag
+            message = self._message(call, whole.queue_id, text, member.body)
+            message.topic, message.flag = whole.topic, member.flag
             messages.append(message)
-        puts = broker.store.put_all(messages, call.now_ms)
+        puts = broker.puts.put_all(messages, call.now_ms)
         ids = ",".join(offset_msg_id(broker.store_host, put.position) for put in puts)
         uniq_key = property_of(properties, UNIQ_KEY) if self._adds_uniq_key else None
+        may_recall = puts[0].timer_text and call.command.code != SEND_BATCH_MESSAGE.code
+        handle = self._recall_handle(puts[0]) if may_recall else None
         reply = Reply(
             self._reply_header(
                 msg_id=ids,
                 queue_id=queue_id,
                 queue_offset=puts[0].queue_offset,
                 transaction_id=uniq_key,
+                recall_handle=handle,
             )
         )
         return self._when_flushed(call, puts[-1], reply) if self._is_sync else reply

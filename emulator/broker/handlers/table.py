@@ -18,6 +18,7 @@ from emulator.broker.handlers.messages import QueryMessageProcessor
 from emulator.broker.handlers.offsets import ConsumerManageProcessor
 from emulator.broker.handlers.pulling import PullMessageProcessor
 from emulator.broker.handlers.queues import QueueProcessor
+from emulator.broker.handlers.recalling import RecallMessageProcessor
 from emulator.broker.handlers.send_back import SendMessageBackProcessor
 from emulator.broker.handlers.sending import SendMessageProcessor
 from emulator.broker.handlers.statistics import StatisticsProcessor
@@ -40,6 +41,7 @@ def _of_clients(broker: Broker, rng: random.Random, now_ms: int) -> tuple[Row, .
     """What producers and consumers ask."""
     sending = SendMessageProcessor(broker, rng)
     sending_back = SendMessageBackProcessor(broker, rng)
+    recalling = RecallMessageProcessor(broker)
     pulling = PullMessageProcessor(broker, now_ms)
     clients = ClientManageProcessor(broker)
     offsets = ConsumerManageProcessor(broker)
@@ -49,6 +51,7 @@ def _of_clients(broker: Broker, rng: random.Random, now_ms: int) -> tuple[Row, .
         Row(catalog.SEND_MESSAGE_V2, sending.send),
         Row(catalog.SEND_BATCH_MESSAGE, sending.send),
         Row(catalog.CONSUMER_SEND_MSG_BACK, sending_back.send_back),
+        Row(catalog.RECALL_MESSAGE, recalling.recall),
         Row(catalog.PULL_MESSAGE, pulling.pull),
         Row(catalog.LITE_PULL_MESSAGE, pulling.pull),
         Row(catalog.HEART_BEAT, clients.heartbeat),

@@ -57,6 +57,9 @@ class PutStatus(enum.Enum):
     MESSAGE_ILLEGAL = enum.auto()
     PROPERTIES_SIZE_EXCEEDED = enum.auto()
     CREATE_MAPPED_FILE_FAILED = enum.auto()
+    WHEEL_TIMER_MSG_ILLEGAL = enum.auto()
+    WHEEL_TIMER_FLOW_CONTROL = enum.auto()
+    WHEEL_TIMER_NOT_ENABLE = enum.auto()
 
 
 class PutRefused(Exception):
@@ -75,6 +78,7 @@ class PutResult(msgspec.Struct):
     size: int
     queue_offset: int = 0
     code: int | None = None  # of its entry in the queue; None: only the log has it
+    timer_text: str = ""  # the properties it waits with, in the timer topic
 
 
 class Appender:

@@ -2,9 +2,10 @@
 
 A transform takes a message and gives back the same one or another: for a different topic,
 with different properties.  The chain is applied to what clients send and send back, and not
-to what the broker itself puts (a delayed message that is delivered), nor to batches, which
-may be neither delayed nor prepared.  A transform may raise ``PutRefused``, ``Refusal`` or
-``BadFields``, and then nothing is stored.
+to what the broker itself puts (a delayed message that is delivered).  Batches may be neither
+delayed nor prepared: the transforms for batches change only what all members share (a time of
+delivery).  A transform may raise ``PutRefused``, ``Refusal`` or ``BadFields``, and then nothing
+is stored.
 
 A prepared message of a transaction will be one more transform, before the delays.
 
@@ -23,7 +24,7 @@ from emulator.broker.store.appender import MessageToStore
 from emulator.broker.store.consume_queue import NOT_INDEXED
 from protocol.delay_levels import DelayLevels, queue_of_level
 from protocol.fields import BadFields
-from protocol.names import RETRY_GROUP_TOPIC_PREFIX, SCHEDULE_TOPIC, dlq_topic
+from protocol.names import RETRY_GROUP_TOPIC_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC, dlq_topic
 from protocol.properties import (
     DELAY,
     NAME_END,
@@ -49,15 +50,23 @@ def _no_task() -> None:
 
 
 class PutChain:
-    """Puts into *store*, after *transforms*, in their order.
+    """Puts into *store*, after *transforms*, in their order; batches after *of_batches* only.
 
-    Set ``on_delayed`` to learn that a message waits for its delay to pass.
+    Set ``on_delayed`` to learn that a message waits for its delay to pass, ``on_timed`` that
+    one waits for its time to come.
     """
 
-    def __init__(self, store: Store, transforms: Sequence[PutTransform]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        transforms: Sequence[PutTransform],
+        of_batches: Sequence[PutTransform] = (),
+    ) -> None:
         self._store = store
         self._transforms = transforms
+        self._of_batches = of_batches
         self.on_delayed: Callable[[], object] = _no_task
+        self.on_timed: Callable[[], object] = _no_task
 
     def put(self, message: MessageToStore, now_ms: int) -> PutResult:
         """Store what the message becomes; the result says where."""
@@ -66,7 +75,24 @@ class PutChain:
         put = self._store.put(message, now_ms)
         if message.topic == SCHEDULE_TOPIC:
             self.on_delayed()
+        elif message.topic == TIMER_TOPIC:
+            put.timer_text = message.properties
+            self.on_timed()
         return put
+
+    def shared(self, message: MessageToStore, now_ms: int) -> MessageToStore:
+        """What all members of a batch share, as they are to be stored."""
+        for transform in self._of_batches:
+            message = transform(message, now_ms)
+        return message
+
+    def put_all(self, messages: Sequence[MessageToStore], now_ms: int) -> list[PutResult]:
+        """Store the members of a batch, or none of them; the first result has ``timer_text``."""
+        puts = self._store.put_all(messages, now_ms)
+        if messages[0].topic == TIMER_TOPIC:
+            puts[0].timer_text = messages[0].properties
+            self.on_timed()
+        return puts
 
 
 def dead_letters(make_topic: Callable[[str, int], object], *, may_wait: bool) -> PutTransform:

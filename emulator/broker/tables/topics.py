@@ -205,7 +205,7 @@ def _system_topics(config: BrokerConfig) -> list[TopicConfig]:
         (has_more, f"rmq_sys_SYNC_BROKER_MEMBER_{config.name}", 1, INHERIT),
         (has_more, names.TRANS_HALF_TOPIC, 1, READ_WRITE),
         (has_more, names.TRANS_OP_HALF_TOPIC, 1, READ_WRITE),
-        (has_more, names.TIMER_TOPIC, 1, READ_WRITE),
+        (has_more and config.timer_wheel, names.TIMER_TOPIC, 1, READ_WRITE),
     )
     return [
         TopicConfig(topic_name=name, read_queue_nums=count, write_queue_nums=count, perm=perm)

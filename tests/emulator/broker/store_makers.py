@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import msgspec
@@ -10,6 +11,8 @@ from emulator.broker.store.appender import MessageToStore
 from emulator.broker.store.delays import ScheduleMessageService
 from emulator.broker.store.put_chain import PutChain, put_aside
 from emulator.broker.store.store import Store
+from emulator.broker.store.timer_messages import TimerMessageStore
+from emulator.broker.store.timer_puts import set_timer
 from emulator.config import BrokerConfig
 from emulator.disk.memory import MemoryDisk, MemorySegment
 from emulator.disk.port import OnFlushed
@@ -82,7 +85,18 @@ class Rig:
         self.delays = ScheduleMessageService(
             self.store, self.disk, self.config, note=self.facts.append, began_ms=began_ms
         )
-        self.puts = PutChain(self.store, (put_aside(self.store.levels, self.store.check),))
+        self.timers = TimerMessageStore(
+            self.store,
+            self.disk,
+            self.config,
+            note=self.facts.append,
+            rng=random.Random(0),
+            began_ms=began_ms,
+        )
+        timed = set_timer(self.config, self.timers, self.store.check)
+        aside = put_aside(self.store.levels, self.store.check)
+        self.puts = PutChain(self.store, (timed, aside), of_batches=(timed,))
+        self.puts.on_timed = self.timers.enqueue
 
     def put(
         self, body: bytes = b"hello", queue_id: int = 0, at_ms: int = NOW, **changes: Any

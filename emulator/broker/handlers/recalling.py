@@ -1,0 +1,123 @@
+"""Recalling: a timer message that still waits is never delivered.
+
+Answers RECALL_MESSAGE in the releases that know it (5.3.2 and later), if the configuration
+allows it.  A recall is a message of its own, which waits in the same slot and names the other
+one; whether that exists nobody looks.  So a recall in time is answered SUCCESS for any handle
+that is well made, and a late one is refused for its time.  Does not recall messages with a
+delay level.
+
+Upstream: RecallMessageProcessor.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from emulator.broker.store.appender import MessageToStore, PutRefused, PutResult
+from emulator.broker.store.timer_puts import java_long
+from emulator.broker.store.timer_records import timer_delete_key
+from emulator.net.results import Call, Refusal, Reply, Result, Wait
+from emulator.net.watermarks import FLUSHED_TO, UpTo
+from protocol import perm
+from protocol.codes import ResponseCode
+from protocol.hosts import host_bytes
+from protocol.properties import (
+    BORN_TIMESTAMP,
+    MSG_REGION,
+    PGROUP,
+    TAGS,
+    TIMER_DEL_UNIQKEY,
+    TIMER_DELIVER_MS,
+    UNIQ_KEY,
+    properties_text,
+)
+from protocol.recall_handles import BadHandle, RecallHandle, decode_handle
+from protocol.requests.sending import RecallMessageReply, RecallMessageRequest
+
+if TYPE_CHECKING:
+    from emulator.broker.broker import Broker
+
+RECALL_TAG = "_RECALL_TAG_"
+_BODY = b"0"
+_NO_CODE = "not set any response code"  # upstream's default, which a success leaves as it is
+_NOT_SERVED = "recall failed, broker service not available"
+
+
+class RecallMessageProcessor:
+    """RECALL_MESSAGE."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._extra = {MSG_REGION: broker.config.region}
+        self._reply = partial(Reply, extra=self._extra)
+
+    def recall(self, call: Call[RecallMessageRequest]) -> Result:
+        """Store the message that deletes the other one."""
+        try:
+            handle = self._checked(call.request, call.now_ms)
+            put = self._broker.puts.put(self._delete_message(handle, call), call.now_ms)
+        except PutRefused:
+            return self._reply(
+                code=ResponseCode.SYSTEM_ERROR, remark="recall failed, execute error"
+            )
+        except Refusal as refusal:
+            return self._reply(code=refusal.code, remark=refusal.remark)
+        reply = self._reply(RecallMessageReply(msg_id=handle.uniq_key), remark=_NO_CODE)
+        return self._when_flushed(put, reply, call.now_ms)
+
+    def _checked(self, request: RecallMessageRequest, now_ms: int) -> RecallHandle:
+        """The request's handle, if it may be recalled by it.  Raises ``Refusal``."""
+        broker, config = self._broker, self._broker.config
+        if not config.recall_message:
+            raise Refusal(ResponseCode.NO_PERMISSION, "recall failed, operation is forbidden")
+        if not config.perm & perm.WRITE and not config.recall_when_not_writeable:
+            raise Refusal(ResponseCode.SERVICE_NOT_AVAILABLE, _NOT_SERVED)
+        if broker.topics.get(request.topic) is None:
+            remark = f"recall failed, the topic[{request.topic}] not exist"
+            raise Refusal(ResponseCode.TOPIC_NOT_EXIST, remark)
+        try:
+            handle = decode_handle(request.recall_handle or "")
+        except BadHandle as error:
+            raise Refusal(ResponseCode.ILLEGAL_OPERATION, str(error)) from error
+        if handle.topic != request.topic:
+            remark = "recall failed, topic not match"
+            raise Refusal(ResponseCode.ILLEGAL_OPERATION, remark)
+        if handle.broker_name != config.name:
+            raise Refusal(ResponseCode.ILLEGAL_OPERATION, _NOT_SERVED)
+        left_ms = (java_long(handle.deliver_ms) or -1) - now_ms
+        if not 0 < left_ms < config.timer_delay_s_max * 1_000:
+            remark = "recall failed, timestamp invalid"
+            raise Refusal(ResponseCode.ILLEGAL_OPERATION, remark)
+        return handle
+
+    def _delete_message(
+        self, handle: RecallHandle, call: Call[RecallMessageRequest]
+    ) -> MessageToStore:
+        now_ms = call.now_ms
+        properties = {
+            TAGS: RECALL_TAG,
+            TIMER_DEL_UNIQKEY: timer_delete_key(handle.topic, handle.uniq_key, names_topic=True),
+            UNIQ_KEY: handle.uniq_key,
+            TIMER_DELIVER_MS: handle.deliver_ms,
+            BORN_TIMESTAMP: str(now_ms),
+            PGROUP: call.request.producer_group,
+        }
+        return MessageToStore(
+            topic=handle.topic,
+            queue_id=0,
+            body=_BODY,
+            properties=properties_text(properties.items(), trailing=True),
+            flag=0,
+            sys_flag=0,
+            born_ms=now_ms,
+            born_host=host_bytes(call.peer.address),
+        )
+
+    def _when_flushed(self, put: PutResult, reply: Reply, now_ms: int) -> Result:
+        """*reply* when *put* is safe; late or not, a recall has succeeded."""
+        flushing, end = self._broker.store.flushing, put.position + put.size
+        if not flushing.is_sync or end <= flushing.flushed_to:
+            return reply
+        until_ms = now_ms + self._broker.config.sync_flush_ms_max
+        return Wait(UpTo(FLUSHED_TO, end), until_ms, lambda _now_ms, _expired: reply)

@@ -1,0 +1,298 @@
+"""Timer messages: kept in the timer topic, delivered when their slot is over (5.x).
+
+What a message waits for stands in its record (``TIMER_OUT_MS``), so the timer topic's queue
+is all there is to find again after a restart; a checkpoint says what of it is done.  A slot's
+messages come in the order in which they were stored, but not those that a delete message of
+the same slot names: they were recalled.  A message whose time is further away than the roll
+window is stored anew when half or all of the window has passed, so that its record does not
+outlive the log.  Upstream looks ten times a slot; here the next look is planned.
+
+Upstream: TimerMessageStore.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from emulator.broker.store.appender import PutRefused, PutStatus
+from emulator.broker.store.timer_checkpoint import DOCUMENT, TimerCheckpoint, decode_checkpoint
+from emulator.broker.store.timer_records import (
+    SlotRule,
+    TimerRecord,
+    read_timer_record,
+    timer_delete_key,
+)
+from emulator.broker.store.timer_wheel import Slot, TimerWheel
+from emulator.disk.port import NOT_WRITTEN
+from emulator.facts import (
+    Queue,
+    StoreRefused,
+    TimerMessageDelivered,
+    TimerMessageDropped,
+    TimerMessagePutAside,
+    TimerMessageRecalled,
+    TimerMessageRolled,
+)
+from emulator.releases import TIMER_DELETE_NAMES_TOPIC, TIMER_PUT_GIVEN_UP
+from protocol.names import TIMER_TOPIC
+
+if TYPE_CHECKING:
+    from emulator.broker.store.store import Store
+    from emulator.config import BrokerConfig
+    from emulator.disk.port import Disk
+    from emulator.facts import Note
+
+LOOKS_A_SLOT = 10  # TimerDequeueGetService: a tenth of the precision between two
+DELIVERIES_MAX = 1_000  # ours, in one go: other work wants its turn
+PUTS_MAX = 3  # TimerDequeuePutMessageService: tries of one delivery
+PUTS_A_SLOT = 2  # the same: half of the precision between two tries
+_TRIED_AGAIN = (PutStatus.SERVICE_NOT_AVAILABLE, PutStatus.CREATE_MAPPED_FILE_FAILED)
+
+
+class TimerMessageStore:
+    """The waiting messages of *store*; *began_ms* is when upstream's looks would have started.
+
+    ``on_planned`` is called when ``next_due_ms`` may have changed.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        disk: Disk,
+        config: BrokerConfig,
+        *,
+        note: Note,
+        rng: random.Random,
+        began_ms: int = 0,
+    ) -> None:
+        self.on_planned: Callable[[], object] = _nobody
+        self._store = store
+        self._disk = disk
+        self._note = note
+        self._config = config
+        self._rng = rng
+        self._rule = SlotRule.of(config)
+        self._looks_from_ms = began_ms
+        self._delete_names_topic = config.profile >= TIMER_DELETE_NAMES_TOPIC
+        self._gives_up = (
+            config.profile >= TIMER_PUT_GIVEN_UP and not config.timer_retry_until_success
+        )
+        self._wheel = TimerWheel()
+        self._puts = 0  # of the message that is to be delivered next
+        self._held_until_ms = 0  # its next try
+        self._persist_at_ms: int | None = None
+        self._progress_end = 0  # of the log, behind the last delivery
+        self._is_refusing = False
+        self._saved = decode_checkpoint(disk.read(DOCUMENT))
+        # Progress beyond the end is of a log that lost its tail: new messages come there again.
+        end = store.max_offset(TIMER_TOPIC, 0)
+        self._saved = self._saved._replace(queue_offset=min(self._saved.queue_offset, end))
+        self._read_ms = self._saved.read_ms
+        self._next_offset = store.min_offset(TIMER_TOPIC, 0)  # the first that was not read
+        self._read_new(is_found=True)
+
+    # For puts -------------------------------------------------------------------------
+
+    def enqueue(self) -> None:
+        """Read what is new in the timer topic.  Upstream: enqueue, doEnqueue."""
+        self._read_new()
+        self.on_planned()
+
+    def is_congested(self, out_ms: int) -> bool:
+        """Whether a slot takes no more; between its limit and twice that, chance decides.
+
+        Upstream: TimerMessageStore.isReject, whose odds fall as the slot fills.
+        """
+        num, few = self._wheel.num(out_ms), self._config.timer_slot_messages_max
+        if num <= few:
+            return False
+        odds = 1_000 * (num - few) / (few + 0.1)
+        return num >= 2 * few or self._rng.randrange(1_000) > odds
+
+    def waiting_count(self) -> int:
+        """How many messages wait.  Upstream: getAllCongestNum."""
+        return self._wheel.total_num()
+
+    # For whoever has a clock ----------------------------------------------------------
+
+    def next_due_ms(self) -> int | None:
+        """When ``run_due`` has something to do; None while nothing waits."""
+        due_ms = self._persist_at_ms
+        slot = self._wheel.first()
+        if slot is not None:
+            look_ms = max(self._look_ms(slot.at_ms + self._rule.precision_ms), self._held_until_ms)
+            due_ms = look_ms if due_ms is None else min(due_ms, look_ms)
+        return due_ms
+
+    def run_due(self, now_ms: int) -> None:
+        """Save the progress if it is time, and deliver what is due."""
+        if self._persist_at_ms is not None and now_ms >= self._persist_at_ms:
+            self.persist(now_ms)
+        self.deliver_due(now_ms)
+
+    def deliver_due(self, now_ms: int) -> int:
+        """Deliver every message of the slots that are over; how many records were done with.
+
+        A delivery the disk has no room for is tried again half a slot later.
+        """
+        count = 0
+        while (slot := self._wheel.first()) is not None:
+            if slot.at_ms + self._rule.precision_ms > now_ms or self._held_until_ms > now_ms:
+                break
+            while (offset := slot.next_offset) is not None:
+                if count == DELIVERIES_MAX or not self._dequeue(slot, offset, now_ms):
+                    self._progressed(count, now_ms)
+                    return count
+                slot.next_index += 1
+                count += 1
+            self._read_ms = max(self._read_ms, slot.at_ms + self._rule.precision_ms)
+            self._wheel.remove_first()
+        self._progressed(count, now_ms)
+        return count
+
+    def persist(self, now_ms: int, *, at_the_end: bool = False) -> None:
+        """Write the progress if it has changed since; upstream does every second.
+
+        With SYNC_FLUSH not before what was delivered is safe from a loss of power.
+        """
+        if self._persist_at_ms is None:
+            return
+        flushing = self._store.flushing
+        is_safe = not flushing.is_sync or flushing.flushed_to >= self._progress_end
+        if (is_safe or at_the_end) and self._save(now_ms):
+            self._persist_at_ms = None
+        else:
+            self._persist_at_ms = now_ms + self._config.persist_timers_interval_ms
+
+    # Reading the timer topic ----------------------------------------------------------
+
+    def _read_new(self, *, is_found: bool = False) -> None:
+        queue = self._store.queue(TIMER_TOPIC, 0)
+        if queue is None:
+            return
+        for offset in range(max(self._next_offset, queue.min_offset), queue.max_offset):
+            if (record := self._record(offset)) is not None:
+                self._take(record, offset, is_found=is_found)
+        self._next_offset = queue.max_offset
+
+    def _take(self, record: TimerRecord, offset: int, *, is_found: bool) -> None:
+        store_ms = record.message.store_ms
+        slot_ms, is_roll = self._rule.slot_of(record.out_ms, store_ms)
+        deletes = None if is_roll else record.deletes
+        if is_found and self._saved.is_done(record.out_ms, store_ms, offset, self._rule):
+            if deletes is not None and slot_ms >= self._saved.read_ms:
+                self._wheel.remember_deleted(slot_ms, deletes)
+            return
+        self._wheel.add(slot_ms, offset, deleted_key=deletes)
+        if not is_found and not record.roll_times:
+            key = record.uniq_key
+            self._note(TimerMessagePutAside(record.queue, offset, record.out_ms, key))
+
+    def _record(self, offset: int) -> TimerRecord | None:
+        """What stands at *offset*; None if it is gone, or was never a timer message."""
+        queue = self._store.queue(TIMER_TOPIC, 0)
+        if queue is None or offset < queue.min_offset:
+            return None
+        index = offset - queue.min_offset
+        data = self._store.log.read(queue.positions[index], queue.sizes[index])
+        return read_timer_record(data, self._config.name)
+
+    # Delivering -----------------------------------------------------------------------
+
+    def _dequeue(self, slot: Slot, offset: int, now_ms: int) -> bool:
+        """Do what is to be done with one message; False if it is to be tried again."""
+        record = self._record(offset)
+        if record is None:
+            queue = Queue("", self._config.name, 0)
+            self._note(TimerMessageDropped(queue, offset, "its record is gone", ""))
+            return True
+        _, is_roll = self._rule.slot_of(record.out_ms, record.message.store_ms)
+        if record.deletes is not None and not is_roll:
+            return True
+        if self._delete_key(record) in slot.deleted_keys:
+            self._note(TimerMessageRecalled(record.queue, offset, record.uniq_key))
+            return True
+        reason = self._put(record, now_ms, is_roll=is_roll)
+        if reason is None:
+            self._held_until_ms = now_ms + self._rule.precision_ms // PUTS_A_SLOT
+            return False
+        self._puts = 0
+        if reason:
+            self._note(TimerMessageDropped(record.queue, offset, reason, record.uniq_key))
+        elif is_roll:
+            times = record.roll_times + 1
+            self._note(TimerMessageRolled(record.queue, offset, times, record.uniq_key))
+            self._read_new()
+        else:
+            late_ms = now_ms - slot.at_ms - self._rule.precision_ms
+            self._note(TimerMessageDelivered(record.queue, offset, late_ms, record.uniq_key))
+        return True
+
+    def _put(self, record: TimerRecord, now_ms: int, *, is_roll: bool) -> str | None:
+        """Store it; "" if that is done, a reason if it never can be, None to try again."""
+        if not record.queue.topic:
+            return "it does not belong to a topic"
+        enqueue_ms = self._rule.slot_at(record.message.store_ms)
+        becomes = record.rolled if is_roll else record.delivered
+        try:
+            self._store.put(becomes(enqueue_ms, now_ms), now_ms)
+        except PutRefused as refused:
+            self._puts += 1
+            is_over = self._gives_up and self._puts == PUTS_MAX
+            return None if refused.status in _TRIED_AGAIN and not is_over else str(refused)
+        return ""
+
+    def _delete_key(self, record: TimerRecord) -> str:
+        """How a delete message names this one."""
+        topic, key = record.queue.topic, record.uniq_key
+        return timer_delete_key(topic, key, names_topic=self._delete_names_topic)
+
+    def _look_ms(self, due_ms: int) -> int:
+        """The first tick of upstream's looks at or after *due_ms*."""
+        interval_ms = self._rule.precision_ms // LOOKS_A_SLOT
+        looks = max(0, -(-(due_ms - self._looks_from_ms) // interval_ms))
+        return self._looks_from_ms + looks * interval_ms
+
+    # Progress -------------------------------------------------------------------------
+
+    def _save(self, now_ms: int) -> bool:
+        saved = self._progress(now_ms)
+        try:
+            self._disk.replace(DOCUMENT, saved.encode())
+        except NOT_WRITTEN as error:
+            if not self._is_refusing:  # once, not for every try
+                self._note(StoreRefused(f"{DOCUMENT}: {error}"))
+            self._is_refusing = True
+            return False
+        self._saved, self._is_refusing = saved, False
+        return True
+
+    def _progressed(self, count: int, now_ms: int) -> None:
+        if count:
+            self._progress_end = self._store.log.end_position
+            if self._persist_at_ms is None:
+                self._persist_at_ms = now_ms + self._config.persist_timers_interval_ms
+
+    def _progress(self, now_ms: int) -> TimerCheckpoint:
+        """What is done: all before the first message that waits."""
+        slot = self._wheel.first()
+        read_ms, slot_offset = self._read_ms, 0
+        if slot is not None and (slot.next_index or slot.at_ms < read_ms):
+            read_ms, slot_offset = slot.at_ms, slot.next_offset or 0
+        offset = self._next_offset
+        return TimerCheckpoint(
+            read_ms=read_ms,
+            queue_offset=offset,
+            master_queue_offset=offset,
+            saved_ms=now_ms,
+            counter=self._saved.counter + 1,
+            slot_offset=slot_offset,
+            precision_ms=self._rule.precision_ms,
+            window_slots=self._rule.window_slots,
+        )
+
+
+def _nobody() -> None:
+    """Nobody plans yet."""

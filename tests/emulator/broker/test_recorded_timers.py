@@ -1,0 +1,26 @@
+"""What real brokers of both lines did with timer messages and recalls: ours does alike."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+from bench import Bench
+from parity.differences import agree
+from parity.timer_story import answers_of, recorded
+from trio.testing import MockClock
+
+
+@pytest.mark.parametrize("release", ["4.9.7", "5.3.3"])
+async def test_timers_and_recalls_are_answered_as_a_real_broker_answered_them(
+    release: str, autojump_clock: MockClock
+) -> None:
+    async with trio.open_nursery() as nursery:
+        bench = Bench(release=release, recall_message=True)
+        bench.start(nursery)
+        client = bench.client()
+        ours = await answers_of(client.say, bench.now_ms, trio.sleep, 0.001)
+        bench.no_bugs()
+        nursery.cancel_scope.cancel()
+    real = recorded(release)
+    assert ours.keys() == real.keys()
+    assert {t: (real[t], ours[t]) for t in real if not agree(real[t], ours[t])} == {}
