@@ -1,6 +1,6 @@
-"""A consumer dies, then brokers die and come back, when the seed says; prints what came through.
+"""Consumers and brokers die, come back and are cut off when the seed says; prints the outcome.
 
-python story_of_random_kills.py SEED
+python story_of_random_kills.py SEED [eager]   # eager: commits what it pulled, a mistake
 """
 
 from __future__ import annotations
@@ -9,14 +9,45 @@ import json
 import sys
 
 import trio
-from story_of_two_worlds import a_consumer, a_producer, a_tool
+from story_of_two_worlds import GROUP, TOPIC, a_producer, a_tool
 
+from emulator.client.consumer.consume_concurrently import ConsumeConcurrently
+from emulator.client.consumer.push_consumer import PushConsumer
 from emulator.cluster.spec import ClusterSpec
 from emulator.cluster.virtual import VirtualCluster
 from emulator.facts import HandlerFailed, MessageConsumed, MessageSent
+from emulator.sim.rules import Cut, Rule, Stall, between
 from emulator.sim.world import VirtualWorld, run_virtual
 
-SENDS_END_S, END_S = 200, 330
+SENDS_END_S, END_S = 200, 400
+CONSUMERS = ["consumer-a", "consumer-b", "consumer-c"]
+
+
+def a_slow_consumer(namesrv: str):
+    """Each message takes up to four seconds, so that whoever dies has some in hand."""
+
+    async def program(process) -> None:
+        async def on_orders(messages) -> None:
+            await trio.sleep(process.rng.uniform(0.1, 4))
+
+        async with PushConsumer(
+            on_orders, {TOPIC: "*"}, process=process, namesrv=namesrv, group=GROUP
+        ):
+            await trio.sleep_forever()
+
+    return program
+
+
+def commit_when_pulled() -> None:
+    """Break the client: a message counts as consumed when it has come."""
+    submit = ConsumeConcurrently.submit
+
+    def eager(service, messages, process_queue, queue, *more) -> None:
+        if messages:
+            service._member.offsets.table.raise_to(queue, messages[-1].queue_offset + 1)
+        submit(service, messages, process_queue, queue, *more)
+
+    ConsumeConcurrently.submit = eager
 
 
 async def main(world: VirtualWorld) -> list[bytes]:
@@ -25,20 +56,42 @@ async def main(world: VirtualWorld) -> list[bytes]:
     cluster = VirtualCluster(world, ClusterSpec(brokers=2), lines.append)
     await cluster.start()
     await cluster.start_client("tool", a_tool(cluster.namesrv)).wait_ended()
-    for name in ("consumer-a", "consumer-b", "consumer-c"):
-        cluster.start_client(name, a_consumer(cluster.namesrv))
+    for name in CONSUMERS:
+        cluster.start_client(name, a_slow_consumer(cluster.namesrv))
         await trio.sleep(rng.uniform(0, 3))
     cluster.start_client("producer", a_producer(cluster.namesrv, SENDS_END_S))
-    await trio.sleep(rng.uniform(3, 8))
-    cluster.kill("consumer-b")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(kill_consumers, cluster, rng)
+        nursery.start_soon(kill_brokers, cluster, rng)
+        nursery.start_soon(cut_off, cluster, rng)
+    await trio.sleep_until(END_S)
+    return lines
+
+
+async def kill_consumers(cluster, rng) -> None:
+    for name in rng.sample(CONSUMERS, 2):
+        await trio.sleep(rng.uniform(8, 40))
+        cluster.kill(name)
+        await trio.sleep(rng.uniform(0.001, 30))
+        cluster.start_client(f"{name}-again", a_slow_consumer(cluster.namesrv))
+
+
+async def kill_brokers(cluster, rng) -> None:
     for _ in range(3):
-        await trio.sleep(rng.uniform(2, 30))
+        await trio.sleep(rng.uniform(5, 40))
         broker = rng.choice(["broker-a", "broker-b"])
         cluster.kill(broker)
         await trio.sleep(rng.uniform(0.001, 12))
         await cluster.restart(broker)
-    await trio.sleep_until(END_S)
-    return lines
+
+
+async def cut_off(cluster, rng) -> None:
+    """A consumer and a broker do not reach each other for a while, twice."""
+    for verdict in (Cut(), Stall()):
+        await trio.sleep(rng.uniform(1, 50))
+        broker = rng.choice(["broker-a", "broker-b"])
+        with cluster.link(Rule(between(rng.choice(CONSUMERS), broker), verdict)):
+            await trio.sleep(rng.uniform(1, 45))
 
 
 def came_through(lines: list[bytes]) -> dict[str, object]:
@@ -54,4 +107,6 @@ def came_through(lines: list[bytes]) -> dict[str, object]:
 
 
 if __name__ == "__main__":
+    if "eager" in sys.argv:
+        commit_when_pulled()
     sys.stdout.write(json.dumps(came_through(run_virtual(main, seed=int(sys.argv[1])))))

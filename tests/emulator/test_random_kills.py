@@ -13,12 +13,9 @@ HERE = Path(__file__).parent
 STORY = HERE / "story_of_random_kills.py"
 
 
-@pytest.mark.parametrize("seed", range(1, 9))
-def test_client_invariant_61_no_acknowledged_message_is_lost_to_kills_at_random_times(
-    seed: int,
-) -> None:
+def came_through(*arguments: object) -> dict:
     done = subprocess.run(
-        [sys.executable, STORY, str(seed)],
+        [sys.executable, STORY, *map(str, arguments)],
         capture_output=True,
         text=True,
         timeout=120,
@@ -26,7 +23,24 @@ def test_client_invariant_61_no_acknowledged_message_is_lost_to_kills_at_random_
         cwd=HERE.parent.parent,
         env={"PYTHONPATH": str(HERE.parent.parent)},
     )
-    found = json.loads(done.stdout)
+    found: dict = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize("seed", range(1, 9))
+def test_client_invariant_61_no_acknowledged_message_is_lost_to_kills_at_random_times(
+    seed: int,
+) -> None:
+    found = came_through(seed)
     assert found["sent"] > 300
     assert found["lost"] == []
     assert found["bugs"] == []
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_client_invariant_61_a_client_that_commits_what_it_pulled_loses_messages(
+    seed: int,
+) -> None:
+    found = came_through(seed, "eager")
+    assert found["sent"] > 300
+    assert found["lost"]

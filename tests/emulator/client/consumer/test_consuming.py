@@ -231,6 +231,12 @@ def test_client_invariant_50_an_orderly_failure_comes_again_before_anything_else
     assert log.calls == [(0.0, [0]), (0.0, [1]), (1.0, [1]), (2.0, [1]), (2.0, [2])]
 
 
+def test_client_invariant_50_an_orderly_failure_is_repeated_without_end() -> None:
+    log = Log(*[ValueError("no")] * 1_000)
+    consumed(log, messages=2, seconds=600.5, orderly=True)
+    assert log.calls == [(float(second), [0]) for second in range(601)]
+
+
 @pytest.mark.parametrize(("wanted_ms", "rest_s"), [(1, 0.01), (500, 0.5), (90_000, 30.0)])
 def test_how_long_a_queue_rests_is_held_between_10_ms_and_30_s(wanted_ms, rest_s) -> None:
     def suspend(context):

@@ -71,19 +71,21 @@ def test_client_invariant_39_a_pull_that_fails_comes_again(reply, release, delay
     assert [fact.queue.queue_id for fact in cluster.facts_of(PullFailed)] == [0]
 
 
-def test_client_invariant_39_a_full_queue_is_checked_every_50_ms() -> None:
-    async def a_second_each(messages) -> None:
-        await trio.sleep(1)
+@pytest.mark.parametrize(
+    ("finished_s", "next_pull_s"), [(3.31, 3.35), (3.36, 3.4), (3.42, 3.45), (3.49, 3.5)]
+)
+def test_client_invariant_39_a_full_queue_is_checked_every_50_ms(finished_s, next_pull_s) -> None:
+    async def all_at_once(messages) -> None:
+        await trio.sleep_until(finished_s)
 
     def prepare(broker) -> None:
         broker.offsets["T", 0] = 0
         broker.store(2_000)
 
-    _, broker = pulled(3.9, prepare, listener=a_second_each)
-    # 20 listeners a second; pulls go on when no more than a thousand are left.
-    late = [at for at, offset in broker.pulls() if offset >= 1_024]
-    assert late
-    assert all(round(at * 1000) % 50 == 0 for at in late)
+    _, broker = pulled(3.9, prepare, listener=all_at_once, consume_batch_max=1024)
+    # A thousand and 24 are there at once, and too many until the listener ends.
+    assert [at for at, offset in broker.pulls() if offset < 1_024] == [0.0] * 32
+    assert min(at for at, offset in broker.pulls() if offset >= 1_024) == next_pull_s
 
 
 def test_client_invariant_39_a_paused_consumer_checks_once_a_second() -> None:
@@ -151,6 +153,21 @@ def test_client_invariant_41_a_lost_pull_request_is_replaced_but_a_full_queue_is
             return held[a_queue(0)] is full, held[a_queue(1)] is lost
 
     assert in_group(story, queues=2) == (True, False)
+
+
+def test_client_invariant_42_up_to_5_1_a_queue_with_an_illegal_offset_rests_10_seconds() -> None:
+    held = []
+
+    async def story(cluster, broker) -> None:
+        broker.offsets["T", 0] = 500
+        broker.store(100)
+        async with cluster.process() as app, cluster.a_consumer(app) as consumer:
+            for until_s in (9.99, 10.01, 19.99, 20.01):
+                await trio.sleep_until(until_s)
+                held.append((until_s, len(consumer.queues)))
+
+    in_group(story)
+    assert held == [(9.99, 1), (10.01, 0), (19.99, 0), (20.01, 1)]
 
 
 @pytest.mark.parametrize(("release", "after_s"), [("4.9.7", (10, 30)), ("5.3.3", (0.5, 1.6))])

@@ -14,7 +14,14 @@ from emulator.client.consumer.listeners import ConsumeResult
 from emulator.client.consumer.offsets import OffsetsInMemory
 from emulator.client.consumer.push_consumer import PushConsumer
 from emulator.client.errors import GroupCallRefused, GroupTaken, NotRunning
-from emulator.facts import MemberLeft, MessageConsumed, QueuesClaimed, QueuesReleased
+from emulator.facts import (
+    MemberLeft,
+    MessageConsumed,
+    MessageStored,
+    OffsetCommitted,
+    QueuesClaimed,
+    QueuesReleased,
+)
 from protocol.message import Message
 from protocol.properties import CONSUME_START_TIME
 
@@ -102,7 +109,16 @@ def test_client_invariant_46_a_failing_message_comes_back_level_by_level_and_the
         async with cluster.process() as app, cluster.a_consumer(app, fails, {"orders": "*"}):
             await trio.sleep(5 * 3_600)
 
-    in_cluster(story, orders=1)
+    async def story_with_dead_letters(cluster):
+        await story(cluster)
+        stored = cluster.facts_of(MessageStored)
+        first = next(fact for fact in stored if fact.queue.topic == "orders")
+        return first, [fact for fact in stored if fact.queue.topic == "%DLQ%cg"]
+
+    first, dead = in_cluster(story_with_dead_letters, orders=1)
+    assert [(fact.uniq_key, fact.queue.queue_id, fact.offset) for fact in dead] == [
+        (first.uniq_key, 0, 0)
+    ]
     assert [retries for _, retries, _ in times] == list(range(17))
     assert {topic for _, _, topic in times} == {"orders"}
     waits = [later - sooner for (sooner, *_), (later, *_) in pairwise(times)]
@@ -149,10 +165,20 @@ def test_client_invariant_55_a_clean_end_leaves_nothing_to_repeat() -> None:
             await trio.sleep(5)
         return left
 
-    (left,) = in_cluster(story, orders=1)
+    noted = []
+
+    async def story_in_order(cluster):
+        left = await story(cluster)
+        kinds = (OffsetCommitted, MemberLeft)
+        noted.extend(fact for fact in cluster.facts if isinstance(fact, kinds))
+        return left
+
+    (left,) = in_cluster(story_in_order, orders=1)
     assert len(first) == 11
     assert second == []
     assert (left.group, left.reason) == ("cg", "unregistered")
+    before = noted[: noted.index(left)]
+    assert max(f.offset for f in before if isinstance(f, OffsetCommitted)) == 11
 
 
 def test_client_invariant_55_work_under_way_at_the_end_is_delivered_again() -> None:

@@ -172,6 +172,22 @@ def test_client_invariant_35_a_notification_starts_a_pass_at_once() -> None:
     assert in_group(story) == [0.0, 7.0]
 
 
+@pytest.mark.parametrize("release", ["4.9.7", "5.3.3"])
+def test_client_invariant_35_a_member_that_expires_is_noticed_within_20_seconds(release) -> None:
+    async def story(cluster, broker):
+        async with cluster.process() as app:
+            consumer = cluster.a_consumer(app, release=release)
+            async with consumer:
+                broker.members = [consumer.instance.client_id, "~another@one"]
+                await trio.sleep(25)
+                shared = len(consumer.queues)
+                broker.members = [consumer.instance.client_id]  # and nobody says so
+                await trio.sleep(20)
+                return shared, len(consumer.queues)
+
+    assert in_group(story, queues=4) == (2, 4)
+
+
 def test_client_invariant_45_a_new_share_sends_a_newer_subscription_version() -> None:
     async def story(cluster, broker):
         async with cluster.process() as app, cluster.a_consumer(app) as consumer:
@@ -274,23 +290,25 @@ def busy_orderly(release, *, hand_over_at_s, until_s):
             broker.members = ["somebody@else"]
             await trio.sleep(until_s - hand_over_at_s)
             released = list(times)
-        return released, broker.times(LIST)
+        return released, broker.times(LIST), broker.times(LOCK)
 
     return in_group(story)
 
 
 def test_client_invariant_52_up_to_5_1_a_busy_orderly_queue_is_kept_for_ever() -> None:
-    released, passes = busy_orderly("4.9.7", hand_over_at_s=1, until_s=130)
+    released, passes, _ = busy_orderly("4.9.7", hand_over_at_s=1, until_s=130)
     assert released == []
     # Each pass waits a second for the listener, and 20 seconds follow.
     assert passes[1:4] == [20.0, 41.0, 62.0]
 
 
 def test_client_invariant_52_since_5_2_it_is_released_20_seconds_after_its_lock() -> None:
-    released, _ = busy_orderly("5.3.3", hand_over_at_s=2, until_s=60)
+    released, passes, locks = busy_orderly("5.3.3", hand_over_at_s=2, until_s=90)
     (at,) = released
-    # Dropped at the pass of 21 s; its last renewal was before.
-    assert 21 < at < 43
+    assert passes[2] - passes[1] == 20.5  # the pass that drops it waits for the listener
+    last_lock = max(lock for lock in locks if lock < at)
+    assert at == next(one for one in passes if one - last_lock > 20)
+    assert locks == [1.0, 21.0], "a dropped queue's lock is not renewed"
 
 
 def test_a_queue_whose_lock_is_refused_is_not_claimed() -> None:

@@ -7,7 +7,7 @@ import trio
 from client_cluster import SILENT, a_message, in_world, producing, sends_of
 
 from emulator.client.errors import BrokerRefused, MaybeStored, NoRoute, NotStored, TooManySends
-from emulator.facts import MessageSent
+from emulator.facts import MessageSent, SendAttempted
 from protocol.queues import MessageQueue
 
 
@@ -46,8 +46,11 @@ def test_client_invariant_16_an_async_send_is_retried_twice_with_the_same_queue_
         cluster.brokers["a"].stop()
         cluster.brokers["b"].stop()
         await trio.sleep(1)
-        results = [await producer.start_send(a_message()).wait_sent() for _ in range(1)]
-        assert results[0].queue.broker_name == "c"
+        result = await producer.start_send(a_message()).wait_sent()
+        tries = [fact.queue for fact in cluster.facts_of(SendAttempted)[3:]]
+        assert [queue.broker for queue in tries][-1] == result.queue.broker_name == "c"
+        assert len(tries) == 3
+        assert {queue.queue_id for queue in tries} == {result.queue.queue_id}
 
     producing(story, "a", "b", "c")
 
