@@ -15,6 +15,7 @@ from emulator.client.consumer.offsets import OffsetsInMemory
 from emulator.client.consumer.push_consumer import PushConsumer
 from emulator.client.errors import GroupCallRefused, GroupTaken, NotRunning
 from emulator.facts import (
+    MemberJoined,
     MemberLeft,
     MessageConsumed,
     MessageStored,
@@ -22,8 +23,12 @@ from emulator.facts import (
     QueuesClaimed,
     QueuesReleased,
 )
+from emulator.net.errors import TimedOut
+from protocol import catalog
 from protocol.message import Message
 from protocol.properties import CONSUME_START_TIME
+from protocol.pull_flags import SUSPEND
+from protocol.requests.pulling import PullMessageRequest
 
 
 async def send(cluster, *bodies, topic="orders") -> None:
@@ -412,3 +417,42 @@ def test_no_property_of_a_message_can_end_its_consumer(began) -> None:
             return it.offset(a_queue())
 
     assert in_group(story) is not None
+
+
+def test_client_invariant_60_a_timeout_ends_the_membership_at_that_broker_until_a_heartbeat() -> (
+    None
+):
+    async def story(cluster):
+        changes = []
+        async with (
+            cluster.process() as app,
+            cluster.a_consumer(app, Bodies(), {"orders": "*"}) as consumer,
+        ):
+            await trio.sleep(2)
+            (queue,) = [queue for queue in consumer.queues if queue.topic == "orders"]
+            address = f"{cluster.world.network.host('broker-a').ip}:10911"
+            held = PullMessageRequest(
+                consumer_group="cg",
+                topic="orders",
+                queue_id=queue.queue_id,
+                queue_offset=1,
+                max_msg_nums=32,
+                sys_flag=SUSPEND,
+                commit_offset=0,
+                suspend_timeout_millis=15_000,
+                sub_version=0,
+            )
+            with pytest.raises(TimedOut):
+                await consumer.instance.remoting.invoke(
+                    address, catalog.PULL_MESSAGE, held, timeout_ms=1_000
+                )
+            await trio.sleep(35)
+            for at_s, fact in cluster.entries:
+                if isinstance(fact, MemberJoined | MemberLeft):
+                    changes.append((round(at_s), type(fact).__name__))
+        return changes
+
+    joined, left, again = in_cluster(story, orders=1)
+    assert (joined, left) == ((0, "MemberJoined"), (3, "MemberLeft"))
+    assert again[1] == "MemberJoined"
+    assert 3 < again[0] <= 33

@@ -8,6 +8,7 @@ from client_cluster import SILENT
 from pulled_broker import LIST, LOCK, PULL, a_queue, in_group
 
 from emulator.client.consumer.allocation import CannotAllocate, Strategy
+from emulator.client.errors import NoRoute
 from emulator.client.instance.consumer_services import RebalanceService
 from emulator.facts import QueuesClaimed, QueuesReleased, RebalancePassed
 from emulator.net.results import Reply
@@ -392,15 +393,29 @@ def test_client_invariant_59_without_its_master_a_queue_is_read_from_the_slave_b
         for one in (broker, slave):
             one.store(2)
         process = cluster.process()
-        async with process, cluster.a_consumer(process, listen, orderly=orderly) as consumer:
-            await trio.sleep(45)
+        async with (
+            process,
+            cluster.a_consumer(process, listen, orderly=orderly) as consumer,
+            cluster.a_producer(process) as producer,
+        ):
+            publishes = [len(await producer.publish_queues("T"))]
+            await trio.sleep_until(55)  # the last lock is 15 s old, or 14
             broker.stop()
             del cluster.brokers["broker-a"]
             cluster.namesrv.routes["T"] = cluster.route(1)
-            await trio.sleep(65)
+            slave.store(1)
+            await trio.sleep_until(69)
+            soon = list(received)
+            await trio.sleep_until(75)
             slave.store(3)
-            await trio.sleep(30)
-            return consumer.queues
+            await trio.sleep_until(120)
+            with pytest.raises(NoRoute):
+                publishes.append(len(await producer.publish_queues("T")))
+            return consumer.queues, broker.times(LOCK), publishes, soon
 
-    assert in_group(story) == [a_queue()]
-    assert received == ([0, 1] if orderly else [0, 1, 2, 3, 4])
+    queues, locks, publishes, soon = in_group(story)
+    assert queues == [a_queue()]
+    assert publishes == [1]
+    assert soon == [0, 1, 2], "for 30 s a lock is believed"
+    assert received == soon + ([] if orderly else [3, 4, 5])
+    assert not orderly or 75 - 30 > max(locks) > 69 - 30
