@@ -19,6 +19,7 @@ import gc
 import json
 import os
 import random
+import resource
 import sys
 from collections.abc import Callable
 
@@ -36,7 +37,8 @@ from emulator.disk.memory import MemoryDisk
 from emulator.disk.port import Disk
 from emulator.journal import Journal
 from emulator.logs import WARNINGS, LogSettings, log_to
-from emulator.net.tcp import TcpNetwork, split_address
+from emulator.net.tcp import TcpNetwork
+from emulator.net.transport import split_address
 
 FAILED, BAD_USE = 1, 2
 LINE_BYTES_MAX = 1024 * 1024
@@ -56,6 +58,7 @@ def main() -> int:
         _print_error(f"{role}: {error}")
         return BAD_USE
     journal = _option(options, "--journal", "")
+    _allow_open_files()
     return run(config, journal, log, with_parent="--with-parent" in options)
 
 
@@ -72,6 +75,13 @@ def run(
     except Exception as error:  # noqa: BLE001  # bugs keep their traceback
         return _exit_code(name_of(config), first_error(error))
     return 0
+
+
+def _allow_open_files() -> None:
+    """As many as this user may have, as a JVM does: each connection and each segment is one."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    with contextlib.suppress(ValueError, OSError):  # some systems name a limit they do not grant
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def name_of(config: RoleConfig) -> str:
@@ -157,7 +167,7 @@ async def _serve(
         async with trio.open_nursery() as nursery:
             await serve_role(
                 config,
-                network=TcpNetwork(nursery),
+                network=TcpNetwork(nursery, journal.note),
                 disk=disk,
                 clock=clock,
                 rng=random.Random(),

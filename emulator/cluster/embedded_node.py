@@ -156,7 +156,7 @@ class EmbeddedNode:
                 closing.callback(self._end, life)
                 await serve_role(
                     self._config,
-                    network=TcpNetwork(nursery),
+                    network=TcpNetwork(nursery, journal.note),
                     disk=life.disk,
                     clock=clock,
                     rng=random.Random(),

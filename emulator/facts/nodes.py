@@ -73,6 +73,30 @@ class SlowReaderClosed(Fact, frozen=True):
     all_waiting_bytes: int  # for all peers together
 
 
+class OpenFilesRanOut(Fact, frozen=True):
+    """As many files are open as the process may have; noted once until there is room again.
+
+    Connections that are open are served, new ones wait until others have closed.
+    """
+
+    severity: ClassVar[Severity] = "error"
+    advice: ClassVar[str] = "allow more open files (ulimit -n), or let fewer clients connect"
+
+    wanted: str  # what could not be opened: "connections", a document, a file of the log
+
+
+class OpenFilesFreed(Fact, frozen=True):
+    """There is room for open files again: new connections are accepted.
+
+    An error too: whoever was told that there was none must be told that there is.
+    """
+
+    severity: ClassVar[Severity] = "error"
+
+    wanted: str  # as in OpenFilesRanOut
+    lacking_for_ms: int  # until now
+
+
 # Requests ---------------------------------------------------------------------------------
 
 

@@ -8,11 +8,20 @@ from __future__ import annotations
 
 import errno
 import socket
-from collections.abc import Callable
 
 import trio
 
-from emulator.net.transport import Accept, AddressInUse, ConnectRefused, Endpoint
+from emulator.facts import Note
+from emulator.journal import silent
+from emulator.net.accepting import TcpListener
+from emulator.net.transport import (
+    Accept,
+    AddressInUse,
+    ConnectRefused,
+    Endpoint,
+    join_address,
+    split_address,
+)
 
 READ_BYTES = 256 * 1024
 UNSENT_BYTES_MAX = 4 * 1024 * 1024  # above it nothing more is read from that peer
@@ -20,10 +29,11 @@ BACKLOG = 1024
 
 
 class TcpNetwork:
-    """Real sockets.  Its tasks live in the nursery it is given."""
+    """Real sockets.  Its tasks live in the nursery it is given; *note* takes its facts."""
 
-    def __init__(self, nursery: trio.Nursery) -> None:
+    def __init__(self, nursery: trio.Nursery, note: Note = silent) -> None:
         self._nursery = nursery
+        self._note = note
 
     async def listen(self, address: str, accept: Accept) -> TcpListener:
         """Bind and listen.  Raises ``AddressInUse``, or ``OSError`` for an address not ours."""
@@ -40,7 +50,7 @@ class TcpNetwork:
                 raise AddressInUse(errno.EADDRINUSE, f"{address} is in use") from error
             raise
         sock.listen(BACKLOG)
-        listener = TcpListener(sock, accept, self._open)
+        listener = TcpListener(sock, accept, self._open, self._note)
         self._nursery.start_soon(listener.run)
         return listener
 
@@ -68,54 +78,6 @@ class TcpNetwork:
         transport.endpoint = accept(transport)
         self._nursery.start_soon(transport.read)
         return transport
-
-
-class TcpListener:
-    """An open listening socket."""
-
-    def __init__(
-        self,
-        sock: socket.socket,
-        accept: Accept,
-        opened: Callable[[socket.socket, Accept], TcpTransport],
-    ) -> None:
-        self.address = join_address(sock.getsockname())
-        self._sock = sock
-        self._accept = accept
-        self._opened = opened
-
-    async def run(self) -> None:
-        """Accept until it is closed."""
-        try:
-            while True:
-                await trio.lowlevel.wait_readable(self._sock)
-                await self._take_all()
-        except trio.ClosedResourceError:
-            return
-        finally:
-            self.close()
-
-    def close(self) -> None:
-        """Stop accepting; open streams stay."""
-        if self._sock.fileno() >= 0:
-            trio.lowlevel.notify_closing(self._sock)
-            self._sock.close()
-
-    async def _take_all(self) -> None:
-        while True:
-            try:
-                sock, _ = self._sock.accept()
-            except BlockingIOError:
-                return
-            except ConnectionAbortedError:
-                continue
-            except OSError:
-                # Out of file descriptors: those who wait in the backlog are served when
-                # others have gone; spinning on accept would starve them.
-                await trio.sleep(0.1)
-                return
-            sock.setblocking(False)
-            self._opened(sock, self._accept)
 
 
 class TcpTransport:
@@ -229,20 +191,6 @@ class TcpTransport:
             self._unsent.clear()
             trio.lowlevel.notify_closing(self._sock)
             self._sock.close()
-
-
-def split_address(address: str) -> tuple[str, int]:
-    """Raises ``ValueError`` for anything but "ip:port" or "[ip6]:port"."""
-    host, colon, port = address.rpartition(":")
-    if not colon or not port.isdigit() or int(port) > 65_535:
-        raise ValueError(f"an address looks like 127.0.0.1:9876, not {address!r}")
-    return host.strip("[]"), int(port)
-
-
-def join_address(name: tuple[object, ...]) -> str:
-    """A socket's name as "ip:port" or "[ip6]:port"."""
-    host, port = name[0], name[1]
-    return f"[{host}]:{port}" if ":" in str(host) else f"{host}:{port}"
 
 
 def _reason(error: OSError) -> str:

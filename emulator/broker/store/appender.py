@@ -18,7 +18,7 @@ import msgspec
 from emulator.broker.store.commit_log import CommitLog, RecordTooLarge
 from emulator.broker.store.consume_queue import NOT_INDEXED
 from emulator.disk.port import NOT_WRITTEN
-from emulator.facts import StoreRefused
+from emulator.disk.refusals import is_out_of_files, reason, refusal
 from emulator.releases import RETRY_TOPICS_MAY_BE_LONG
 from protocol.delay_levels import parse_delay_levels
 from protocol.properties import PROPERTIES_BYTES_MAX
@@ -161,8 +161,10 @@ class Appender:
         if isinstance(error, RecordTooLarge):
             return PutRefused(PutStatus.MESSAGE_ILLEGAL, str(error))
         if not self._is_refusing:  # once, not for every sender who asks
-            self._note(StoreRefused(str(error)))
+            self._note(refusal(error))
         self._is_refusing = True
+        if is_out_of_files(error):
+            return PutRefused(PutStatus.CREATE_MAPPED_FILE_FAILED, reason(error))
         return PutRefused(PutStatus.SERVICE_NOT_AVAILABLE, str(error))
 
     def _tick(self, now_ms: int) -> int:

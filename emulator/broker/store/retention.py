@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from emulator.broker.store.reading import store_ms_at
 from emulator.disk.port import NOT_WRITTEN
-from emulator.facts import OldestDropped, StoreRefused
+from emulator.disk.refusals import refusal
+from emulator.facts import OldestDropped
 
 if TYPE_CHECKING:
     from emulator.broker.store.commit_log import CommitLog
@@ -48,7 +49,7 @@ class Retention:
         try:
             self._drop_oldest(expired)
         except NOT_WRITTEN as error:
-            self._note(StoreRefused(str(error)))
+            self._note(refusal(error))
 
     def make_room(self, coming_bytes: int) -> None:
         """In memory only: drop so many that *coming_bytes* more stay within the limit."""

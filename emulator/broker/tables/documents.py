@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from emulator.disk.port import NOT_WRITTEN
-from emulator.facts import StoreRefused
+from emulator.disk.refusals import refusal
 from protocol.bodies.body import Body, decode_config_file, encode_config_file
 from protocol.fields import BadFields
 
@@ -69,7 +69,7 @@ class Document(Generic[B]):
             self._disk.replace(self._name, text, flushed=self._flushed)
         except NOT_WRITTEN as error:
             if not self._is_refusing:  # once, not for every try
-                self._note(StoreRefused(f"{self._name}: {error}"))
+                self._note(refusal(error, self._name))
             self._is_refusing = True
             return False
         self._is_refusing = False

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 from bench import Bench
 
 from emulator.disk.memory import MemoryDisk
-from emulator.facts import SendRefused, TopicCreated
+from emulator.disk.port import Segment
+from emulator.facts import OpenFilesRanOut, SendRefused, StoreRefused, TopicCreated
 from protocol import catalog
 from protocol.batch import BatchMessage, encode_batch
 from protocol.codes import ResponseCode
@@ -278,3 +281,29 @@ async def test_a_half_message_is_refused_because_nobody_here_could_commit_it() -
     assert answer.code == ResponseCode.NO_PERMISSION
     assert "sending transaction message is forbidden" in str(answer.remark)
     assert bench.broker.store.log.end_position == 0
+
+
+class OutOfFiles(MemoryDisk):
+    """Its process has as many files open as it may have."""
+
+    is_out = False
+
+    def open_segment(self, base: int, size: int) -> Segment:
+        if self.is_out:
+            raise OSError(errno.EMFILE, "Too many open files", "commitlog/00000000000000000000")
+        return super().open_segment(base, size)
+
+
+async def test_a_send_for_which_no_file_can_be_opened_does_not_blame_the_disk() -> None:
+    disk = OutOfFiles()
+    bench = Bench(disk)
+    disk.is_out = True
+    answer = bench.client().send_message("Orders")
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert answer.remark == "create mapped file failed, server is busy or broken."
+    [fact] = bench.facts(OpenFilesRanOut)
+    assert "ulimit -n" in fact.advice
+    assert "ulimit -n" in bench.facts(SendRefused)[-1].remark
+    assert bench.facts(StoreRefused) == []
+    disk.is_out = False
+    assert bench.client().send_message("Orders").code == 0

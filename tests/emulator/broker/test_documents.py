@@ -8,7 +8,7 @@ from store_makers import LAST_4
 
 from emulator.broker.tables.documents import Document
 from emulator.disk.memory import MemoryDisk
-from emulator.facts import Fact, StoreRefused
+from emulator.facts import Fact, OpenFilesRanOut
 from emulator.releases import Release
 from protocol.bodies.offsets import DelayOffsetSerializeWrapper
 
@@ -38,7 +38,7 @@ def test_a_disk_that_cannot_be_read_refuses_to_save_once_and_saves_later() -> No
     disk.is_broken = True
     assert not document.save(body)
     assert not document.save(body)
-    assert [type(fact) for fact in facts] == [StoreRefused]
+    assert [type(fact) for fact in facts] == [OpenFilesRanOut]
     disk.is_broken = False
     assert document.save(body)
     assert document.load() == body

@@ -20,8 +20,8 @@ from emulator.net.handler_table import Table
 from emulator.net.remoting_client import RemotingClient
 from emulator.net.remoting_server import RemotingServer
 from emulator.net.results import NO_REPLY, Call, Reply, Result
-from emulator.net.tcp import TcpNetwork, split_address
-from emulator.net.transport import AddressInUse
+from emulator.net.tcp import TcpNetwork
+from emulator.net.transport import AddressInUse, split_address
 from emulator.releases import R_4_9_7
 from protocol.fields import Header
 from protocol.rpc import Rpc
