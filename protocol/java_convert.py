@@ -2,7 +2,8 @@
 
 Numbers may come as text and text as numbers, enums by number or in any case, names in
 any case or with underscores, one object where a list belongs, a map's key as the text
-of an object.  A null, or an unknown enum name, leaves the field at its default.
+of an object.  A null, or an unknown enum name, leaves the field at its default; in a map it
+leaves the key out, or, where upstream has a concurrent map, nothing fits.
 """
 
 from __future__ import annotations
@@ -12,14 +13,24 @@ import types
 import typing
 from collections.abc import Callable, Mapping
 from decimal import Decimal
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
 from protocol.java_json import text_of
-from protocol.java_json_reader import read_tolerantly
+from protocol.java_json_reader import JavaDate, read_tolerantly
 
 S = TypeVar("S", bound=msgspec.Struct)
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class NoNulls:
+    """Marks a map that may hold no null."""
+
+
+# Upstream: ConcurrentMap, which fails on a null where a HashMap keeps it.
+ConcurrentMap: TypeAlias = Annotated[dict[K, V], NoNulls]
 
 _TRUE = ("true", "1", "Y", "T")
 _FALSE = ("false", "0", "N", "F")
@@ -70,6 +81,8 @@ def _as(value: Any, hint: Any, where: str) -> Any:
         return _AS_GENERIC[origin](value, args, where)
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
         return convert(value, hint)
+    if isinstance(value, JavaDate) and hint in (int, float, bool):
+        raise DoesNotFit(f"{where} is no date")
     return _AS_SCALAR[hint](value, where) if hint in _AS_SCALAR else value
 
 
@@ -78,6 +91,8 @@ def _as_optional(value: Any, hints: tuple[Any, ...], where: str) -> Any:
 
 
 def _within(value: Any, hints: tuple[Any, ...], where: str) -> Any:
+    if NoNulls in hints and isinstance(value, Mapping) and None in value.values():
+        raise DoesNotFit(f"{where} has a null")
     value = _as(value, hints[0], where)
     for check in hints[1:]:
         if isinstance(check, msgspec.Meta) and value is not None and check.le is not None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from protocol.java_json_reader import NotJson, read_tolerantly
+from protocol.java_json_reader import JavaDate, NotJson, read_tolerantly
 from protocol.java_json_rewriter import strict_forms
 from protocol.java_json_writer import (
     COMPACT,
@@ -89,6 +89,8 @@ def text_of(value: Any) -> str:
         return value
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, JavaDate):
+        return value.text()
     if isinstance(value, Mapping):
         value = dict(sorted(value.items(), key=str))
     elif not isinstance(value, list):

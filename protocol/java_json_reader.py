@@ -1,13 +1,14 @@
 """The tolerant reader: everything fastjson takes for JSON.
 
 Keys without quotes or in single ones, numbers and whole objects as keys, commas too
-many, semicolons for commas, comments, raw control characters, half surrogate pairs.
+many, semicolons for commas, comments, raw control characters, half surrogate pairs, dates.
 An object as a key becomes its own text, which fastjson also takes in its place.
 """
 
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -20,7 +21,10 @@ _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
 _WORD = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
 _PLAIN = {'"': re.compile(r'[^"\\]*'), "'": re.compile(r"[^'\\]*")}
 _HEX = {"u": re.compile(r"[0-9a-fA-F]{4}"), "x": re.compile(r"[0-9a-fA-F]{2}")}
+_NEW = re.compile(r"new[ \t\r\n\f]+[A-Za-z_$][A-Za-z0-9_$]*\s*\(\s*([+-]?[0-9]{1,1000})\s*\)")
 _WORDS = {"true": True, "false": False, "null": None, "undefined": None, "NaN": None}
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 _ESCAPES = {
     **{quoted: quoted for quoted in "\"'\\/"},
     **{str(code): chr(code) for code in range(8)},
@@ -36,6 +40,21 @@ _ESCAPES = {
 
 class NotJson(ValueError):
     """Text that fastjson cannot read either."""
+
+
+class JavaDate(int):
+    """Milliseconds that were written as ``new Date(1)``; any name does for Date.
+
+    Fits into no number, and into a text as Java shows a date, in UTC.
+    """
+
+    def text(self) -> str:
+        """Upstream: Date.toString; the number where no calendar goes."""
+        try:
+            at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=self)
+        except OverflowError:
+            return str(int(self))
+        return f"{_DAYS[at.weekday()]} {_MONTHS[at.month - 1]} {at:%d %H:%M:%S} UTC {at.year}"
 
 
 def read_tolerantly(text: str) -> Any:
@@ -130,6 +149,9 @@ class _JsonReader:
                 return kind(number.group())
             except InvalidOperation:
                 raise NotJson(f"a number of such an exponent at {self.at}") from None
+        if made := _NEW.match(self.text, self.at):
+            self.at = made.end()
+            return JavaDate(_as_long(int(made.group(1))))
         word = _WORD.match(self.text, self.at)
         if word is None or word.group() not in _WORDS:
             raise NotJson(f"no value at {self.at}")
@@ -160,6 +182,11 @@ class _JsonReader:
         if kind not in _ESCAPES:
             raise NotJson(f"a bad escape at {self.at}")
         return _ESCAPES[kind]
+
+
+def _as_long(value: int) -> int:
+    """The lowest 64 bits.  Upstream: BigInteger.longValue."""
+    return (value + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 def _joined(parts: list[str]) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from struct import Struct
 
+PORTS = range(1 << 16)  # Upstream: InetSocketAddress
 _KEY_TAIL = Struct(">HiIH")  # pid, class loader's hash, ms since the month began, counter
 
 
@@ -23,12 +24,15 @@ def offset_msg_id(store_host: bytes, position: int) -> str:
 def position_of(msg_id: str) -> int:
     """The position in the log that an offset message id names; whose log is not looked at.
 
-    Raises ``ValueError`` for a text that is too short or not hexadecimal.
+    Raises ``ValueError`` for a text that is too short, not hexadecimal, or with a port that
+    there is not.
     """
     data = bytes.fromhex(msg_id)
     start = 8 if len(msg_id) == 32 else 20  # behind ip and port
     if len(data) < start + 8:
         raise ValueError(f"{len(msg_id)} characters are none")
+    if (port := int.from_bytes(data[start - 4 : start], "big", signed=True)) not in PORTS:
+        raise ValueError(f"there is no port {port}")
     return int.from_bytes(data[start : start + 8], "big", signed=True)
 
 

@@ -6,6 +6,7 @@ import msgspec
 
 from protocol.bodies.body import Body
 from protocol.bodies.groups import ConsumeFromWhere, ConsumeType, MessageModel
+from protocol.java_convert import ConcurrentMap
 from protocol.subscription import SubscriptionData
 
 
@@ -22,7 +23,7 @@ class ConsumerConnection(Body, frozen=True):
     """Upstream: ConsumerConnection."""
 
     connection_set: list[ClientConnection] = []
-    subscription_table: dict[str, SubscriptionData] = {}
+    subscription_table: ConcurrentMap[str, SubscriptionData] = {}
     consume_type: ConsumeType | None = None
     message_model: MessageModel | None = None
     consume_from_where: ConsumeFromWhere | None = None

@@ -8,6 +8,7 @@ import msgspec
 
 from protocol.bodies.body import Body
 from protocol.bodies.topics import DataVersion
+from protocol.java_convert import ConcurrentMap
 from protocol.queues import MessageQueue
 from protocol.subscription import SubscriptionData
 from protocol.versions import R_5_0_0
@@ -136,9 +137,9 @@ class SubscriptionGroupWrapper(Body, frozen=True):
 
     since = {"forbidden_table": R_5_0_0}
 
-    subscription_group_table: dict[str, SubscriptionGroupConfig] = {}
+    subscription_group_table: ConcurrentMap[str, SubscriptionGroupConfig] = {}
     data_version: DataVersion = DataVersion()
-    forbidden_table: dict[str, dict[str, int]] | None = None  # only in the 5.x file
+    forbidden_table: ConcurrentMap[str, ConcurrentMap[str, int]] | None = None  # in 5.x's file
 
 
 class SubscriptionGroupList(Body, frozen=True):

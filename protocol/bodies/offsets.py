@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from protocol.bodies.body import Body
 from protocol.bodies.topics import DataVersion
+from protocol.java_convert import ConcurrentMap
 from protocol.queues import MessageQueue
 from protocol.versions import R_5_0_0
 
@@ -16,7 +17,7 @@ class ConsumerOffsetSerializeWrapper(Body, frozen=True):
 
     since = {"data_version": R_5_0_0, "group_topic_map": R_5_0_0}
 
-    offset_table: dict[str, dict[int, int]] = {}
+    offset_table: ConcurrentMap[str, ConcurrentMap[int, int]] = {}
     data_version: DataVersion | None = None
     group_topic_map: dict[str, list[str]] | None = None  # only what the broker itself writes
 
@@ -26,7 +27,7 @@ class DelayOffsetSerializeWrapper(Body, frozen=True):
 
     since = {"data_version": R_5_0_0}
 
-    offset_table: dict[int, int] = {}
+    offset_table: ConcurrentMap[int, int] = {}
     data_version: DataVersion | None = None
 
 

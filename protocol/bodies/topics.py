@@ -8,6 +8,7 @@ import msgspec
 
 from protocol import java_json
 from protocol.bodies.body import Body
+from protocol.java_convert import ConcurrentMap
 from protocol.versions import ATTRIBUTES_PACKED, R_5_0_0, Release
 
 TopicFilterType: TypeAlias = Literal["SINGLE_TAG", "MULTI_TAG"]
@@ -92,7 +93,7 @@ def _attributes(text: str) -> dict[str, str]:
 class TopicConfigSerializeWrapper(Body, frozen=True):
     """All topics of a broker.  Upstream: TopicConfigSerializeWrapper."""
 
-    topic_config_table: dict[str, TopicConfig] = {}
+    topic_config_table: ConcurrentMap[str, TopicConfig] = {}
     data_version: DataVersion = DataVersion()
 
 

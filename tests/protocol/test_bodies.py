@@ -23,6 +23,7 @@ from protocol.bodies import (
 )
 from protocol.bodies.body import (
     LAX_BYTES_MAX,
+    Body,
     decode_body,
     decode_config_file,
     encode_body,
@@ -249,3 +250,30 @@ def test_a_long_lax_body_is_refused_with_the_limit_and_a_long_file_is_read() -> 
     assert decode_config_file(text, groups.HeartbeatData).client_id == "c" * LAX_BYTES_MAX
     strict = text.replace(b"clientID", b'"clientID"').replace(b"'", b'"')
     assert decode_body(strict, groups.HeartbeatData).client_id == "c" * LAX_BYTES_MAX
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (offsets.ConsumerOffsetSerializeWrapper, b'{"offsetTable":{"T@g":{"0":null}}}'),
+        (offsets.ConsumerOffsetSerializeWrapper, b'{"offsetTable":{"T@g":null}}'),
+        (topics.TopicConfigSerializeWrapper, b'{"topicConfigTable":{"T":null}}'),
+        (groups.SubscriptionGroupWrapper, b'{"subscriptionGroupTable":{"g":null}}'),
+    ],
+)
+def test_a_null_in_a_concurrent_map_is_refused(kind: type[Body], text: bytes) -> None:
+    with pytest.raises(BadFields, match="has a null"):
+        decode_body(text, kind)
+
+
+@pytest.mark.parametrize("text", [b'{"brokerAddrs":{"0":null}}', b'{"brokerAddrs":{0:null}}'])
+def test_a_null_in_any_other_map_is_left_out(text: bytes) -> None:
+    assert decode_body(text, routes.BrokerData).broker_addrs == {}
+
+
+def test_a_date_fits_into_a_text_and_into_nothing_else() -> None:
+    made = decode_body(b'{"groupName":new Date(1)}', groups.ProducerData)
+    assert made.group_name == "Thu Jan 01 00:00:00 UTC 1970"
+    assert decode_body(b'{"nobody knows":new Date(1)}', groups.ProducerData).group_name is None
+    with pytest.raises(BadFields, match="is no date"):
+        decode_body(b'{"retryQueueNums":new Date(1)}', groups.SubscriptionGroupConfig)

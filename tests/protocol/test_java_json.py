@@ -107,6 +107,26 @@ def test_the_reader_takes_what_fastjson_takes(text: bytes, value: object) -> Non
 
 
 @pytest.mark.parametrize(
+    ("text", "at_ms"),
+    [
+        ("new Date(1)", 1),
+        ("new  Foo ( -7 )", -7),
+        ("new Date(99999999999999999999)", 7_766_279_631_452_241_919),  # as Java overflows
+    ],
+)
+def test_a_date_is_read_as_its_milliseconds(text: str, at_ms: int) -> None:
+    found = read_tolerantly(text)
+    assert found == at_ms
+    assert write({"a": found}) == b'{"a":%d}' % at_ms
+
+
+@pytest.mark.parametrize("text", ["new Date()", "new Date(1.5)", 'new Date("1")', "newDate(1)"])
+def test_a_date_of_no_milliseconds_is_refused(text: str) -> None:
+    with pytest.raises(NotJson):
+        read_tolerantly(text)
+
+
+@pytest.mark.parametrize(
     "text",
     ['{"a" 1}', "{", '{"a":', '"\\q"', '"open', "[1", "tru", "{} x", "", "{1.5:2}", "\\", "{:1}"],
 )

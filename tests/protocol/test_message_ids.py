@@ -10,7 +10,7 @@ from golden_data import cases
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.message_ids import UniqKeys, month_start_ms, offset_msg_id
+from protocol.message_ids import UniqKeys, month_start_ms, offset_msg_id, position_of
 
 LINES = ["4.9", "5.3"]
 IP = bytes([10, 0, 0, 1])
@@ -43,6 +43,19 @@ def test_an_offset_id_has_store_host_and_position(line: str) -> None:
     for case in cases("message.jsonl", "offset_msg_id", line):
         host, position, want = packed(case["in"]["host"]), case["in"]["offset"], case["out"]
         assert offset_msg_id(host, position) == want["id"]
+
+
+@pytest.mark.parametrize("ip", [IP, bytes(16)])
+@pytest.mark.parametrize("port", [0, 10_911, 65_535])
+def test_an_offset_id_names_its_position_again(ip: bytes, port: int) -> None:
+    assert position_of(offset_msg_id(ip + struct.pack(">i", port), 4_711)) == 4_711
+
+
+@pytest.mark.parametrize("ip", [IP, bytes(16)])
+@pytest.mark.parametrize("port", [-1, 65_536])
+def test_an_offset_id_with_a_port_that_cannot_be_is_none(ip: bytes, port: int) -> None:
+    with pytest.raises(ValueError, match=f"there is no port {port}"):
+        position_of(offset_msg_id(ip + struct.pack(">i", port), 4_711))
 
 
 @pytest.mark.parametrize("line", LINES)
