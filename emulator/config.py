@@ -97,6 +97,9 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     listen_address: str = "127.0.0.1:10911"  # NettyServerConfig.listenPort; loopback is ours
     advertised_address: str = ""  # BrokerConfig.brokerIP1:listenPort; empty: where it listens
     namesrv: tuple[str, ...] = ()  # BrokerConfig.namesrvAddr
+    fetch_namesrv: bool = False  # BrokerConfig.fetchNamesrvAddrByAddressServer; without namesrv
+    address_server_domain: str = ""  # rmqAddressServerDomain (jmenv.tbsite.net): host or host:port
+    address_server_subgroup: str = "nsaddr"  # rmqAddressServerSubGroup
     perm: int = 6  # BrokerConfig.brokerPermission
     region: str = "DefaultRegion"  # BrokerConfig.regionId
     trace_on: bool = True  # BrokerConfig.traceOn
@@ -201,6 +204,19 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         self._check_timers()
         if not 0 <= self.perm <= 7:
             raise ValueError("perm is a sum of 4 (read), 2 (write) and 1 (inherit)")
+        self._check_address_server()
+
+    def _check_address_server(self) -> None:
+        if self.asks_address_server and not self.address_server_domain:
+            raise ValueError(
+                "fetch_namesrv (fetchNamesrvAddrByAddressServer) without namesrv needs an "
+                "address_server_domain (rmqAddressServerDomain) to ask"
+            )
+
+    @property
+    def asks_address_server(self) -> bool:
+        """Whether NameServers are found by HTTP.  Upstream: BrokerController.initialize."""
+        return self.fetch_namesrv and not self.namesrv
 
     def _check_timers(self) -> None:
         if self.timer_precision_ms not in TIMER_PRECISIONS_MS:

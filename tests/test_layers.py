@@ -88,6 +88,7 @@ SHELLS = {  # file by file: what of the machine it touches
     "emulator.disk.flusher": "os threading",
     "emulator.logs": "structlog",
     "emulator.nameserver.service": "trio",
+    "emulator.net.http_names": "trio",
     "emulator.net.next_pass": "trio",
     "emulator.net.plain_nursery": "trio",
     "emulator.net.remoting_client": "trio",

@@ -250,7 +250,7 @@ class Broker:
         self._ring(bell, None)
 
     def _announced(self, topic: TopicConfig, *, is_awaited: bool = False) -> TopicConfig:
-        if not self.config.namesrv:
+        if not self.config.namesrv and not self.config.asks_address_server:
             return topic
         bell: Hashable | None = None
         is_awaited = is_awaited or self.release >= REGISTER_TOPIC_SYNCHRONOUSLY

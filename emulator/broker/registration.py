@@ -71,6 +71,10 @@ class NameServerRegistration:
             lambda table: encode_register_broker(table, broker.release, compressed=False)
         )
 
+    def use(self, name_servers: tuple[str, ...]) -> None:
+        """Register at these from the next round on, instead of those until now."""
+        self._namesrv = name_servers
+
     async def run(self) -> None:
         """Rounds at the configured interval, for ever."""
         config = self._broker.config

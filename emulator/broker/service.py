@@ -21,12 +21,20 @@ from emulator.config import BrokerConfig
 from emulator.disk.port import Disk
 from emulator.facts import NodeStarted, NodeStopped
 from emulator.journal import Journal
+from emulator.net.address_server import (
+    FETCH_FIRST_MS,
+    FETCH_INTERVAL_MS,
+    AddressServer,
+    HttpNames,
+    url_of,
+)
 from emulator.net.evidence import note_requests
+from emulator.net.http_names import ThreadedHttp
 from emulator.net.remoting_client import RemotingClient
 from emulator.net.remoting_server import RemotingServer
 from emulator.net.reply_rules import obey_reply_rules
 from emulator.net.resolving import numeric
-from emulator.net.services import every
+from emulator.net.services import every, every_waiting
 from emulator.net.timers import Timer
 from emulator.net.transport import Network
 from emulator.net.watermarks import FLUSHED_TO
@@ -44,12 +52,12 @@ async def serve_broker(
     rng: random.Random,
     journal: Journal,
     stop: trio.Event,
+    http: HttpNames | None = None,
     task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Run until *stop* is set.
 
-    Started once it listens and is registered at every reachable NameServer, with the
-    address it is bound to.
+    Started, with its address, once it listens and every reachable NameServer knows it.
     """
     async with trio.open_nursery() as nursery:
         # Names first: from listening to being connected the broker must not wait.
@@ -72,7 +80,7 @@ async def serve_broker(
             server.on_closed = broker.clients.close
             journal.note(NodeStarted("broker", listener.address, config.release))
             await registration.register()
-            nursery.start_soon(registration.run)
+            nursery.start_soon(_keep_registered, broker, registration, http)
             tasks.start(nursery)
             task_status.started(listener.address)
             await stop.wait()
@@ -85,6 +93,25 @@ async def serve_broker(
         finally:
             broker.close(clock.now_ms())
         nursery.cancel_scope.cancel()
+
+
+async def _keep_registered(
+    broker: Broker, registration: NameServerRegistration, http: HttpNames | None
+) -> None:
+    """Register again and again, where an address server says if there is one.
+
+    Upstream: BrokerController.initialize, the task of fetchNameServerAddr.
+    """
+    config = broker.config
+    if not config.asks_address_server:
+        await registration.run()
+        return
+    url = url_of(config.address_server_domain, config.address_server_subgroup)
+    server = AddressServer(url, http or ThreadedHttp(), broker.note, registration.use)
+    fetching = partial(every_waiting, FETCH_INTERVAL_MS, server.fetch, first_ms=FETCH_FIRST_MS)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(fetching)
+        nursery.start_soon(registration.run)
 
 
 def _client(

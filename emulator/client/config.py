@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from emulator.config import NetConfig
+from emulator.net.address_server import DEFAULT_SUBGROUP
 from emulator.releases import Release
 from protocol.validation import MESSAGE_BYTES_MAX
 
@@ -20,7 +21,9 @@ class ClientConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """What producers and consumers share.  Upstream: ClientConfig."""
 
     release: str = "4.9.8"  # whose rules are followed
-    namesrv: str = "127.0.0.1:9876"  # namesrvAddr, several split by ";"
+    namesrv: str = "127.0.0.1:9876"  # namesrvAddr, several split by ";"; empty: see the next two
+    namesrv_domain: str = ""  # rocketmq.namesrv.domain: host or host:port of an address server
+    namesrv_subgroup: str = DEFAULT_SUBGROUP  # rocketmq.namesrv.domain.subgroup
     client_ip: str = ""  # clientIP; empty: the address of the machine
     instance_name: str = NO_INSTANCE_NAME  # instanceName, property rocketmq.client.name
     unit_name: str = ""  # unitName
@@ -40,8 +43,8 @@ class ClientConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     def __post_init__(self) -> None:
         _ = self.rules
-        if not self.namesrv_addresses:
-            raise ValueError("namesrv names no address")
+        if not self.namesrv_addresses and not self.namesrv_domain:
+            raise ValueError("namesrv names no address, and there is no namesrv_domain to ask")
 
     @property
     def rules(self) -> Release:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from emulator.clock import WallClock
     from emulator.disk.port import Disk
     from emulator.journal import Journal
+    from emulator.net.address_server import HttpNames
     from emulator.net.transport import Network
 
 RoleConfig: TypeAlias = NameServerConfig | BrokerConfig
@@ -43,6 +44,7 @@ async def serve_role(
     rng: random.Random,
     journal: Journal,
     stop: trio.Event,
+    http: HttpNames | None = None,
     task_status: trio.TaskStatus[str],
 ) -> None:
     """Serve until *stop*; started, with the bound address, once it is ready."""
@@ -58,6 +60,7 @@ async def serve_role(
             rng=rng,
             journal=journal,
             stop=stop,
+            http=http,
             task_status=task_status,
         )
         return

@@ -29,6 +29,7 @@ from emulator.cluster.spec import ClusterSpec
 from emulator.cluster.world import START_S_MAX, STOP_S_MAX, NotReady, World
 from emulator.facts import PowerLost, kinds_on_demand
 from emulator.journal import Journal
+from emulator.net.address_server import HttpNames, NoHttp
 
 if TYPE_CHECKING:
     from emulator.sim.machines import Machine, Program
@@ -64,6 +65,7 @@ class VirtualCluster(World[Awaitable[None]]):
         spec.check()
         self.world = world
         self.spec = spec
+        self.http: HttpNames = NoHttp()  # of whoever asks an address server
         self._machines = world.machines
         self._write = lines
         self._facts_on_demand = kinds_on_demand(facts_on_demand)
@@ -212,6 +214,7 @@ class VirtualCluster(World[Awaitable[None]]):
             rng=machine.rng("node"),
             journal=self._journal(machine),
             stop=stop,
+            http=self.http,
             task_status=task_status,
         )
 
@@ -227,6 +230,8 @@ class VirtualCluster(World[Awaitable[None]]):
                 ip=machine.network.ip,
                 pid=pid,
                 plain_functions=InlineWithDuration(),
+                http=self.http,
+                default_namesrv="",
             )
             async with process:
                 machine.ready()

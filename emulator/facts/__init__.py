@@ -59,10 +59,12 @@ from emulator.facts.name_servers import (
     WritePermChanged,
 )
 from emulator.facts.nodes import (
+    AddressServerFailed,
     ConnectionClosed,
     ConnectionOpened,
     FrameRefused,
     HandlerFailed,
+    NameServersChanged,
     NodeStarted,
     NodeStopped,
     OpenFilesFreed,
@@ -98,6 +100,7 @@ from emulator.facts.timers import (
 
 __all__ = [
     "SCHEMA_VERSION",
+    "AddressServerFailed",
     "BrokerExpired",
     "BrokerIsolated",
     "BrokerRegistered",
@@ -125,6 +128,7 @@ __all__ = [
     "MessageSent",
     "MessageSentBack",
     "MessageStored",
+    "NameServersChanged",
     "NodeStarted",
     "NodeStopped",
     "Note",

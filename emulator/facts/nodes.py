@@ -39,6 +39,22 @@ class ConnectionClosed(Fact, frozen=True):
     reason: str
 
 
+class NameServersChanged(Fact, frozen=True):
+    """An address server gave another list of NameServers than the last time, or the first one."""
+
+    url: str  # that was asked
+    name_servers: tuple[str, ...]  # addresses
+
+
+class AddressServerFailed(Fact, frozen=True):
+    """An address server gave no list of NameServers: the last one stays in use."""
+
+    severity: ClassVar[Severity] = "warning"
+
+    url: str  # that was asked
+    error: str
+
+
 class FrameRefused(Fact, frozen=True):
     """Bytes that are no frame, or fields that are no request."""
 

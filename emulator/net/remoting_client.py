@@ -183,6 +183,12 @@ class RemotingClient(Remoting):
         channel = self._channels.get(address)
         return channel is not None and channel.connection is not None
 
+    def disconnect(self, address: str) -> None:
+        """Close the connection to *address*, if there is one; its calls get ``NoAnswer``."""
+        channel = self._channels.get(address)
+        if channel is not None and channel.connection is not None:
+            channel.connection.transport.close()
+
     def close_all(self) -> None:
         """Close every connection; their calls get ``NoAnswer``.  What was written leaves first."""
         self.turn.end_now()

@@ -81,11 +81,28 @@ class NameServerRing:
         self._ring = list(addresses)
         rng.shuffle(self._ring)
         self._index = rng.randrange(_START_BELOW)
-        self._tries = 1 if release >= ONE_NAMESRV_A_CALL else len(self._ring)
+        self._tries_one = release >= ONE_NAMESRV_A_CALL
+        self._tries = 1 if self._tries_one else len(self._ring)
         self.chosen: str | None = None
+
+    def replace(self, addresses: Sequence[str], rng: random.Random) -> str | None:
+        """Use *addresses* instead; the one that was chosen and is none of them, if there was.
+
+        Upstream: NettyRemotingClient.updateNameServerAddressList.
+        """
+        self._ring = list(addresses)
+        rng.shuffle(self._ring)
+        if not self._tries_one:
+            self._tries = len(self._ring)
+        if self.chosen is None or self.chosen in self._ring:
+            return None
+        left, self.chosen = self.chosen, None
+        return left
 
     def candidates(self, is_connected: Callable[[str], bool]) -> list[str]:
         """The servers one call tries in turn, each only if none before could be connected."""
+        if not self._ring:
+            return []
         if self.chosen is not None and is_connected(self.chosen):
             return [self.chosen]
         turn = range(1, self._tries + 1)
@@ -93,7 +110,8 @@ class NameServerRing:
 
     def choose(self, address: str) -> None:
         """Use *address* from now on; the next candidates are those after it."""
-        if address != self.chosen or self._tries == 1:
+        changes = address != self.chosen or self._tries == 1
+        if changes and address in self._ring:  # else the ring was replaced since
             self._index = self._ring.index(address)
         self.chosen = address
 

@@ -18,6 +18,12 @@ from emulator.client.instance.interfaces import RegisteredMembers
 from emulator.client.instance.remoting_processor import ClientRemotingProcessor, handler_table
 from emulator.client.instance.schedule import Periodic, run_schedule
 from emulator.client.instance.topic_routes import TopicRoutes
+from emulator.net.address_server import (
+    FETCH_FIRST_MS,
+    FETCH_INTERVAL_MS,
+    AddressServer,
+    url_of,
+)
 from emulator.net.remoting_client import RemotingClient
 from emulator.net.tcp import TcpNetwork
 from emulator.releases import HEARTBEAT_ON_CONNECT
@@ -35,6 +41,7 @@ if TYPE_CHECKING:
     )
     from emulator.clock import WallClock
     from emulator.facts import Fact, Note
+    from emulator.net.address_server import HttpNames
     from emulator.net.transport import Network
     from protocol.message_ids import UniqKeys
 
@@ -48,6 +55,7 @@ class ProcessResources(NamedTuple):
     note: Note
     wants: Callable[[type[Fact]], bool]  # called before a fact is made on a hot path
     uniq_keys: UniqKeys
+    http: HttpNames
 
 
 class ClientInstance:
@@ -82,9 +90,16 @@ class ClientInstance:
             interval_ms_min=config.rebalance_interval_ms_min,
         )
         self.remoting = self._remoting_client(resources.network or TcpNetwork(nursery))
+        self.name_servers = NameServerRing(config.namesrv_addresses, self.rng, self.release)
+        self._address_server: AddressServer | None = None
+        if not config.namesrv_addresses:
+            url = url_of(config.namesrv_domain, config.namesrv_subgroup, config.unit_name)
+            self._address_server = AddressServer(
+                url, resources.http, self.note, self._take_name_servers
+            )
         self.routes = TopicRoutes(
             config,
-            NameServerRing(config.namesrv_addresses, self.rng, self.release),
+            self.name_servers,
             remoting=self.remoting,
             brokers=self.brokers,
             members=self.members,
@@ -101,6 +116,11 @@ class ClientInstance:
     def now_ms(self) -> int:
         """Wall time, as this machine reads it."""
         return self.clock.now_ms()
+
+    async def find_name_servers(self) -> None:
+        """Ask the address server, if there is one.  Upstream: MQClientInstance.start."""
+        if self._address_server is not None:
+            await self._address_server.fetch()
 
     # Members --------------------------------------------------------------------------
 
@@ -152,7 +172,11 @@ class ClientInstance:
 
     def _periodic(self) -> list[Periodic]:
         config = self.config
+        fetching = []
+        if self._address_server is not None:
+            fetching = [Periodic(FETCH_FIRST_MS, FETCH_INTERVAL_MS, self._address_server.fetch)]
         return [
+            *fetching,
             Periodic(config.route_poll_first_ms, config.route_poll_interval_ms, self.routes.poll),
             Periodic(
                 config.heartbeat_first_ms, config.heartbeat_interval_ms, self._clean_and_heartbeat
@@ -171,6 +195,11 @@ class ClientInstance:
     async def _persist_offsets(self) -> None:
         for consumer in list(self.consumers.values()):
             await consumer.persist_offsets()
+
+    def _take_name_servers(self, addresses: tuple[str, ...]) -> None:
+        left = self.name_servers.replace(addresses, self.rng)
+        if left is not None:
+            self.remoting.disconnect(left)
 
     def _connected(self, address: str) -> None:
         if self.brokers.has(address):

@@ -15,6 +15,7 @@ import random
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Self
 
+import msgspec
 import trio
 
 from emulator.client.config import NO_INSTANCE_NAME, ClientConfig
@@ -25,6 +26,7 @@ from emulator.client.instance.plain_functions import WorkerThreads
 from emulator.clock import WallClock
 from emulator.journal import Journal
 from emulator.logs import log_to_application
+from emulator.net.http_names import ThreadedHttp
 from emulator.net.plain_nursery import plain_nursery
 from protocol.message_ids import UniqKeys
 
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from emulator.client.instance.interfaces import MakeInnerProducer
     from emulator.client.instance.plain_functions import PlainFunctions
     from emulator.facts import Fact, Note
+    from emulator.net.address_server import HttpNames
     from emulator.net.transport import Network
 
 
@@ -44,6 +47,8 @@ class ClientProcess:
     Everything that comes from outside can be given: *network* (default TCP), *clock*
     (default this machine's), *rng*, *note* and *wants* (a journal's; default: warnings and
     errors go to the program's logger ``rocketmq_emulator``), *ip* and *pid*.
+    *http* asks an address server (default: in worker threads), *default_namesrv* stands before
+    one (default: NAMESRV_ADDR of the environment).
     *plain_functions* runs listeners that are plain functions (default: in worker
     threads).  *inner_producer* makes the producer that each instance has for its consumers.
     """
@@ -60,8 +65,14 @@ class ClientProcess:
         pid: int | None = None,
         plain_functions: PlainFunctions | None = None,
         inner_producer: MakeInnerProducer | None = None,
+        http: HttpNames | None = None,
+        default_namesrv: str | None = None,
     ) -> None:
         self.network = network
+        self.http: HttpNames = http or ThreadedHttp()
+        if default_namesrv is None:
+            default_namesrv = os.environ.get("NAMESRV_ADDR", "")
+        self.default_namesrv = default_namesrv
         self.clock = clock or WallClock.of_this_machine()
         self.rng = rng or random.Random()
         if note is None:
@@ -142,13 +153,16 @@ class ClientProcess:
         task_status: trio.TaskStatus[ClientInstance] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         resources = ProcessResources(
-            self.network, self.clock, self.rng, self.note, self.wants, self.uniq_keys
+            self.network, self.clock, self.rng, self.note, self.wants, self.uniq_keys, self.http
         )
+        if not config.namesrv_addresses:
+            config = msgspec.structs.replace(config, namesrv=self.default_namesrv)
         async with trio.open_nursery() as nursery:
             instance = ClientInstance(client_id, config, resources, nursery)
             assert self._make_inner_producer is not None, "emulator.client provides one"
             instance.inner_producer = self._make_inner_producer(instance)
             instance.register_producer(instance.inner_producer)
+            await instance.find_name_servers()
             self.instances[client_id] = instance
             task_status.started(instance)
 

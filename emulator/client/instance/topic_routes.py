@@ -119,7 +119,7 @@ class TopicRoutes:
 
     async def _invoke(self, request: GetRouteInfoRequest) -> RemotingCommand:
         """The next NameServer is tried only if this one cannot be connected."""
-        failure = ""
+        failure = "the address server has not named one"
         for address in self._name_servers.candidates(self._remoting.is_connected):
             self._name_servers.choose(address)
             try:
