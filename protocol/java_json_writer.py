@@ -23,6 +23,8 @@ from typing import Any, TypeAlias, get_args, get_origin
 
 import msgspec
 
+from protocol.text_table import TextTable
+
 Members: TypeAlias = tuple[tuple[str, str], ...]  # (attribute, name on the wire), sorted by name
 Shape: TypeAlias = Callable[[type], Members]
 
@@ -108,6 +110,25 @@ class _Writer:
         members = [(key, member) for key, member in value.items() if member is not None]
         self._members(sorted(members, key=itemgetter(0)) if self._style.standard else members)
 
+    def table(self, value: TextTable[Any]) -> None:
+        """As ``map``, from texts that are known."""
+        if self._style.standard:
+            self.map(value)
+            return
+        form = self._shape, self._style, self._indent if self._style.pretty else 0
+        self.parts.append("{" + ",".join(value.texts(form, self._entry)))
+        if value:
+            self._break_line()
+        self.parts.append("}")
+
+    def _entry(self, key: str, member: Any) -> str:
+        writer = _Writer(self._shape, self._style)
+        writer._indent = self._indent + 1  # one of us
+        writer._key(key)
+        writer.parts.append(":")
+        writer.value(member)
+        return "".join(writer.parts)
+
     def items(self, items: Iterable[Any]) -> None:
         self.parts.append("[")
         for number, item in enumerate(items):
@@ -163,6 +184,7 @@ class _Writer:
 # The first kind that a value is an instance of decides.
 _WRITES: tuple[tuple[type | tuple[type, ...], Callable[[_Writer, Any], None]], ...] = (
     (msgspec.Struct, _Writer.struct),
+    (TextTable, _Writer.table),
     (Mapping, _Writer.map),
     ((list, tuple), _Writer.items),
     ((set, frozenset), _Writer.set),

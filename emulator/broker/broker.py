@@ -11,7 +11,8 @@ Upstream: BrokerController.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -138,6 +139,8 @@ class Broker:
 
     def close(self, now_ms: int) -> None:
         """Write what is not on disk yet."""
+        self.topics.close()
+        self.groups.close()
         self.offsets.persist(now_ms)
         self.delays.persist()
         if self.timers is not None:
@@ -177,6 +180,19 @@ class Broker:
         own = self.config.perm
         shown = topic.perm & own if self.release >= BROKER_PERM_MASKS_TOPIC else own
         return msgspec.structs.replace(topic, perm=shown)
+
+    def advertised_table(self, names: Iterable[str]) -> dict[str, TopicConfig]:
+        """These topics as they are registered."""
+        table = self.topics.topic_config_table
+        if self.config.perm != perm.READ | perm.WRITE:
+            return {name: self.advertised(table[name]) for name in names if name in table}
+        return table if names is table else table.part(names)
+
+    @contextmanager
+    def saved_together(self) -> Iterator[None]:
+        """New topics and groups of this block are saved once, at its end, not one by one."""
+        with self.topics.saved_together(), self.groups.saved_together():
+            yield
 
     # Topics ---------------------------------------------------------------------------
 
@@ -236,7 +252,6 @@ class Broker:
             remark = f"the topic {name} cannot be deleted: {error}"
             raise Refusal(ResponseCode.SERVICE_NOT_AVAILABLE, remark) from error
         self.topics.delete(name, now_ms)
-        self.store.figures.forget_topic(name)
         if self.release >= OFFSETS_DELETED_WITH_TOPIC:
             self.offsets.delete_topic(name, now_ms)
 

@@ -10,7 +10,7 @@ Upstream: BrokerController.registerBrokerAll, BrokerOuterAPI.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,14 +18,14 @@ import trio
 
 from emulator.facts import RegisteredWith, RegistrationFailing, RegistrationRecovered
 from emulator.net.errors import RemoteError
+from emulator.net.next_pass import NextPass
 from emulator.net.services import every_waiting
 from emulator.releases import ACTING_MASTER_SENT
 from protocol import catalog
-from protocol.bodies.body import decode_long_body
-from protocol.bodies.encoded_cache import EncodedCache
+from protocol.bodies.body import decode_body
 from protocol.bodies.registration import RegisterBrokerBody, crc32, encode_register_broker
 from protocol.bodies.routes import KVTable
-from protocol.bodies.topics import TopicConfig, TopicConfigAndMappingSerializeWrapper
+from protocol.bodies.topics import DataVersion, TopicConfig, TopicConfigAndMappingSerializeWrapper
 from protocol.codes import ResponseCode, response_name
 from protocol.command import RemotingCommand
 from protocol.fields import BadFields
@@ -34,9 +34,12 @@ from protocol.requests.registration import RegisterBrokerRequest, UnregisterBrok
 if TYPE_CHECKING:
     from emulator.broker.broker import Broker
     from emulator.net.remoting_client import RemotingClient
+    from emulator.net.timers import Timer
 
 INTERVAL_MS_MIN, INTERVAL_MS_MAX = 10_000, 60_000
 UNREGISTER_MS_MAX = 3_000
+SMALL_TOPICS_MAX = 200  # a table up to here is sent whole in every pass in which it changed
+LARGE_TOPICS_A_MS = 20  # a larger one as seldom as keeps NameServers busy for a tenth of a time
 
 
 class _Round:
@@ -67,9 +70,14 @@ class NameServerRegistration:
         self._client = client
         self._nursery = nursery
         self._namesrv = broker.config.namesrv
-        self._bodies: EncodedCache[RegisterBrokerBody] = EncodedCache(
-            lambda table: encode_register_broker(table, broker.release, compressed=False)
-        )
+        self._whole: tuple[DataVersion, int, bytes] | None = None  # the body that was sent last
+        self._unsent: dict[str, None] = {}  # changed topics that wait for the whole table
+        self._is_whole_due = False
+        self._not_before_ms = 0
+        self._due: Timer | None = None
+        self._is_asked = False
+        self._next_pass = NextPass(self._send_the_rest)
+        nursery.start_soon(self._next_pass.run)
 
     def use(self, name_servers: tuple[str, ...]) -> None:
         """Register at these from the next round on, instead of those until now."""
@@ -83,7 +91,7 @@ class NameServerRegistration:
 
     async def register(self) -> None:
         """One round: the whole table, at every NameServer.  Failures are facts, not errors."""
-        await self._finish(self._begin(self._broker.topics.all()))
+        await self._finish(self._begin(None))
 
     def announce(self, topic: TopicConfig, bell: object | None) -> None:
         """A topic is new or has changed; *bell*, if any, is rung when every NameServer knows.
@@ -92,21 +100,55 @@ class NameServerRegistration:
         registration whose data version it has seen, so each must carry the version of its
         own change.  Upstream: AdminBrokerProcessor.updateAndCreateTopic is synchronized.
         """
+        name = topic.topic_name or ""
         if bell is None:
-            header, body = self._request(self._broker.topics.all())
-            for address in self._namesrv:
-                self._client.send_oneway(address, catalog.REGISTER_BROKER, header, body)
+            self._unsent[name] = None
+            self._is_whole_due = True
+            if not self._is_asked:  # the first of a pass leaves before its cause is answered
+                self._send_whole_when_due()
+            self._is_asked = True
+            self._next_pass.ask()
             return
-        begun = self._begin([topic])
+        # A table that is sent later may be ignored: this takes along the topics that wait for it.
+        begun = self._begin([*self._unsent, name])
+        self._unsent.clear()
 
         async def finish_and_ring() -> None:
             await self._finish(begun)
-            self._broker.registered(topic.topic_name or "", bell)
+            self._broker.registered(name, bell)
 
         self._nursery.start_soon(finish_and_ring)
 
-    def _begin(self, topics: Sequence[TopicConfig]) -> _Round:
-        """Register *topics* as they are now at all NameServers.
+    def _send_the_rest(self) -> None:
+        self._is_asked = False
+        self._send_whole_when_due()
+
+    def _send_whole_when_due(self) -> None:
+        """The whole table, twice in a pass at most, and once in a while if it is large.
+
+        Upstream sends it for each.  Nobody can tell: it is one-way, what comes later has all
+        that came before, and a NameServer takes the topics of every version that is new to it.
+        """
+        if not self._is_whole_due:
+            return
+        now_ms = self._now_ms()
+        if now_ms < self._not_before_ms:
+            at_s = self._client.clock.trio_time(self._not_before_ms)
+            if self._due is None or self._due.action is None:
+                self._due = self._client.timers.at(at_s, self._send_whole_when_due)
+            return
+        self._is_whole_due = False
+        self._unsent.clear()
+        count = len(self._broker.topics.topic_config_table)
+        self._not_before_ms = (
+            now_ms + count // LARGE_TOPICS_A_MS if count > SMALL_TOPICS_MAX else 0
+        )
+        header, body = self._request(None)
+        for address in self._namesrv:
+            self._client.send_oneway(address, catalog.REGISTER_BROKER, header, body)
+
+    def _begin(self, topics: Sequence[str] | None) -> _Round:
+        """Register *topics*, or all, as they are now at all NameServers.
 
         The requests leave before this returns: every NameServer gets versions in their order.
         """
@@ -181,21 +223,16 @@ class NameServerRegistration:
     def _mark_ordered(self, body: bytes) -> None:
         """A NameServer's answer lists the topics that are ordered."""
         try:
-            table = decode_long_body(body, KVTable).table if body else {}
+            table = decode_body(body, KVTable).table if body else {}
         except BadFields:
             return  # an answer that cannot be read lists none
         self._broker.topics.set_order(table, self._now_ms())
 
-    def _request(self, topics: Sequence[TopicConfig]) -> tuple[RegisterBrokerRequest, bytes]:
-        """A registration of *topics*, with the data version of this moment."""
+    def _request(self, topics: Sequence[str] | None) -> tuple[RegisterBrokerRequest, bytes]:
+        """A registration of *topics*, or all, with the data version of this moment."""
         broker = self._broker
         config = broker.config
-        wrapper = TopicConfigAndMappingSerializeWrapper(
-            topic_config_table={t.topic_name or "": broker.advertised(t) for t in topics},
-            data_version=broker.topics.data_version,
-        )
-        table = RegisterBrokerBody(topic_config_serialize_wrapper=wrapper, filter_server_list=[])
-        body = self._bodies.text(table)
+        body = self._whole_body() if topics is None else self._body(topics)
         header = RegisterBrokerRequest(
             broker_name=config.name,
             broker_addr=broker.address,
@@ -206,3 +243,19 @@ class NameServerRegistration:
             enable_acting_master=False if broker.release >= ACTING_MASTER_SENT else None,
         )
         return header, body
+
+    def _whole_body(self) -> bytes:
+        version, perm = self._broker.topics.data_version, self._broker.config.perm
+        if self._whole is None or self._whole[:2] != (version, perm):
+            body = self._body(self._broker.topics.topic_config_table)
+            self._whole = version, perm, body
+        return self._whole[2]
+
+    def _body(self, topics: Iterable[str]) -> bytes:
+        broker = self._broker
+        wrapper = TopicConfigAndMappingSerializeWrapper(
+            topic_config_table=broker.advertised_table(topics),
+            data_version=broker.topics.data_version,
+        )
+        table = RegisterBrokerBody(topic_config_serialize_wrapper=wrapper, filter_server_list=[])
+        return encode_register_broker(table, broker.release, compressed=False)

@@ -23,7 +23,7 @@ from emulator.journal import Journal
 from emulator.net.tcp import TcpNetwork
 
 if TYPE_CHECKING:
-    from emulator.disk.port import Disk, OnFlushed, Segment, Space
+    from emulator.disk.port import Disk, OnFlushed, Segment
 
 
 class DetachableDisk:
@@ -37,10 +37,6 @@ class DetachableDisk:
     def detach(self) -> None:
         """From now on nothing that is done here reaches the disk."""
         self._is_detached = True
-
-    def space(self) -> Space | None:
-        """As ``Disk.space``."""
-        return self._disk.space()
 
     def segments(self) -> list[int]:
         """As ``Disk.segments``."""
@@ -63,6 +59,11 @@ class DetachableDisk:
         """As ``Disk.replace``, while attached."""
         if not self._is_detached:
             self._disk.replace(name, data, flushed=flushed)
+
+    def append(self, name: str, data: bytes, *, flushed: bool = False) -> None:
+        """As ``Disk.append``, while attached."""
+        if not self._is_detached:
+            self._disk.append(name, data, flushed=flushed)
 
     def flush(self, upto: int, on_done: OnFlushed) -> None:
         """As ``Disk.flush``, while attached; after a kill its end is not reported."""

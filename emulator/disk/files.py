@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from emulator.disk.flusher import Flusher, Soon, SyncRequest, sync_folder
-from emulator.disk.port import DiskFull, OnFlushed, Space
+from emulator.disk.port import DiskFull, OnFlushed
 
 PAGE_BYTES = mmap.PAGESIZE
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -108,11 +108,6 @@ class FileDisk:
         self._open.clear()
         os.close(self._lock)
 
-    def space(self) -> Space:
-        """As ``Disk.space``, of the file system of the directory."""
-        found = os.statvfs(self.directory)
-        return Space(found.f_frsize * found.f_blocks, found.f_frsize * found.f_bavail)
-
     def segments(self) -> list[int]:
         """As ``Disk.segments``: the files of the log, by their names."""
         names = (path.name for path in self._log.iterdir())
@@ -154,6 +149,27 @@ class FileDisk:
                     os.fsync(file.fileno())
             temporary.replace(self._config / name)
         if flushed:
+            sync_folder(str(self._config))
+
+    def append(self, name: str, data: bytes, *, flushed: bool = False) -> None:
+        """As ``Disk.append``; a part that fits is cut off again."""
+        path = self._config / name
+        is_new = not path.exists()
+        with path.open("ab", buffering=0) as file:
+            end = file.tell()
+            try:
+                written = file.write(data)
+                if flushed and written == len(data):
+                    os.fsync(file.fileno())
+            except OSError as error:
+                file.truncate(end)
+                if error.errno in NO_ROOM:
+                    raise DiskFull(f"no room for {path}") from error
+                raise
+            if written != len(data):
+                file.truncate(end)
+                raise DiskFull(f"no room for {path}")
+        if flushed and is_new:
             sync_folder(str(self._config))
 
     def flush(self, upto: int, on_done: OnFlushed) -> None:

@@ -42,16 +42,13 @@ class MemoryDisk:
     def __init__(self, bytes_max: int | None = None) -> None:
         self.bytes_max = bytes_max
         self._segments: dict[int, MemorySegment] = {}
-        self._documents: dict[str, bytes] = {}
+        self._documents: dict[str, bytes | bytearray] = {}
 
     @property
     def bytes_used(self) -> int:
         """Of segments and documents together."""
         segments = sum(segment.size for segment in self._segments.values())
         return segments + sum(len(data) for data in self._documents.values())
-
-    def space(self) -> None:
-        """As ``Disk.space``: memory has none to show."""
 
     def segments(self) -> list[int]:
         """As ``Disk.segments``."""
@@ -71,12 +68,21 @@ class MemoryDisk:
 
     def read(self, name: str) -> bytes | None:
         """As ``Disk.read``."""
-        return self._documents.get(name)
+        found = self._documents.get(name)
+        return None if found is None else bytes(found)
 
     def replace(self, name: str, data: bytes, *, flushed: bool = False) -> None:  # noqa: ARG002
         """As ``Disk.replace``."""
         self._take_room(len(data) - len(self._documents.get(name, b"")))
         self._documents[name] = data
+
+    def append(self, name: str, data: bytes, *, flushed: bool = False) -> None:  # noqa: ARG002
+        """As ``Disk.append``."""
+        self._take_room(len(data))
+        before = self._documents.get(name, b"")
+        if not isinstance(before, bytearray):
+            before = self._documents[name] = bytearray(before)
+        before += data
 
     def flush(self, upto: int, on_done: OnFlushed) -> None:
         """Done at once: memory is as durable as it gets."""

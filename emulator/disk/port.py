@@ -1,10 +1,10 @@
 """What a store asks of a disk.
 
 A disk holds two kinds of things: *segments*, fixed-size writable memory that the
-commit log fills from the front, and small named *documents* (topics, offsets …)
-that are replaced whole.  The real disk maps files, so what was written survives
-the death of the process; the memory disk forgets with it; a virtual disk can be
-slow, full, or forget what was not flushed.
+commit log fills from the front, and named *documents* (topics, offsets …)
+that are replaced whole, or grow at their end.  The real disk maps files, so what was
+written survives the death of the process; the memory disk forgets with it; a virtual disk
+can be slow, full, or forget what was not flushed.
 
 What was written survives the loss of *power* only when it was flushed, and a flush takes
 time.  So ``flush`` is a completion: it returns at once and calls ``on_done`` later.
@@ -13,7 +13,7 @@ time.  So ``flush`` is a completion: it returns at once and calls ``on_done`` la
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 OnFlushed: TypeAlias = Callable[["int | OSError"], object]
 
@@ -27,13 +27,6 @@ NOT_WRITTEN = (DiskFull, OSError)  # whatever a disk says that has not taken som
 
 class StoreDamaged(Exception):
     """What is there cannot be continued, and guessing would lose messages; nothing was touched."""
-
-
-class Space(NamedTuple):
-    """Of a whole file system, not of what is kept on it here."""
-
-    total_bytes: int
-    free_bytes: int
 
 
 class Segment(Protocol):
@@ -80,6 +73,14 @@ class Disk(Protocol):
         """
         ...
 
+    def append(self, name: str, data: bytes, *, flushed: bool = False) -> None:
+        """Add *data* to the end of the document *name*, which is made if there is none.
+
+        It is there whole when this returns, and not at all if this raises; a process or a
+        machine that dies meanwhile may leave a part of it.  *flushed* as for ``replace``.
+        """
+        ...
+
     def flush(self, upto: int, on_done: OnFlushed) -> None:
         """Make the log below the absolute position *upto* survive a loss of power.
 
@@ -88,10 +89,6 @@ class Disk(Protocol):
         perhaps before this returns.  One flush serves all who wait when it begins; calls
         complete in their order.  After an error a later flush tries again.
         """
-        ...
-
-    def space(self) -> Space | None:
-        """How large it is, and how much of it is free; None where nothing says so."""
         ...
 
     def close(self) -> None:

@@ -43,11 +43,8 @@ class VirtualDisk:
         """From now on nothing that is done here reaches the drive."""
         drive, self._drive = self._drive, VirtualDrive(self._drive.bytes_max)
         self._drive.segments |= drive.segments
-        self._drive.documents |= drive.documents
+        self._drive.documents |= {name: bytes(text) for name, text in drive.documents.items()}
         self._is_plugged = False
-
-    def space(self) -> None:
-        """As ``Disk.space``: a virtual drive has none to show."""
 
     def segments(self) -> list[int]:
         """As ``Disk.segments``."""
@@ -66,12 +63,18 @@ class VirtualDisk:
 
     def read(self, name: str) -> bytes | None:
         """As ``Disk.read``."""
-        return self._drive.documents.get(name)
+        found = self._drive.documents.get(name)
+        return None if found is None else bytes(found)
 
     def replace(self, name: str, data: bytes, *, flushed: bool = False) -> None:
         """As ``Disk.replace``; it takes no virtual time."""
         self._drive.reserve(len(data) - len(self._drive.documents.get(name, b"")))
         self._drive.replace(name, bytes(data), flushed=flushed)
+
+    def append(self, name: str, data: bytes, *, flushed: bool = False) -> None:
+        """As ``Disk.append``; it takes no virtual time."""
+        self._drive.reserve(len(data))
+        self._drive.append(name, bytes(data), flushed=flushed)
 
     def flush(self, upto: int, on_done: OnFlushed) -> None:
         """As ``Disk.flush``: it takes the time of the drive."""

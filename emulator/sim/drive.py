@@ -49,6 +49,7 @@ class _Change(NamedTuple):
     at_us: int
     name: Name
     content: bytes | int | None  # a document's text, a new segment's size; None: removed
+    is_more: bool = False  # the text goes to the end of what the document has
 
 
 class _Flush(NamedTuple):
@@ -77,13 +78,13 @@ class VirtualDrive:
         self.seek_ms = SEEK_MS
         self.bytes_per_s = BYTES_PER_S
         self.segments: dict[int, mmap.mmap] = {}
-        self.documents: dict[str, bytes] = {}
+        self.documents: dict[str, bytes | bytearray] = {}
         self.flushed_to = 0
         self.flush_count = 0
         self._clock = clock
         self._deliver = deliver
         self._platter_segments: dict[int, mmap.mmap] = {}
-        self._platter_documents: dict[str, bytes] = {}
+        self._platter_documents: dict[str, bytes | bytearray] = {}
         self._platter_to = 0  # nothing was ever flushed beyond
         self._changes: list[_Change] = []  # that are not on the platter
         self._settled_count = 0
@@ -118,6 +119,13 @@ class VirtualDrive:
         """Give a document another text; with *flushed* it is on the platter at once."""
         self.documents[name] = data
         self._changed(name, data)
+        if flushed:
+            self._settle(self._settled_count + len(self._changes))
+
+    def append(self, name: str, data: bytes, *, flushed: bool) -> None:
+        """Add to the end of a document; with *flushed* that is on the platter at once."""
+        _extend(self.documents, name, data)
+        self._changed(name, data, is_more=True)
         if flushed:
             self._settle(self._settled_count + len(self._changes))
 
@@ -165,6 +173,7 @@ class VirtualDrive:
         """
         self._settle_old()
         self._settle(self._settled_count + rng.randint(0, len(self._changes)))
+        self._tear(rng)
         written_to = max(self._written_to(), self.flushed_to)
         missing = self.segments.keys() - self._platter_segments.keys()
         kept_to = min(rng.randint(self.flushed_to, written_to), *missing, written_to)
@@ -183,7 +192,7 @@ class VirtualDrive:
         self.flushed_to = kept_to
         self._platter_to = max(kept_to, self._platter_to)
         self.segments = segments
-        self.documents = dict(self._platter_documents)
+        self.documents = {name: bytes(text) for name, text in self._platter_documents.items()}
         self._settled_count += len(self._changes)
         self._changes.clear()
         self._under_way, self._waiting = [], []
@@ -236,10 +245,10 @@ class VirtualDrive:
         if self._waiting and not self._under_way:
             self._begin()
 
-    def _changed(self, name: Name, content: bytes | int | None) -> None:
+    def _changed(self, name: Name, content: bytes | int | None, *, is_more: bool = False) -> None:
         now_us = 0 if self._clock is None else self._clock.now_us
         self._settle_old()
-        self._changes.append(_Change(now_us, name, content))
+        self._changes.append(_Change(now_us, name, content, is_more))
 
     def _settle_old(self) -> None:
         """What was changed long enough ago is on the platter without a flush."""
@@ -255,7 +264,10 @@ class VirtualDrive:
         for change in self._changes[:count]:
             if isinstance(change.name, str):
                 assert isinstance(change.content, bytes), "documents are never removed"
-                self._platter_documents[change.name] = change.content
+                if change.is_more:
+                    _extend(self._platter_documents, change.name, change.content)
+                else:
+                    self._platter_documents[change.name] = change.content
             elif isinstance(change.content, int):
                 self._platter_segments[change.name] = mmap.mmap(-1, change.content)
             else:
@@ -263,12 +275,29 @@ class VirtualDrive:
         del self._changes[:count]
         self._settled_count += count
 
+    def _tear(self, rng: Random) -> None:
+        """Of the text that was being added when the power went a part may be there."""
+        if self._changes and self._changes[0].is_more:
+            change = self._changes[0]
+            assert isinstance(change.name, str)
+            assert isinstance(change.content, bytes)
+            kept = change.content[: rng.randint(0, len(change.content))]
+            _extend(self._platter_documents, change.name, kept)
+
     def _written_to(self) -> int:
         """The position after the last byte of the log that is not zero."""
         for base in sorted(self.segments, reverse=True):
             if data := self.segments[base][:].rstrip(b"\0"):
                 return base + len(data)
         return 0
+
+
+def _extend(documents: dict[str, bytes | bytearray], name: str, data: bytes) -> None:
+    """In place: a text that grows by lines is not copied for each of them."""
+    text = documents.get(name, b"")
+    if not isinstance(text, bytearray):
+        text = documents[name] = bytearray(text)
+    text += data
 
 
 def _copy(source: mmap.mmap, target: mmap.mmap, start: int, end: int) -> None:

@@ -58,8 +58,9 @@ class ClientManageProcessor:
         _check_named(data)
         clients = self._broker.clients
         clients.check_room(data, call.peer)
-        for consumer in data.consumer_data_set:
-            self._register_consumer(consumer, channel)
+        with self._broker.saved_together():
+            for consumer in data.consumer_data_set:
+                self._register_consumer(consumer, channel)
         for producer in data.producer_data_set:
             clients.register_producer(producer.group_name or "", channel)
         return Reply(extra=self._heartbeat_extra)

@@ -64,7 +64,6 @@ class GroupProcessor:
         has_new_name = broker.release >= CLEAN_OFFSET_SPELLED
         takes_offsets = request.clean_offset if has_new_name else request.remove_offset
         broker.groups.delete(request.group_name, call.now_ms)
-        broker.store.figures.forget_group(request.group_name)
         if takes_offsets:
             broker.offsets.delete_group(request.group_name, call.now_ms)
         return Reply()
@@ -99,7 +98,7 @@ class GroupProcessor:
         """Every consumer group, those of the system included."""
         groups = self._broker.groups
         wrapper = SubscriptionGroupWrapper(
-            subscription_group_table={g.group_name or "": g for g in groups.all()},
+            subscription_group_table=groups.subscription_group_table,
             data_version=groups.data_version,
             forbidden_table={} if self._broker.release >= FORBIDDEN_TABLE_SENT else None,
         )

@@ -95,7 +95,7 @@ class TopicProcessor:
         if self._broker.release >= TOPIC_MAPPING_SENT:
             kind = TopicConfigAndMappingSerializeWrapper
         wrapper = kind(
-            topic_config_table={t.topic_name or "": t for t in topics.all()},
+            topic_config_table=topics.topic_config_table,
             data_version=topics.data_version,
         )
         return Reply(Header(), encode_body(wrapper, self._broker.release))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from emulator.disk.port import NOT_WRITTEN
 from emulator.disk.refusals import refusal
-from protocol.bodies.body import Body, decode_long_body, encode_config_file
+from protocol.bodies.body import Body, decode_config_file, encode_config_file
 from protocol.fields import BadFields
 
 if TYPE_CHECKING:
@@ -44,15 +44,17 @@ class Document(Generic[B]):
         self._kind = kind
         self._release = release
         self._note = note
-        self._is_refusing = False
         self._flushed = flushed
+        self.is_refusing = False  # the last save found no room, or a broken disk
+        self.text_bytes = 0  # of the text that was loaded or saved last
 
     def load(self) -> B | None:
         """What was saved last, or before that; None if neither can be read."""
         for name in (self._name, f"{self._name}.bak"):
             try:
                 if data := self._disk.read(name):
-                    return decode_long_body(data, self._kind)
+                    self.text_bytes = len(data)
+                    return decode_config_file(data, self._kind)
             except BadFields:
                 continue
         return None
@@ -68,9 +70,14 @@ class Document(Generic[B]):
                 self._disk.replace(f"{self._name}.bak", before)
             self._disk.replace(self._name, text, flushed=self._flushed)
         except NOT_WRITTEN as error:
-            if not self._is_refusing:  # once, not for every try
-                self._note(refusal(error, self._name))
-            self._is_refusing = True
+            self.refuse(error)
             return False
-        self._is_refusing = False
+        self.is_refusing = False
+        self.text_bytes = len(text)
         return True
+
+    def refuse(self, error: Exception) -> None:
+        """Note that the disk takes nothing: once, not for every try."""
+        if not self.is_refusing:
+            self._note(refusal(error, self._name))
+        self.is_refusing = True

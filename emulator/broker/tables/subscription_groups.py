@@ -8,10 +8,12 @@ Upstream: SubscriptionGroupManager.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from emulator.broker.checks import check_name, check_room
-from emulator.broker.tables.documents import Document
+from emulator.broker.tables.table_document import TableChange, TableDocument
 from emulator.facts import GroupCreated, GroupDeleted
 from emulator.net.faq import see_faq
 from emulator.net.results import Refusal
@@ -20,6 +22,7 @@ from protocol import names
 from protocol.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper
 from protocol.bodies.topics import DataVersion
 from protocol.codes import ResponseCode
+from protocol.text_table import TextTable
 from protocol.validation import broker_refuses_group
 
 if TYPE_CHECKING:
@@ -45,25 +48,22 @@ class SubscriptionGroups:
     def __init__(self, disk: Disk, config: BrokerConfig, *, note: Note, now_ms: int = 0) -> None:
         self._config = config
         self._note = note
-        self._document = Document(
+        self._document = TableDocument[SubscriptionGroupWrapper, SubscriptionGroupConfig](
             disk,
             DOCUMENT,
-            SubscriptionGroupWrapper,
+            (SubscriptionGroupWrapper, TableChange[SubscriptionGroupConfig]),
             config.profile,
             note,
             flushed=config.is_sync_flush,
         )
         has_more = config.profile >= MORE_SYSTEM_GROUPS
         own = (*_OWN_GROUPS, names.CID_SYS_RMQ_TRANS) if has_more else _OWN_GROUPS
-        self.subscription_group_table = {
-            name: SubscriptionGroupConfig(group_name=name) for name in own
-        }
+        self.subscription_group_table = TextTable(
+            (name, SubscriptionGroupConfig(group_name=name)) for name in own
+        )
         self._forbidden: dict[str, dict[str, int]] = {}
         self.data_version = DataVersion(timestamp=now_ms)
-        if (saved := self._document.load()) is not None:
-            self.subscription_group_table.update(saved.subscription_group_table)
-            self._forbidden = saved.forbidden_table or {}
-            self.data_version = saved.data_version
+        self._load()
 
     def get(self, name: str) -> SubscriptionGroupConfig | None:
         """The group if it is known; never makes one."""
@@ -80,7 +80,7 @@ class SubscriptionGroups:
         self.check_room(name)
         made = SubscriptionGroupConfig(group_name=name)
         self.subscription_group_table[name] = made
-        self._changed(now_ms)
+        self._changed(name, now_ms)
         self._note(GroupCreated(name, by))
         return made
 
@@ -104,7 +104,7 @@ class SubscriptionGroups:
         name = config.group_name or ""
         is_new = name not in self.subscription_group_table
         self.subscription_group_table[name] = config
-        self._changed(now_ms)
+        self._changed(name, now_ms)
         if is_new:
             self._note(GroupCreated(name, "admin"))
 
@@ -115,8 +115,21 @@ class SubscriptionGroups:
         """
         self._forbidden.pop(name, None)
         if self.subscription_group_table.pop(name, None) is not None:
-            self._changed(now_ms)
+            self._changed(name, now_ms)
             self._note(GroupDeleted(name))
+
+    @contextmanager
+    def saved_together(self) -> Iterator[None]:
+        """All that changes inside is saved once, at the end; what finds no room, later."""
+        self._document.hold()
+        try:
+            yield
+        finally:
+            self._document.settle(self._whole())
+
+    def close(self) -> None:
+        """Leave one file, as upstream does."""
+        self._document.rewrite(self._whole())
 
     def check_room(self, name: str) -> None:
         """May there be a group of that name?  Raises ``Refusal``."""
@@ -134,12 +147,32 @@ class SubscriptionGroups:
             return True
         return broker_refuses_group(name) is None
 
-    def _changed(self, now_ms: int) -> None:
+    def _changed(self, name: str, now_ms: int) -> None:
         self.data_version = self.data_version.next(now_ms)
-        self._document.save(
-            SubscriptionGroupWrapper(
-                subscription_group_table=self.subscription_group_table,
-                data_version=self.data_version,
-                forbidden_table=self._forbidden,
-            )
+        put = self.subscription_group_table.part([name])
+        change = TableChange[SubscriptionGroupConfig](
+            data_version=self.data_version, put=put, removed=[] if put else [name]
+        )
+        self._document.save(change, self._whole(), must_last=False)
+
+    def _load(self) -> None:
+        saved, changes = self._document.load()
+        if saved is None:
+            return
+        self.subscription_group_table.update(saved.subscription_group_table)
+        self._forbidden = saved.forbidden_table or {}
+        self.data_version = saved.data_version
+        for change in changes:
+            self.subscription_group_table.update(change.put)
+            for name in change.removed:
+                self.subscription_group_table.pop(name, None)
+                self._forbidden.pop(name, None)
+            self.data_version = change.data_version
+        self._document.rewrite(self._whole())
+
+    def _whole(self) -> SubscriptionGroupWrapper:
+        return SubscriptionGroupWrapper(
+            subscription_group_table=self.subscription_group_table,
+            data_version=self.data_version,
+            forbidden_table=self._forbidden,
         )

@@ -9,11 +9,13 @@ Upstream: TopicConfigManager.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from emulator.broker.tables.documents import Document
+from emulator.broker.tables.table_document import TableChange, TableDocument
 from emulator.facts import TopicChanged, TopicCreated
 from emulator.net.results import Refusal
 from emulator.releases import DLQ_IS_READABLE, MORE_SYSTEM_TOPICS
@@ -22,6 +24,7 @@ from protocol.bodies.topics import DataVersion, TopicConfig, TopicConfigSerializ
 from protocol.codes import ResponseCode
 from protocol.names import AUTO_CREATE_TOPIC_KEY_TOPIC, is_dlq_topic
 from protocol.perm import INHERIT, READ_WRITE, WRITE
+from protocol.text_table import TextTable
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -40,20 +43,18 @@ class TopicConfigs:
     def __init__(self, disk: Disk, config: BrokerConfig, *, note: Note, now_ms: int) -> None:
         self._config = config
         self._note = note
-        self._document = Document(
+        self._document = TableDocument[TopicConfigSerializeWrapper, TopicConfig](
             disk,
             DOCUMENT,
-            TopicConfigSerializeWrapper,
+            (TopicConfigSerializeWrapper, TableChange[TopicConfig]),
             config.profile,
             note,
             flushed=config.is_sync_flush,
         )
         self._system = {_name(topic): topic for topic in _system_topics(config)}
-        self.topic_config_table = dict(self._system)
+        self.topic_config_table = TextTable(self._system.items())
         self.data_version = DataVersion(timestamp=now_ms)
-        if (saved := self._document.load()) is not None:
-            self.topic_config_table.update(saved.topic_config_table)
-            self.data_version = saved.data_version
+        self._load()
 
     def get(self, name: str) -> TopicConfig | None:
         """The topic if there is one."""
@@ -139,15 +140,33 @@ class TopicConfigs:
 
         Upstream: TopicConfigManager.updateOrderTopicConfig.
         """
-        for topic in self.all():
-            if topic.topic_name in ordered and not topic.order:
-                self._put(msgspec.structs.replace(topic, order=True), now_ms)
+        table = self.topic_config_table
+        changed = {
+            name: msgspec.structs.replace(topic, order=True)
+            for name in ordered
+            if (topic := table.get(name)) is not None and not topic.order
+        }
+        if changed:
+            table.update(changed)
+            self._changed(changed, now_ms)
 
     def delete(self, name: str, now_ms: int) -> None:
         """Remove it if it is there.  Upstream: TopicConfigManager.deleteTopicConfig."""
         if self.topic_config_table.pop(name, None) is not None:
-            self.data_version = self.data_version.next(now_ms)
-            self._save()
+            self._changed([name], now_ms)
+
+    @contextmanager
+    def saved_together(self) -> Iterator[None]:
+        """All that changes inside is saved once, at the end; what finds no room, later."""
+        self._document.hold()
+        try:
+            yield
+        finally:
+            self._document.settle(self._whole())
+
+    def close(self) -> None:
+        """Leave one file, as upstream does."""
+        self._document.rewrite(self._whole())
 
     def _create(
         self, topic: TopicConfig, now_ms: int, *, by: str, must_last: bool = False
@@ -158,19 +177,46 @@ class TopicConfigs:
 
     def _put(self, topic: TopicConfig, now_ms: int, *, must_last: bool = False) -> None:
         """Save it, later if there is no room now; raises ``Refusal`` then if it *must_last*."""
-        before = self.topic_config_table, self.data_version
-        self.topic_config_table = {**self.topic_config_table, _name(topic): topic}
-        self.data_version = self.data_version.next(now_ms)
-        if not self._save() and must_last:
-            self.topic_config_table, self.data_version = before
-            remark = f"the topic {_name(topic)} cannot be saved: the broker's disk is full"
-            raise Refusal(ResponseCode.SERVICE_NOT_AVAILABLE, remark)
+        table, name = self.topic_config_table, _name(topic)
+        topic_before, version_before = table.get(name), self.data_version
+        table[name] = topic
+        if self._changed([name], now_ms, must_last=must_last) or not must_last:
+            return
+        self.data_version = version_before
+        if topic_before is None:
+            del table[name]
+        else:
+            table[name] = topic_before
+        remark = f"the topic {name} cannot be saved: the broker's disk is full"
+        raise Refusal(ResponseCode.SERVICE_NOT_AVAILABLE, remark)
 
-    def _save(self) -> bool:
-        return self._document.save(
-            TopicConfigSerializeWrapper(
-                topic_config_table=self.topic_config_table, data_version=self.data_version
-            )
+    def _changed(self, topics: Iterable[str], now_ms: int, *, must_last: bool = False) -> bool:
+        """One change is one version, of these *topics*; whether it is on disk."""
+        self.data_version = self.data_version.next(now_ms)
+        put = self.topic_config_table.part(topics)
+        change = TableChange[TopicConfig](
+            data_version=self.data_version,
+            put=put,
+            removed=[name for name in topics if name not in put],
+        )
+        return self._document.save(change, self._whole(), must_last=must_last)
+
+    def _load(self) -> None:
+        saved, changes = self._document.load()
+        if saved is None:
+            return
+        self.topic_config_table.update(saved.topic_config_table)
+        self.data_version = saved.data_version
+        for change in changes:
+            self.topic_config_table.update(change.put)
+            for name in change.removed:
+                self.topic_config_table.pop(name, None)
+            self.data_version = change.data_version
+        self._document.rewrite(self._whole())
+
+    def _whole(self) -> TopicConfigSerializeWrapper:
+        return TopicConfigSerializeWrapper(
+            topic_config_table=self.topic_config_table, data_version=self.data_version
         )
 
 

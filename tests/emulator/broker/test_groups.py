@@ -98,10 +98,10 @@ def test_a_real_brokers_file_is_loaded_and_written_back_to_the_byte(
         groups = Rig(rig.disk, release=release).groups
         pairs = case["in"]["fields"]["subscriptionGroupTable"]["map"]
         table = groups.subscription_group_table
-        groups.subscription_group_table = {name: table[name] for name, _ in pairs}
+        groups.subscription_group_table = table.part(name for name, _ in pairs)
         version = groups.data_version
         rig.disk.replace(DOCUMENT, b"")
-        groups._changed(NOW)
+        groups._changed("never", NOW)
         counter = f'"counter":{version.counter + 1}'.encode()
         written = rig.disk.read(DOCUMENT)
         assert written is not None

@@ -225,7 +225,7 @@ def test_a_real_brokers_file_is_loaded_and_written_back_to_the_byte(
             assert topic is not None
             assert topic.perm == fields["perm"]
             assert topic.order == fields["order"]
-        topics.topic_config_table = {name: topics.topic_config_table[name] for name, _ in pairs}
+        topics.topic_config_table = topics.topic_config_table.part(name for name, _ in pairs)
         disk.replace(DOCUMENT, b"")
-        topics._save()
+        topics._document._rewrite(topics._whole())
         assert disk.read(DOCUMENT) == text

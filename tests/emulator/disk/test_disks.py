@@ -65,6 +65,15 @@ def test_a_document_is_replaced_whole(disk: Disk) -> None:
     assert disk.read("topics.json") == b"the other"
 
 
+def test_a_document_grows_at_its_end_from_nothing_or_from_what_is_there(disk: Disk) -> None:
+    disk.append("topics.json.changes", b"one\n")
+    disk.append("topics.json.changes", b"two\n", flushed=True)
+    assert disk.read("topics.json.changes") == b"one\ntwo\n"
+    disk.replace("topics.json.changes", b"")
+    disk.append("topics.json.changes", b"three\n")
+    assert disk.read("topics.json.changes") == b"three\n"
+
+
 def test_a_memory_disk_is_full_at_its_limit_and_not_after_a_removal() -> None:
     disk = MemoryDisk(bytes_max=2 * SIZE)
     disk.open_segment(0, SIZE)
@@ -137,6 +146,27 @@ disk.open_segment(0, 65536).view[:5] = b"hello"
 disk.replace("topics.json", b"{}")
 os.kill(os.getpid(), signal.SIGKILL)
 """
+
+
+FULL_AT_ITS_END = """
+import resource, sys
+from emulator.disk.files import FileDisk
+from emulator.disk.port import DiskFull
+disk = FileDisk(sys.argv[1])
+disk.append("t", b"first\\n")
+resource.setrlimit(resource.RLIMIT_FSIZE, (10, 65536))
+try:
+    disk.append("t", b"second, of which a part would fit\\n")
+except DiskFull as error:
+    print(error)
+disk.append("t", b"3rd\\n")
+print(disk.read("t"))
+"""
+
+
+def test_what_finds_no_room_at_the_end_of_a_document_is_not_there_at_all(tmp_path: Path) -> None:
+    printed = run(FULL_AT_ITS_END, tmp_path).stdout.splitlines()
+    assert printed == [f"no room for {tmp_path}/config/t", repr(b"first\n3rd\n")]
 
 
 def test_what_was_written_survives_a_kill_and_frees_the_directory(tmp_path: Path) -> None:

@@ -86,6 +86,32 @@ def test_a_document_is_replaced_whole() -> None:
     assert disk.read("topics.json") == b"new"
 
 
+def test_a_loss_of_power_leaves_a_prefix_of_what_was_added_to_a_document() -> None:
+    added = b"one\ntwo\nthree\n"
+    found = set()
+    for seed in SEEDS:
+        drive, disk = a_disk()
+        disk.append("topics.json.changes", b"zero\n", flushed=True)
+        for line in added.splitlines(keepends=True):
+            disk.append("topics.json.changes", line)
+        drive.lose_power(Random(seed))
+        left = VirtualDisk(drive).read("topics.json.changes")
+        assert left is not None
+        assert b"zero\n" <= left <= b"zero\n" + added
+        assert (b"zero\n" + added).startswith(left)
+        found.add(left)
+    assert len(found) > 4
+    assert any(not left.endswith(b"\n") for left in found)
+
+
+def test_what_an_unplugged_disk_adds_to_a_document_does_not_reach_the_drive() -> None:
+    drive, disk = a_disk()
+    disk.append("topics.json.changes", b"one\n")
+    disk.unplug()
+    disk.append("topics.json.changes", b"two\n")
+    assert VirtualDisk(drive).read("topics.json.changes") == b"one\n"
+
+
 def test_a_full_disk_writes_nothing() -> None:
     _, disk = a_disk(bytes_max=SIZE + 10)
     disk.open_segment(0, SIZE)
