@@ -19,6 +19,12 @@ TIMER_PRECISIONS_MS = (100, 200, 500, 1_000)  # MessageStoreConfig.setTimerPreci
 FlushDiskType: TypeAlias = Literal["ASYNC_FLUSH", "SYNC_FLUSH"]
 
 
+def check_journal_sizes(bytes_max: int, files_max: int) -> None:
+    """Raises ``ValueError`` for a journal that could hold nothing."""
+    if bytes_max < 1 or files_max < 1:
+        raise ValueError("journal_bytes_max and journal_files_max are at least 1")
+
+
 class NetConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Limits of one end of the protocol.
 
@@ -69,11 +75,14 @@ class NameServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     kv_entries_max: int = 100_000
     reply_rules_allowed: bool = False  # ours: every client of the port may set reply rules
     facts_on_demand: tuple[str, ...] = ()  # ours: kinds for the journal besides the usual ones
+    journal_bytes_max: int = 256 * 1024 * 1024  # ours: of one file; then it becomes FILE.1
+    journal_files_max: int = 4  # ours: the oldest is removed
     net: NetConfig = NetConfig()
 
     def __post_init__(self) -> None:
         Release.parse(self.release)
         kinds_on_demand(self.facts_on_demand)
+        check_journal_sizes(self.journal_bytes_max, self.journal_files_max)
         if not 0 < self.scan_first_ms <= self.broker_silence_ms_max:
             raise ValueError("scan_first_ms must be above 0 and at most broker_silence_ms_max")
         if self.scan_interval_ms < 0:
@@ -177,11 +186,14 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     reply_rules_allowed: bool = False  # ours: every client of the port may set reply rules
     facts_on_demand: tuple[str, ...] = ()  # ours: kinds for the journal besides the usual ones
+    journal_bytes_max: int = 256 * 1024 * 1024  # ours: of one file; then it becomes FILE.1
+    journal_files_max: int = 4  # ours: the oldest is removed
     net: NetConfig = NetConfig()
 
     def __post_init__(self) -> None:
         Release.parse(self.release)
         kinds_on_demand(self.facts_on_demand)
+        check_journal_sizes(self.journal_bytes_max, self.journal_files_max)
         if self.register_interval_ms >= self.client_silence_ms_max:
             raise ValueError("register_interval_ms must be below client_silence_ms_max")
         if self.message_bytes_max + 131_072 > self.segment_bytes:

@@ -6,10 +6,10 @@ budget here: no terminal library, so that three servers are up in a fraction of 
 and small.  A line of JSON on standard output says when the node is ready; errors of the
 world (a port in use, an unwritable store) are one line on standard error.
 
-Options after it: ``--journal FILE`` appends facts as JSON Lines; ``--log JSON`` (a
-``LogSettings``) says which facts are shown on standard error, and how: without it warnings
-and errors; ``--with-parent`` ends the node when its standard input ends, so that no orphan
-outlives who started it.  A second signal ends it at once.
+Options after it: ``--journal FILE`` appends facts as JSON Lines, and begins anew when it is long
+(FILE.1 …); ``--log JSON`` (a ``LogSettings``) says which facts are shown on standard error, and
+how: without it warnings and errors; ``--with-parent`` ends the node when its standard input
+ends, so that no orphan outlives who started it. A second signal ends it at once.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ async def _serve_until_stopped(
 
     with end_when_told(ask_to_stop, with_parent=with_parent):
         clock = WallClock.of_this_machine()
-        journal = Journal(name_of(config), clock, _appender(journal_path))
+        journal = Journal(name_of(config), clock, _appender(journal_path, config))
         log_to(journal, _write_error, log)
         async with trio.open_nursery() as nursery:
             address = await nursery.start(_serve, config, clock, journal, stop)
@@ -178,8 +178,12 @@ async def _serve(
             nursery.cancel_scope.cancel()
 
 
-def _appender(path: str) -> Callable[[bytes], object] | None:
-    return LineFile(path).append if path else None
+def _appender(path: str, config: RoleConfig) -> Callable[[bytes], object] | None:
+    if not path:
+        return None
+    return LineFile(
+        path, bytes_max=config.journal_bytes_max, files_max=config.journal_files_max
+    ).append
 
 
 if __name__ == "__main__":

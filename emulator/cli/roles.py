@@ -34,7 +34,10 @@ Sets = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="One setting, RocketMQ's name or ours."),
 ]
 Listen = Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Where to listen.")]
-Journal = Annotated[str, typer.Option(metavar="FILE", help="Append facts as JSON Lines.")]
+Journal = Annotated[
+    str,
+    typer.Option(metavar="FILE", help="Append facts as JSON Lines; four of 256 MiB at most."),
+]
 Log = Annotated[bool, typer.Option("--log", "-v", help="Say what happens, on stderr.")]
 Release = Annotated[str | None, typer.Option(help="Whose behaviour: 4.9.7, 5.3.3 …")]
 Store = Annotated[str | None, typer.Option(metavar="DIR", help="Remember in this folder.")]

@@ -63,7 +63,12 @@ def up(
         typer.Option(*SETS.flags, metavar="KEY=VALUE", help="One setting, for every broker."),
     ] = SETS.default,
     journal: Annotated[
-        str, typer.Option(*JOURNAL.flags, metavar="DIR", help="Write facts there, a file a node.")
+        str,
+        typer.Option(
+            *JOURNAL.flags,
+            metavar="DIR",
+            help="Write facts there, a file a node: the last four of 256 MiB.",
+        ),
     ] = JOURNAL.default,
     log: Annotated[
         bool,

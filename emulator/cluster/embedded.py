@@ -173,7 +173,7 @@ class EmbeddedCluster(RealWorld):
         assert self._nursery is not None
         if name not in self._nodes:
             config = self._config(name)
-            node = EmbeddedNode(name, config, self._appender(name), self._attach_log)
+            node = EmbeddedNode(name, config, self._appender(name, config), self._attach_log)
             node.skew_clock(self._skews_ms.get(name, 0))
             self._nodes[name] = node
         await self._nursery.start(self._nodes[name].serve)
@@ -230,11 +230,15 @@ class EmbeddedCluster(RealWorld):
         else:
             log_to(journal, self._log_texts.append, self._log)
 
-    def _appender(self, name: str) -> Callable[[bytes], object] | None:
+    def _appender(self, name: str, config: RoleConfig) -> Callable[[bytes], object] | None:
         if not self._journal:
             return None
         folder = Path(self._journal)
         folder.mkdir(parents=True, exist_ok=True)
-        file = LineFile(folder / f"{name}.jsonl")
+        file = LineFile(
+            folder / f"{name}.jsonl",
+            bytes_max=config.journal_bytes_max,
+            files_max=config.journal_files_max,
+        )
         self._files.callback(file.close)
         return file.append

@@ -14,8 +14,10 @@ from emulator.cluster import embedded
 from emulator.cluster.admin import Admin, ClusterUnreachable, NotFound, admin_over_tcp
 from emulator.cluster.embedded import EmbeddedCluster
 from emulator.cluster.overview import ClusterReader
+from emulator.cluster.processes import ProcessCluster
 from emulator.cluster.spec import ClusterSpec
 from emulator.cluster.world import NotReady
+from emulator.disk.line_file import line_files
 from emulator.logs import LogSettings
 from emulator.net.transport import AddressInUse
 from protocol.bodies.topics import TopicConfig
@@ -147,6 +149,16 @@ def test_facts_go_to_one_file_a_node(tmp_path) -> None:
         pass
     assert sorted(path.name for path in tmp_path.iterdir()) == ["broker-a.jsonl", "namesrv.jsonl"]
     assert b"NodeStopped" in (tmp_path / "broker-a.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize("start", [EmbeddedCluster, ProcessCluster])
+def test_a_journal_begins_anew_when_it_is_as_long_as_its_node_s_setting(tmp_path, start) -> None:
+    limits = {"journal_bytes_max": 300, "journal_files_max": 2}
+    with start(ClusterSpec(brokers=1, broker_settings=limits), journal=str(tmp_path)):
+        pass
+    files = line_files(tmp_path / "broker-a.jsonl")
+    assert [file.name for file in files] == ["broker-a.jsonl.1", "broker-a.jsonl"]
+    assert b"NodeStopped" in b"".join(file.read_bytes() for file in files)
 
 
 # What its nodes have to say ---------------------------------------------------------------
