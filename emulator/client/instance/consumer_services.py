@@ -59,9 +59,10 @@ class RebalanceService:
         last_s = trio.current_time()
         while True:
             await self._wait_woken(wait_s)
-            since_s = trio.current_time() - last_s
-            if self._is_paced and since_s < self._interval_s_min:
-                wait_s = self._interval_s_min - since_s
+            # Up to a time, not for what is left of the pause: that may round to no time at all.
+            now_s, due_s = trio.current_time(), last_s + self._interval_s_min
+            if self._is_paced and now_s < due_s:
+                wait_s = due_s - now_s
                 continue
             balanced = await self._run_pass()
             last_s = trio.current_time()
