@@ -36,6 +36,8 @@ class Message:
         *,
         flag: int = 0,
         delay_level: int = 0,
+        delay_ms: int = 0,
+        deliver_at_ms: int = 0,
         wait_store_ok: bool = True,
         properties: Mapping[str, str] | None = None,
     ) -> None:
@@ -50,6 +52,10 @@ class Message:
             self.keys = keys
         if delay_level:
             self.delay_level = delay_level
+        if delay_ms:
+            self.delay_ms = delay_ms
+        if deliver_at_ms:
+            self.deliver_at_ms = deliver_at_ms
         self.properties.setdefault(names.WAIT, "true" if wait_store_ok else "false")
 
     @property
@@ -79,6 +85,27 @@ class Message:
     @delay_level.setter
     def delay_level(self, level: int) -> None:
         self.properties[names.DELAY] = str(level)
+
+    @property
+    def delay_ms(self) -> int:
+        """How long a 5.x broker keeps it back; 0 for not at all.  Upstream: setDelayTimeMs."""
+        return int(self.properties.get(names.TIMER_DELAY_MS, "0"))
+
+    @delay_ms.setter
+    def delay_ms(self, delay_ms: int) -> None:
+        self.properties[names.TIMER_DELAY_MS] = str(delay_ms)
+
+    @property
+    def deliver_at_ms(self) -> int:
+        """The wall time before which a 5.x broker does not deliver it; 0 for at once.
+
+        Upstream: setDeliverTimeMs.
+        """
+        return int(self.properties.get(names.TIMER_DELIVER_MS, "0"))
+
+    @deliver_at_ms.setter
+    def deliver_at_ms(self, deliver_at_ms: int) -> None:
+        self.properties[names.TIMER_DELIVER_MS] = str(deliver_at_ms)
 
     @property
     def wait_store_ok(self) -> bool:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         NoRoute,
         NotRunning,
         NotStored,
+        RecallFailed,
         SendError,
         TooManySends,
     )
@@ -78,6 +79,7 @@ __all__ = [
     "ProducerConfig",
     "PushConsumer",
     "PushConsumerConfig",
+    "RecallFailed",
     "SendError",
     "SendResult",
     "SendStatus",

@@ -112,6 +112,19 @@ class MaybeStored(SendError):
     maybe_stored = True
 
 
+class RecallFailed(ClientError):
+    """A timer message was not recalled, as far as is known, and comes at its time.
+
+    With ``maybe_recalled`` a broker was asked and has not answered.
+    """
+
+    def __init__(
+        self, text: str, *, code: int | None = None, maybe_recalled: bool = False
+    ) -> None:
+        super().__init__(text, code=code)
+        self.maybe_recalled = maybe_recalled
+
+
 # A consumer's calls -----------------------------------------------------------------------
 
 

@@ -176,3 +176,23 @@ async def test_a_clean_end_knows_what_was_delivered(tmp_path) -> None:
             bodies = [message.body for message in await ask.messages("later", 0)]
     assert bodies == [b"once", b"twice"]
     assert len(facts_of(tmp_path, DelayedDelivered)) == 2
+
+
+# Timer messages ---------------------------------------------------------------------------
+
+
+async def test_timer_messages_are_delivered_once_by_the_broker_that_comes_after(tmp_path) -> None:
+    with a_cluster(tmp_path, release="5.3.3") as cluster:
+        async with questions_to(cluster) as ask:
+            await ask.create_topic("later", 1)
+            for n in range(10):
+                await ask.stored("later", 0, b"%d" % n, properties="TIMER_DELAY_MS\x011500")
+            kill_now(cluster)
+            await wait_restarted(cluster)
+            await ask.wait_messages("later", 0, 10)
+            assert await wait_ended_in_order(cluster) == 0
+            await wait_restarted(cluster)
+            await ask.stored("later", 0, b"last", properties="TIMER_DELAY_MS\x011")
+            await ask.wait_messages("later", 0, 11)
+            bodies = [message.body for message in await ask.messages("later", 0)]
+    assert bodies == [*(b"%d" % n for n in range(10)), b"last"]

@@ -170,6 +170,18 @@ class Producer:
             message, callback, queue=queue, timeout_ms=timeout_ms, worker=worker
         )
 
+    async def recall_message(
+        self, topic: str, recall_handle: str, *, timeout_ms: int | None = None
+    ) -> str:
+        """Keep back for good a message that waits for its time; its ``msg_id``.
+
+        *recall_handle* is that of the message's ``SendResult``; brokers from 5.3.2 on give one.
+        A broker that has no such message succeeds too.
+        Raises ``MessageIllegal`` for a topic or a handle that cannot be; ``NoRoute``,
+        ``NoNameServer``; ``RecallFailed``.  Upstream: DefaultMQProducer.recallMessage.
+        """
+        return await self.pipeline.recall_message(topic, recall_handle, timeout_ms)
+
     async def publish_queues(self, topic: str) -> list[MessageQueue]:
         """Where messages of *topic* may go now.  Raises ``NoRoute``, ``NoNameServer``.
 

@@ -23,6 +23,7 @@ from emulator.client.producer.async_send import AsyncSend, Callback, Sending
 from emulator.client.producer.latency_faults import AttemptEnding
 from emulator.client.producer.outgoing_message import OutgoingMessage, prepare, prepare_batch
 from emulator.client.producer.publish_info import PublishTable
+from emulator.client.producer.recall import recall_message
 from emulator.client.producer.send_kernel import SendKernel
 from emulator.client.producer.sync_send import SyncSend
 from protocol.names import CLIENT_INNER_PRODUCER_GROUP
@@ -100,6 +101,11 @@ class SendPipeline:
             return _selected(info, selector, message, argument)
 
         return await self._sync_send(outgoing, timeout_ms).send_to(selected)
+
+    async def recall_message(self, topic: str, handle: str, timeout_ms: int | None = None) -> str:
+        """Raises ``MessageIllegal``, ``NoRoute``, ``NoNameServer``, ``RecallFailed``."""
+        remoting, timeout_ms = self.instance.remoting, self._timeout_ms(timeout_ms)
+        return await recall_message(self.kernel, remoting, topic, handle, timeout_ms=timeout_ms)
 
     # Not awaited ----------------------------------------------------------------------
 

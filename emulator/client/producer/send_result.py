@@ -62,6 +62,7 @@ class SendResult(msgspec.Struct, frozen=True):
     """``msg_id`` is the unique key made here, ``offset_msg_id`` the broker's own id.
 
     Of a batch both are lists joined by commas, and ``queue_offset`` is its first message's.
+    ``recall_handle`` is that of a message which waits for its time at a 5.3 broker.
     Upstream: SendResult.
     """
 
@@ -73,6 +74,7 @@ class SendResult(msgspec.Struct, frozen=True):
     transaction_id: str | None = None
     region_id: str = ""
     trace_on: bool = True
+    recall_handle: str | None = None
 
     @property
     def is_ok(self) -> bool:
@@ -120,6 +122,7 @@ def read_reply(
         transaction_id=header.transaction_id,
         region_id=header.region_id or DEFAULT_REGION,
         trace_on=header.trace_on != "false",
+        recall_handle=header.recall_handle,
     )
 
 
