@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import bisect
 import enum
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -81,50 +82,74 @@ def get_message(
     """
     result = GetResult(GetStatus.NO_MATCHED_MESSAGE, offset, queue.min_offset, queue.max_offset)
     assert result.min_offset <= offset < result.max_offset, "out_of_range comes first"
-    positions, sizes, codes = queue.positions, queue.sizes, queue.codes
+    positions = queue.positions
     first = offset - queue.min_offset
     examined_max = min(max(limits.entries_max, count_max), INDEX_FILE_ENTRIES)
     last = min(len(positions), first + examined_max)
     room = min(count_max, limits.messages_max)
-    taken: list[int] = []
-    for index in range(first, last):
-        size = sizes[index]
-        if taken and (len(taken) >= room or result.bytes + size > limits.bytes_max):
-            last = index
-            break
-        if matches is not None and not matches(codes[index]):
-            continue
-        taken.append(index)
-        result.bytes += size
+    taken: Sequence[int]
+    if matches is None:
+        taken = _unfiltered(queue, first, min(last, first + max(room, 1)), limits)
+        last = taken[-1] + 1
+    else:
+        taken, last = _filtered(queue, range(first, last), room, limits, matches)
     if taken:
         result.status = GetStatus.FOUND
         result.count = len(taken)
         result.slices = _slices(queue, log, taken)
+        result.bytes = sum(map(len, result.slices))
     result.next_begin_offset = queue.min_offset + last
     result.behind_bytes = log.end_position - positions[last - 1]
     return result
 
 
-def _slices(queue: ConsumeQueue, log: CommitLog, taken: list[int]) -> list[memoryview]:
+def _unfiltered(queue: ConsumeQueue, first: int, end: int, limits: GetLimits) -> range:
+    """As many entries of those up to *end* as fit, and one that does not fit alone."""
+    lengths = list(itertools.accumulate(queue.sizes[first:end]))
+    return range(first, first + max(1, bisect.bisect_right(lengths, limits.bytes_max)))
+
+
+def _filtered(
+    queue: ConsumeQueue, entries: range, room: int, limits: GetLimits, matches: Matches
+) -> tuple[list[int], int]:
+    """The entries that match, as many as there is room for; one past the last one examined."""
+    sizes, codes = queue.sizes, queue.codes
+    taken: list[int] = []
+    taken_bytes = 0
+    for index in entries:
+        size = sizes[index]
+        if taken and (len(taken) >= room or taken_bytes + size > limits.bytes_max):
+            return taken, index
+        if matches(codes[index]):
+            taken.append(index)
+            taken_bytes += size
+    return taken, entries.stop
+
+
+def _slices(queue: ConsumeQueue, log: CommitLog, taken: Sequence[int]) -> list[memoryview]:
     """The records of the *taken* entries, neighbours in the log as one slice."""
     positions, sizes = queue.positions, queue.sizes
-    runs: list[tuple[int, int]] = []
-    start = end = positions[taken[0]]
+    first, last = taken[0], taken[-1]
+    start, end = positions[first], positions[last] + sizes[last]
+    if last - first < len(taken) and sum(sizes[first : last + 1]) == end - start:
+        return _pieces(log, start, end)  # the queue had the log for itself
+    slices: list[memoryview] = []
+    end = start
     for index in taken:
         position = positions[index]
         if position != end:
-            runs.append((start, end))
+            slices += _pieces(log, start, end)
             start = position
         end = position + sizes[index]
-    runs.append((start, end))
-    slices: list[memoryview] = []
-    for at, until in runs:
-        start = at
-        while start < until:  # twice only where a file that was cut short has no filler
-            piece = log.read(start, until - start)
-            slices.append(piece)
-            start += len(piece)
-    return slices
+    return slices + _pieces(log, start, end)
+
+
+def _pieces(log: CommitLog, start: int, end: int) -> list[memoryview]:
+    """What the log has between two positions, as few slices."""
+    pieces = [log.read(start, end - start)]
+    while (start := start + len(pieces[-1])) < end:
+        pieces.append(log.read(start, end - start))  # a file that was cut short has no filler
+    return pieces
 
 
 def out_of_range(queue: ConsumeQueue | None, offset: int, release: Release) -> GetResult | None:

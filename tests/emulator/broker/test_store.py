@@ -461,3 +461,28 @@ def test_an_index_holds_the_entries_the_real_one_holds() -> None:
             for p, s, c in entries
         )
         assert ours.hex() in "".join(file["bytes"] for file in case["out"]["files"])
+
+
+@pytest.mark.parametrize("queues", [1, 2])
+@pytest.mark.parametrize("transfer_bytes_max", [1, 150, 400, 1_000, 262_144])
+def test_a_pull_without_a_filter_gets_what_one_with_a_filter_for_all_gets(
+    queues: int, transfer_bytes_max: int
+) -> None:
+    rig = Rig(TinyDisk(1_024), transfer_bytes_max=transfer_bytes_max)
+    for number in range(40):
+        rig.store.put(a_message(bytes(number * 7 % 60), queue_id=number % queues), NOW)
+    for offset in range(rig.store.max_offset("orders", 0)):
+        for count_max in (0, 1, 2, 31, 1_000):
+            quick = rig.store.get("orders", 0, offset, count_max, None)
+            slow = rig.store.get("orders", 0, offset, count_max, lambda _code: True)
+            assert b"".join(quick.slices) == b"".join(slow.slices)
+            quick.slices = slow.slices = []
+            assert quick == slow
+
+
+def test_messages_side_by_side_in_one_segment_leave_as_one_slice() -> None:
+    rig = Rig(MemoryDisk())
+    for number in range(40):
+        rig.put(bytes(number))
+    found = rig.store.get("orders", 0, 3, 32, None)
+    assert (found.count, len(found.slices)) == (32, 1)
