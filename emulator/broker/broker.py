@@ -252,6 +252,7 @@ class Broker:
             remark = f"the topic {name} cannot be deleted: {error}"
             raise Refusal(ResponseCode.SERVICE_NOT_AVAILABLE, remark) from error
         self.topics.delete(name, now_ms)
+        self.store.figures.forget_topic(name)
         if self.release >= OFFSETS_DELETED_WITH_TOPIC:
             self.offsets.delete_topic(name, now_ms)
 

@@ -23,7 +23,7 @@ from emulator.journal import Journal
 from emulator.net.tcp import TcpNetwork
 
 if TYPE_CHECKING:
-    from emulator.disk.port import Disk, OnFlushed, Segment
+    from emulator.disk.port import Disk, OnFlushed, Segment, Space
 
 
 class DetachableDisk:
@@ -37,6 +37,10 @@ class DetachableDisk:
     def detach(self) -> None:
         """From now on nothing that is done here reaches the disk."""
         self._is_detached = True
+
+    def space(self) -> Space | None:
+        """As ``Disk.space``."""
+        return self._disk.space()
 
     def segments(self) -> list[int]:
         """As ``Disk.segments``."""

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from emulator.disk.flusher import Flusher, Soon, SyncRequest, sync_folder
-from emulator.disk.port import DiskFull, OnFlushed
+from emulator.disk.port import DiskFull, OnFlushed, Space
 
 PAGE_BYTES = mmap.PAGESIZE
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -107,6 +107,11 @@ class FileDisk:
             segment.close()
         self._open.clear()
         os.close(self._lock)
+
+    def space(self) -> Space:
+        """As ``Disk.space``, of the file system of the directory."""
+        found = os.statvfs(self.directory)
+        return Space(found.f_frsize * found.f_blocks, found.f_frsize * found.f_bavail)
 
     def segments(self) -> list[int]:
         """As ``Disk.segments``: the files of the log, by their names."""

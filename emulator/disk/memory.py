@@ -50,6 +50,9 @@ class MemoryDisk:
         segments = sum(segment.size for segment in self._segments.values())
         return segments + sum(len(data) for data in self._documents.values())
 
+    def space(self) -> None:
+        """As ``Disk.space``: memory has none to show."""
+
     def segments(self) -> list[int]:
         """As ``Disk.segments``."""
         return sorted(self._segments)

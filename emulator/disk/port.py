@@ -13,7 +13,7 @@ time.  So ``flush`` is a completion: it returns at once and calls ``on_done`` la
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 OnFlushed: TypeAlias = Callable[["int | OSError"], object]
 
@@ -27,6 +27,13 @@ NOT_WRITTEN = (DiskFull, OSError)  # whatever a disk says that has not taken som
 
 class StoreDamaged(Exception):
     """What is there cannot be continued, and guessing would lose messages; nothing was touched."""
+
+
+class Space(NamedTuple):
+    """Of a whole file system, not of what is kept on it here."""
+
+    total_bytes: int
+    free_bytes: int
 
 
 class Segment(Protocol):
@@ -89,6 +96,10 @@ class Disk(Protocol):
         perhaps before this returns.  One flush serves all who wait when it begins; calls
         complete in their order.  After an error a later flush tries again.
         """
+        ...
+
+    def space(self) -> Space | None:
+        """How large it is, and how much of it is free; None where nothing says so."""
         ...
 
     def close(self) -> None:

@@ -46,6 +46,9 @@ class VirtualDisk:
         self._drive.documents |= {name: bytes(text) for name, text in drive.documents.items()}
         self._is_plugged = False
 
+    def space(self) -> None:
+        """As ``Disk.space``: a virtual drive has none to show."""
+
     def segments(self) -> list[int]:
         """As ``Disk.segments``."""
         return sorted(self._drive.segments)

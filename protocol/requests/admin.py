@@ -64,8 +64,8 @@ class GetBrokerConfigReply(Header):
 class ViewBrokerStatsDataRequest(Header):
     """Upstream: ViewBrokerStatsDataRequestHeader."""
 
-    stats_name: str
-    stats_key: str
+    stats_name: str | None = None
+    stats_key: str | None = None
 
 
 class QueryConsumeQueueRequest(Header):

@@ -30,6 +30,7 @@ _TIMES = {
     "delayTime",
 }
 _TIME_TEXT = re.compile(r"20\d\d-\d\d-\d\d#[\d:]+")
+_PATH = re.compile(r"(?<=^commitLogDiskRatio_).*")
 _MADE_KEY = re.compile(r"[0-9A-F]{32}|[0-9A-F]{56}")
 _ADDRESS = re.compile(r"/?127\.0\.0\.1:\d+")
 _OFFSET_ID = re.compile(r"\b7F000001[0-9A-F]{8}(?=[0-9A-F]{16}\b)")
@@ -87,14 +88,25 @@ def _json(value: Any, key: str = "") -> Any:
     if isinstance(value, dict):
         if set(value) >= {"counter", "timestamp"}:  # a data version
             return {**value, "timestamp": "<time>"}
+        if "bootTimestamp" in value:
+            return _figures(value)
         return {str(k): _json(v, str(k)) for k, v in sorted(value.items(), key=str)}
     if isinstance(value, list):
         return sorted((_json(item) for item in value), key=repr)
-    if key in _TIMES and value > 0:
-        return "<time>"
-    if isinstance(value, Decimal):
-        return "<rate>"
+    if isinstance(value, Decimal) or (key in _TIMES and value > 0):
+        return "<rate>" if isinstance(value, Decimal) else "<time>"
     return _text(value) if isinstance(value, str) else value
+
+
+def _figures(table: dict[str, str]) -> dict[str, str]:
+    """Those of a broker: their names, and what form they have."""
+    return {_PATH.sub("<path>", name): _form(value) for name, value in sorted(table.items())}
+
+
+def _form(figure: str) -> str:
+    """A number is any, however exact."""
+    figure = re.sub(r"\b[KMGTPE]iB", "B", figure)
+    return re.sub(r"\d+(\.\d+(E-?\d+)?)?|-1", "<number>", figure)
 
 
 def _record(message: StoredMessage) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Requests of mqadmin and dashboards to a broker of its own: what there is, resets, clones."""
+"""Requests of mqadmin and dashboards to a broker of its own: figures, resets, clones."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ _STATUS = RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS
 _CLONE = RequestCode.CLONE_GROUP_OFFSET
 _GROUP = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
 _DELETE = RequestCode.DELETE_SUBSCRIPTIONGROUP
+_STATS = RequestCode.VIEW_BROKER_STATS_DATA
+_RUNTIME = RequestCode.GET_BROKER_RUNTIME_INFO
 _OFFSETS = RequestCode.GET_ALL_CONSUMER_OFFSET
 
 
@@ -42,6 +44,10 @@ def _reset(title: str, group: str = "g", topic: str = "Rest", /, **changed: obje
 def _clone(title: str, **changed: object) -> Question:
     fields = {"srcGroup": "g", "destGroup": "copy", "topic": "Rest", "offline": "true", **changed}
     return plain(title, _CLONE, **{k: v for k, v in fields.items() if v is not ...})
+
+
+def _stats(title: str, name: str, key: str) -> Question:
+    return plain(title, _STATS, statsName=name, statsKey=key)
 
 
 _NEW: tuple[Step, ...] = (
@@ -67,6 +73,7 @@ _PREPARED: tuple[Step, ...] = (
 )
 
 _LOOKS: tuple[Step, ...] = (
+    plain("the figures", _RUNTIME),
     plain("one topic", RequestCode.GET_TOPIC_CONFIG, topic="Rest"),
     plain("a topic there is not", RequestCode.GET_TOPIC_CONFIG, topic="Nowhere"),
     plain("a topic without a name", RequestCode.GET_TOPIC_CONFIG),
@@ -97,6 +104,15 @@ _LOOKS: tuple[Step, ...] = (
             ("the times of no group", {"topic": "Rest"}),
         )
     ),
+    _stats("what was put into a topic", "TOPIC_PUT_NUMS", "Rest"),
+    _stats("what was put into another", "TOPIC_PUT_NUMS", "Idle"),
+    _stats("how much was put into a topic", "TOPIC_PUT_SIZE", "Rest"),
+    _stats("what a group got", "GROUP_GET_NUMS", "Rest@g"),
+    _stats("how much a group got", "GROUP_GET_SIZE", "Rest@g"),
+    _stats("what the broker was given", "BROKER_PUT_NUMS", "DefaultCluster"),
+    _stats("what the broker gave", "BROKER_GET_NUMS", "DefaultCluster"),
+    _stats("a figure of no name", "NO_SUCH", "Rest"),
+    plain("a figure of nothing", _STATS),
 )
 
 _RESETS: tuple[Step, ...] = (

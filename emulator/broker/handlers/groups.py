@@ -64,6 +64,7 @@ class GroupProcessor:
         has_new_name = broker.release >= CLEAN_OFFSET_SPELLED
         takes_offsets = request.clean_offset if has_new_name else request.remove_offset
         broker.groups.delete(request.group_name, call.now_ms)
+        broker.store.figures.forget_group(request.group_name)
         if takes_offsets:
             broker.offsets.delete_group(request.group_name, call.now_ms)
         return Reply()

@@ -18,6 +18,7 @@ from emulator.broker.broker import Broker
 from emulator.broker.checks import check_expression_type
 from emulator.broker.store.reading import GetResult, GetStatus
 from emulator.broker.tables.client_channels import BROADCASTING
+from emulator.broker.tables.figures import EVENTS_MAX, Looked
 from emulator.facts import OffsetCommitted, PullAnswered, PullHeld
 from emulator.net.results import Call, Refusal, Reply, Result, Wait
 from emulator.releases import (
@@ -84,7 +85,7 @@ class PullMessageProcessor:
         reset = self._taken_reset(request)
         if request.sys_flag & COMMIT_OFFSET:
             self._commit(call)
-        found = reset or self._get(request, matches)
+        found = reset or self._get(call, matches)
         code = self._code(found, request)
         if code == ResponseCode.PULL_NOT_FOUND and request.sys_flag & SUSPEND:
             return self._hold(call, matches)
@@ -137,7 +138,7 @@ class PullMessageProcessor:
     def _second_pass(self, call: Call[PullMessageRequest]) -> Result:
         """A held pull looks again: all checks, but no commit and no further waiting."""
         request, matches = call.request, self._allowed(call)
-        found = self._taken_reset(request) or self._get(request, matches)
+        found = self._taken_reset(request) or self._get(call, matches)
         return self._answer(request, found, self._code(found, request))
 
     def _sweep_at(self, at_ms: int) -> int:
@@ -162,10 +163,17 @@ class PullMessageProcessor:
         low, high = store.min_offset(topic, queue_id), store.max_offset(topic, queue_id)
         return GetResult(GetStatus.OFFSET_RESET, offset, low, high)
 
-    def _get(self, request: PullMessageRequest, matches: Matches) -> GetResult:
-        return self._broker.store.get(
-            request.topic, request.queue_id, request.queue_offset, request.max_msg_nums, matches
+    def _get(self, call: Call[PullMessageRequest], matches: Matches) -> GetResult:
+        request, store = call.request, self._broker.store
+        topic = request.topic
+        found = store.get(
+            topic, request.queue_id, request.queue_offset, request.max_msg_nums, matches
         )
+        figures, group = store.figures, request.consumer_group
+        figures.events.append(Looked(topic, group, found.count, found.bytes, call.now_ms))
+        if len(figures.events) >= EVENTS_MAX:
+            figures.count_up()
+        return found
 
     def _code(self, found: GetResult, request: PullMessageRequest) -> int:
         if found.status is GetStatus.NO_MESSAGE_IN_QUEUE:

@@ -70,6 +70,7 @@ class SendMessageBackProcessor:
         except PutRefused as refused:
             # Upstream answers SYSTEM_ERROR with the status' name, whatever it was.
             raise Refusal(ResponseCode.SYSTEM_ERROR, refused.status.name) from refused
+        broker.store.figures.returned(original.topic, request.group, call.now_ms)
         broker.note(
             MessageSentBack(
                 request.group, original.topic, topic, original.reconsume_times + 1, level

@@ -19,6 +19,7 @@ from emulator.broker.handlers.offsets import ConsumerManageProcessor
 from emulator.broker.handlers.pulling import PullMessageProcessor
 from emulator.broker.handlers.queues import QueueProcessor
 from emulator.broker.handlers.recalling import RecallMessageProcessor
+from emulator.broker.handlers.runtime_info import RuntimeInfoProcessor
 from emulator.broker.handlers.send_back import SendMessageBackProcessor
 from emulator.broker.handlers.sending import SendMessageProcessor
 from emulator.broker.handlers.statistics import StatisticsProcessor
@@ -75,6 +76,7 @@ def _of_administrators(broker: Broker) -> tuple[Row, ...]:
     topics = TopicProcessor(broker)
     groups = GroupProcessor(broker)
     group_offsets = GroupOffsetProcessor(broker)
+    runtime = RuntimeInfoProcessor(broker)
     statistics = StatisticsProcessor(broker)
     return (
         Row(catalog.UPDATE_AND_CREATE_TOPIC, topics.update),
@@ -82,6 +84,8 @@ def _of_administrators(broker: Broker) -> tuple[Row, ...]:
         Row(catalog.GET_ALL_TOPIC_CONFIG, topics.all),
         Row(catalog.GET_TOPIC_CONFIG, topics.one),
         Row(catalog.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, topics.system_topics),
+        Row(catalog.GET_BROKER_RUNTIME_INFO, runtime.runtime_info),
+        Row(catalog.VIEW_BROKER_STATS_DATA, runtime.stats_item),
         Row(catalog.GET_TOPIC_STATS_INFO, statistics.topic_stats),
         Row(catalog.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, groups.update),
         Row(catalog.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, groups.all),

@@ -85,6 +85,11 @@ class Flushing:
             else:
                 self._plan()
 
+    @property
+    def owed_bytes(self) -> int:
+        """How much would be lost with the power; 0 where nothing outlives the process."""
+        return max(0, self._end - self.flushed_to) if self._disk.needs_flush else 0
+
     def finish(self) -> None:
         """The store is about to be closed: flush what is left.  Nobody is told."""
         if self._disk.needs_flush and self._end > self.flushed_to:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
-from emulator.broker.store.appender import Appender, MessageToStore, PutResult
+from emulator.broker.store.appender import Appender, MessageToStore, PutRefused, PutResult
 from emulator.broker.store.commit_log import CommitLog
 from emulator.broker.store.flushing import Flushing
 from emulator.broker.store.key_search import KeySearch
@@ -28,6 +28,8 @@ from emulator.broker.store.reading import (
 )
 from emulator.broker.store.recovery import measure_tail
 from emulator.broker.store.retention import Retention
+from emulator.broker.tables.figures import EVENTS_MAX, BrokerFigures, Stored
+from emulator.disk.port import Space
 from emulator.facts import (
     LogRecovered,
     LogTailCut,
@@ -73,6 +75,8 @@ class Store:
         self._limits = GetLimits(
             config.transfer_messages_max, config.transfer_bytes_max, config.scan_entries_max
         )
+        self.figures = BrokerFigures(began_ms, config.cluster)
+        self._disk = disk
         self._index = QueueIndex(disk, self.levels)
         self.log = CommitLog(disk, config.segment_bytes, self._make_room)
         self._retention = Retention(self.log, self._index, config, note)
@@ -95,7 +99,14 @@ class Store:
         """Store one message; raises PutRefused, and then nothing was stored."""
         key = (message.topic, message.queue_id)
         queue = self._index.queues.get(key) or self._index.of(*key)
-        put = self._appender.append(queue, message, now_ms)
+        try:
+            put = self._appender.append(queue, message, now_ms)
+        except PutRefused:
+            self.figures.put_failures += 1
+            raise
+        self.figures.events.append(Stored(message.topic, 1, put.size, now_ms))
+        if len(self.figures.events) >= EVENTS_MAX:
+            self.figures.count_up()
         if self._needs_flush:
             self.flushing.wrote(self.log.end_position)
         if put.code is not None:
@@ -111,6 +122,8 @@ class Store:
         """
         key = (messages[0].topic, messages[0].queue_id)
         puts = self._appender.append_all(self._index.of(*key), messages, now_ms)
+        size = sum(put.size for put in puts)
+        self.figures.events.append(Stored(messages[0].topic, len(puts), size, now_ms))
         if self._needs_flush:
             self.flushing.wrote(self.log.end_position, len(puts))
         for message, put in zip(messages, puts, strict=True):
@@ -203,6 +216,20 @@ class Store:
         if queue is None:
             return 0
         return offset_by_time(queue, self.log, time_ms, self.release, upper=upper)
+
+    def first_store_ms(self) -> int:
+        """When the oldest message of the log was stored; -1 if there is none."""
+        log = self.log
+        is_empty = log.end_position == log.min_position
+        return -1 if is_empty else store_ms_at(log, log.min_position)
+
+    def space(self) -> Space:
+        """Of the disk; in memory, of what may be kept there (nothing, if that has no limit)."""
+        if (found := self._disk.space()) is not None:
+            return found
+        bytes_max = self._config.retained_bytes_max
+        used = self.log.end_position - self.log.min_position
+        return Space(bytes_max, max(0, bytes_max - used))
 
     def queue(self, topic: str, queue_id: int) -> ConsumeQueue | None:
         """The index of one queue, if it was ever written to."""

@@ -1,0 +1,202 @@
+"""A broker's figures as tools poll them.
+
+Answers GET_BROKER_RUNTIME_INFO and VIEW_BROKER_STATS_DATA in every release, with upstream's
+keys.  There are no pools of threads, so their queues are empty; storing takes no time that is
+measured, so latencies are 0.  Does not count by queue, what is read from disk, or how late
+messages are read (``GROUP_GET_LATENCY`` and its like do not exist here).
+
+Upstream: AdminBrokerProcessor.prepareRuntimeInfo, StoreStatsService.getRuntimeInfo.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from emulator.broker.broker import Broker
+from emulator.broker.checks import java_text
+from emulator.broker.tables.figures import RATE_WINDOWS_S, SampledSums
+from emulator.net.results import Call, Refusal, Reply, Result
+from emulator.releases import EARLIEST_TIME_EXACT, RUNTIME_INFO_OF_5
+from protocol.bodies.body import encode_body
+from protocol.bodies.routes import KVTable
+from protocol.codes import ResponseCode
+from protocol.delay_levels import queue_of_level
+from protocol.fields import Header
+from protocol.java_json_writer import java_double
+from protocol.names import SCHEDULE_TOPIC
+from protocol.requests.admin import ViewBrokerStatsDataRequest
+from protocol.versions import version_desc
+
+INT_MAX = 2**31 - 1
+_DAY_S, _HOUR_S, _MINUTE_S = 86_400, 3_600, 60
+# BrokerConfig, the capacities of its pools' queues; how many wait is always 0 here.
+_POOLS = {"send": 10_000, "pull": 100_000, "query": 20_000}
+_POOLS_5 = {**_POOLS, "litePull": 100_000, "ack": 100_000}
+_TRANSACTIONS_CAPACITY = 100_000
+_FIXED = {
+    "putMessageEntireTimeMax": "0",
+    "putMessageDistributeTime": "null",  # as real brokers have it
+    "dispatchMaxBuffer": "0",
+    "getMessageEntireTimeMax": "0",
+    "putLatency99": "0.00",
+    "putLatency999": "0.00",
+    "dispatchBehindBytes": "0",
+    "pageCacheLockTimeMills": "0",
+    "startAcceptSendRequestTimeStamp": "0",
+    "remainTransientStoreBufferNumbs": str(INT_MAX),
+    "EndTransactionQueueSize": "0",
+    "EndTransactionThreadPoolQueueCapacity": str(_TRANSACTIONS_CAPACITY),
+}
+_FIXED_5 = {
+    "brokerActive": "true",
+    "timerReadBehind": "0",
+    "timerOffsetBehind": "0",
+    "timerCongestNum": "0",
+    "timerEnqueueTps": "0.0",
+    "timerDequeueTps": "0.0",
+}
+
+
+class RuntimeInfoProcessor:
+    """Totals, rates and sizes."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._is_5 = broker.release >= RUNTIME_INFO_OF_5
+
+    def runtime_info(self, call: Call[Header]) -> Result:
+        """Every figure as a text, by upstream's name."""
+        figures = self._broker.store.figures
+        figures.count_up()
+        figures.pass_midnight(call.now_ms)
+        table = {
+            **_FIXED,
+            **(_FIXED_5 if self._is_5 else {}),
+            **self._pools(),
+            **self._times(call.now_ms),
+            **self._totals(),
+            **self._rates(call.now_ms),
+            **self._sizes(),
+            **self._delays(),
+        }
+        return Reply(body=encode_body(KVTable(table=table), self._broker.release))
+
+    def stats_item(self, call: Call[ViewBrokerStatsDataRequest]) -> Result:
+        """Sum, rate and mean of one item over a minute, an hour and a day."""
+        name, key = java_text(call.request.stats_name), java_text(call.request.stats_key)
+        found = self._broker.store.figures.item(name, key, call.now_ms)
+        if found is None:
+            raise Refusal(ResponseCode.SYSTEM_ERROR, f"The stats <{name}> <{key}> not exist")
+        return Reply(body=encode_body(found, self._broker.release))
+
+    def _pools(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for name, capacity in (_POOLS_5 if self._is_5 else _POOLS).items():
+            found[f"{name}ThreadPoolQueueSize"] = "0"
+            found[f"{name}ThreadPoolQueueCapacity"] = str(capacity)
+            found[f"{name}ThreadPoolQueueHeadWaitTimeMills"] = "0"
+        return found
+
+    def _times(self, now_ms: int) -> dict[str, str]:
+        broker = self._broker
+        began_ms = broker.store.figures.began_ms
+        seconds = max(0, now_ms - began_ms) // 1_000
+        days, seconds = divmod(seconds, _DAY_S)
+        hours, seconds = divmod(seconds, _HOUR_S)
+        minutes, seconds = divmod(seconds, _MINUTE_S)
+        return {
+            "bootTimestamp": str(began_ms),
+            "runtime": f"[ {days} days, {hours} hours, {minutes} minutes, {seconds} seconds ]",
+            "brokerVersion": str(broker.release.version),
+            "brokerVersionDesc": version_desc(broker.release.version),
+            "earliestMessageTimeStamp": str(self._earliest_ms()),
+        }
+
+    def _earliest_ms(self) -> int:
+        """When the oldest message was stored; -1 if there is none.
+
+        Before 5.1 also where the log is shorter than two of the largest messages.
+        """
+        store = self._broker.store
+        log_bytes = store.log.end_position - store.log.min_position
+        needed = 0
+        if self._broker.release < EARLIEST_TIME_EXACT:
+            needed = 2 * self._broker.config.message_bytes_max
+        return store.first_store_ms() if log_bytes > needed else -1
+
+    def _totals(self) -> dict[str, str]:
+        figures = self._broker.store.figures
+        puts, (morning, before) = figures.puts, figures.mornings
+        calls = puts.messages or 1  # as upstream, which divides by it
+        return {
+            "putMessageTimesTotal": str(calls),
+            "putMessageFailedTimes": str(figures.put_failures),
+            "putMessageSizeTotal": str(puts.size),
+            "putMessageAverageSize": java_double(puts.size / calls),
+            "msgPutTotalTodayNow": str(puts.messages),
+            "msgPutTotalTodayMorning": str(morning[0]),
+            "msgPutTotalYesterdayMorning": str(before[0]),
+            "msgGetTotalTodayNow": str(figures.gets.messages),
+            "msgGetTotalTodayMorning": str(morning[1]),
+            "msgGetTotalYesterdayMorning": str(before[1]),
+        }
+
+    def _rates(self, now_ms: int) -> dict[str, str]:
+        """Each over 10, 60 and 600 seconds; nothing where the broker is younger than that."""
+        figures = self._broker.store.figures
+
+        def rates(sums: SampledSums, *, of_calls: bool = False) -> list[float | None]:
+            return [sums.rate(s, now_ms, of_calls=of_calls) for s in RATE_WINDOWS_S]
+
+        found, missed = rates(figures.gets, of_calls=True), rates(figures.misses)
+        totals = [(f or 0.0) + (m or 0.0) for f, m in zip(found, missed, strict=True)]
+        transferred = "getTransferredTps" if self._is_5 else "getTransferedTps"
+        return {
+            "putTps": _three(rates(figures.puts)),
+            "getFoundTps": _three(found),
+            "getMissTps": _three(missed),
+            "getTotalTps": _three(totals),
+            transferred: _three(rates(figures.gets)),
+        }
+
+    def _sizes(self) -> dict[str, str]:
+        broker, log = self._broker, self._broker.store.log
+        folder = f"{broker.config.store}/commitlog" if broker.config.store else "memory"
+        space = broker.store.space()
+        total, free = byte_count(space.total_bytes), byte_count(space.free_bytes)
+        found = {
+            "commitLogDirCapacity": f"Total : {total}, Free : {free}.",
+            "commitLogMinOffset": str(log.min_position),
+            "commitLogMaxOffset": str(log.end_position),
+            "remainHowManyDataToFlush": byte_count(broker.store.flushing.owed_bytes),
+        }
+        used = 1 - space.free_bytes / space.total_bytes if space.total_bytes else 0.0
+        ratio = java_double(math.ceil(100 * used) / 100)
+        names = ("commitLogDiskRatio", f"commitLogDiskRatio_{folder}", "consumeQueueDiskRatio")
+        return found | dict.fromkeys(names, ratio)
+
+    def _delays(self) -> dict[str, str]:
+        """Per level with progress: delivered up to, and the end of its queue.
+
+        Upstream: ScheduleMessageService.buildRunningStats.
+        """
+        broker = self._broker
+        return {
+            f"scheduleMessageOffset_{level}": (
+                f"{offset},{broker.store.max_offset(SCHEDULE_TOPIC, queue_of_level(level))}"
+            )
+            for level, offset in broker.delays.offset_table.items()
+        }
+
+
+def _three(rates: Sequence[float | None]) -> str:
+    return " ".join("" if rate is None else java_double(rate) for rate in rates)
+
+
+def byte_count(count: int) -> str:
+    """Upstream: MixAll.humanReadableByteCount, in units of 1024."""
+    if count < 1024:
+        return f"{count} B"
+    exponent = min(6, (count.bit_length() - 1) // 10)
+    return f"{count / 1024**exponent:.1f} {'KMGTPE'[exponent - 1]}iB"
