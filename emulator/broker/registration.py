@@ -22,7 +22,7 @@ from emulator.net.next_pass import NextPass
 from emulator.net.services import every_waiting
 from emulator.releases import ACTING_MASTER_SENT
 from protocol import catalog
-from protocol.bodies.body import decode_body
+from protocol.bodies.body import decode_long_body
 from protocol.bodies.registration import RegisterBrokerBody, crc32, encode_register_broker
 from protocol.bodies.routes import KVTable
 from protocol.bodies.topics import DataVersion, TopicConfig, TopicConfigAndMappingSerializeWrapper
@@ -223,7 +223,7 @@ class NameServerRegistration:
     def _mark_ordered(self, body: bytes) -> None:
         """A NameServer's answer lists the topics that are ordered."""
         try:
-            table = decode_body(body, KVTable).table if body else {}
+            table = decode_long_body(body, KVTable).table if body else {}
         except BadFields:
             return  # an answer that cannot be read lists none
         self._broker.topics.set_order(table, self._now_ms())

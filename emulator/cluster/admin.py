@@ -21,7 +21,7 @@ from emulator.net.remoting_client import RemotingClient
 from emulator.net.tcp import TcpNetwork
 from emulator.releases import R_4_9_7
 from protocol import catalog
-from protocol.bodies.body import Body, decode_body, encode_body
+from protocol.bodies.body import Body, decode_long_body, encode_body
 from protocol.bodies.connections import ConsumerConnection
 from protocol.bodies.groups import (
     GroupList,
@@ -85,7 +85,7 @@ class Admin:
     async def cluster_info(self) -> ClusterInfo:
         """Clusters, their brokers, and the brokers' addresses by id."""
         body = await self._call_namesrv(catalog.GET_BROKER_CLUSTER_INFO)
-        return decode_body(body, ClusterInfo)
+        return decode_long_body(body, ClusterInfo)
 
     async def masters(self) -> dict[str, str]:
         """Masters' addresses, ``host:port`` by broker name."""
@@ -103,7 +103,7 @@ class Admin:
             body = await self._call_namesrv(catalog.GET_ROUTEINFO_BY_TOPIC, request)
         except NotFound:
             raise NotFound(f"there is no topic {topic}: see `topic list`") from None
-        return decode_body(body, TopicRouteData)
+        return decode_long_body(body, TopicRouteData)
 
     # To a broker ----------------------------------------------------------------------
 
@@ -111,7 +111,7 @@ class Admin:
         """All topics of the broker at address *broker*, its own ones too."""
         reply = await self._call(broker, catalog.GET_ALL_TOPIC_CONFIG)
         return list(
-            decode_body(reply.body, TopicConfigSerializeWrapper).topic_config_table.values()
+            decode_long_body(reply.body, TopicConfigSerializeWrapper).topic_config_table.values()
         )
 
     async def create_topic(self, broker: str, config: TopicConfig) -> None:
@@ -138,7 +138,7 @@ class Admin:
         """First and next offset of every queue of *topic*.  Raises ``NotFound``."""
         header = GetTopicStatsInfoRequest(topic=topic)
         reply = await self._call(broker, catalog.GET_TOPIC_STATS_INFO, header)
-        return decode_body(reply.body, TopicStatsTable)
+        return decode_long_body(reply.body, TopicStatsTable)
 
     async def topic_stats_if_any(self, broker: str, topic: str) -> TopicStatsTable:
         """As ``topic_stats``, but empty for a broker without that topic."""
@@ -150,14 +150,14 @@ class Admin:
     async def groups(self, broker: str) -> list[SubscriptionGroupConfig]:
         """All consumer groups that the broker knows."""
         reply = await self._call(broker, catalog.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
-        wrapper = decode_body(reply.body, SubscriptionGroupWrapper)
+        wrapper = decode_long_body(reply.body, SubscriptionGroupWrapper)
         return list(wrapper.subscription_group_table.values())
 
     async def groups_of_topic(self, broker: str, topic: str) -> list[str]:
         """Consumer groups that subscribe *topic* or have offsets in it."""
         header = QueryTopicConsumeByWhoRequest(topic=topic)
         reply = await self._call(broker, catalog.QUERY_TOPIC_CONSUME_BY_WHO, header)
-        return decode_body(reply.body, GroupList).group_list
+        return decode_long_body(reply.body, GroupList).group_list
 
     async def connections(self, broker: str, group: str) -> ConsumerConnection:
         """Which members of *group* are connected, and what they subscribe; perhaps none."""
@@ -165,7 +165,7 @@ class Admin:
         reply = await self._invoke(broker, catalog.GET_CONSUMER_CONNECTION_LIST, header)
         if reply.code == ResponseCode.CONSUMER_NOT_ONLINE:
             return ConsumerConnection()
-        return decode_body(_checked(broker, reply).body, ConsumerConnection)
+        return decode_long_body(_checked(broker, reply).body, ConsumerConnection)
 
     async def consume_stats(
         self, broker: str, group: str, topic: str | None = None
@@ -173,7 +173,7 @@ class Admin:
         """Stored and committed offsets of every queue that *group* has, or has in *topic*."""
         header = GetConsumeStatsRequest(consumer_group=group, topic=topic)
         reply = await self._call(broker, catalog.GET_CONSUME_STATS, header)
-        return decode_body(reply.body, ConsumeStats)
+        return decode_long_body(reply.body, ConsumeStats)
 
     async def offset_at(self, broker: str, queue: MessageQueue, at_ms: int) -> int:
         """The offset of the first message stored at *at_ms* or later."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from emulator.disk.port import NOT_WRITTEN, StoreDamaged
 from emulator.net.results import Refusal
 from emulator.releases import R_4_9_7
-from protocol.bodies.body import decode_config_file, encode_config_file
+from protocol.bodies.body import decode_long_body, encode_config_file
 from protocol.bodies.routes import KVConfigSerializeWrapper
 from protocol.codes import ResponseCode
 from protocol.fields import BadFields
@@ -70,6 +70,6 @@ def _load(disk: Disk) -> dict[str, dict[str, str]]:
     if text is None:
         return {}
     try:
-        return decode_config_file(text, KVConfigSerializeWrapper).config_table
+        return decode_long_body(text, KVConfigSerializeWrapper).config_table
     except BadFields as error:
         raise StoreDamaged(f"{KV_CONFIG} cannot be read: {error}") from error

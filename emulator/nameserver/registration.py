@@ -15,7 +15,7 @@ import msgspec
 from emulator.facts import BrokerRegistered
 from emulator.net.results import Refusal
 from emulator.releases import DATA_VERSION_HAS_STATE, REGISTRATION_EXTENDED
-from protocol.bodies.body import decode_body
+from protocol.bodies.body import decode_long_body
 from protocol.bodies.registration import RegisterBrokerBody, crc32, decode_register_broker
 from protocol.bodies.topics import (
     DataVersion,
@@ -98,6 +98,6 @@ def _body(call: Call[RegisterBrokerRequest]) -> RegisterBrokerBody:
     if not call.body:
         return RegisterBrokerBody()
     if call.command.version < V3_0_11:
-        topics = decode_body(call.body, TopicConfigAndMappingSerializeWrapper)
+        topics = decode_long_body(call.body, TopicConfigAndMappingSerializeWrapper)
         return RegisterBrokerBody(topic_config_serialize_wrapper=topics)
     return decode_register_broker(call.body, call.command.version)

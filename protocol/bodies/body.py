@@ -69,8 +69,8 @@ def decode_body(data: bytes, kind: type[B]) -> B:
     return found
 
 
-def decode_config_file(data: bytes, kind: type[B]) -> B:
-    """The same for a file of ours or of a RocketMQ's, however long.  Raises ``BadFields``."""
+def decode_long_body(data: bytes, kind: type[B]) -> B:
+    """The same for what we asked for, an answer or a file, however long.  Raises ``BadFields``."""
     quick = _decoder(kind)
     if quick is not None:
         with contextlib.suppress(*java_json.UNREADABLE):

@@ -12,7 +12,7 @@ import zlib
 import msgspec
 
 from protocol import java_json
-from protocol.bodies.body import Body, decode_body, encode_body
+from protocol.bodies.body import Body, decode_body, decode_long_body, encode_body
 from protocol.bodies.topics import (
     DataVersion,
     TopicConfig,
@@ -59,7 +59,7 @@ def decode_register_broker(data: bytes, version: int) -> RegisterBrokerBody:
     Raises ``BadFields``.  Upstream: RegisterBrokerBody.decode.
     """
     if data[:1] != bytes([_ZLIB_FIRST_BYTE]):
-        return decode_body(data, RegisterBrokerBody)
+        return decode_long_body(data, RegisterBrokerBody)
     try:
         return _unpack(_inflated(data), version)
     except (zlib.error, struct.error, ValueError) as error:

@@ -25,7 +25,7 @@ from protocol.bodies.body import (
     LAX_BYTES_MAX,
     Body,
     decode_body,
-    decode_config_file,
+    decode_long_body,
     encode_body,
     encode_config_file,
 )
@@ -247,7 +247,7 @@ def test_a_long_lax_body_is_refused_with_the_limit_and_a_long_file_is_read() -> 
     text = b"{clientID:'%b'}" % (b"c" * LAX_BYTES_MAX)
     with pytest.raises(BadFields, match=f"the limit is {LAX_BYTES_MAX}"):
         decode_body(text, groups.HeartbeatData)
-    assert decode_config_file(text, groups.HeartbeatData).client_id == "c" * LAX_BYTES_MAX
+    assert decode_long_body(text, groups.HeartbeatData).client_id == "c" * LAX_BYTES_MAX
     strict = text.replace(b"clientID", b'"clientID"').replace(b"'", b'"')
     assert decode_body(strict, groups.HeartbeatData).client_id == "c" * LAX_BYTES_MAX
 

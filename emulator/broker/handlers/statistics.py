@@ -7,9 +7,13 @@ Upstream: AdminBrokerProcessor.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
+
 from emulator.broker.broker import Broker
 from emulator.net.results import Call, Refusal, Reply, Result
-from emulator.releases import TOPIC_STATS_OF_ALL_QUEUES
+from emulator.net.slices import Slices, in_slices
+from emulator.releases import TOPIC_STATS_OF_ALL_QUEUES, Release
 from protocol.bodies.body import encode_body
 from protocol.bodies.stats import ConsumeStats, OffsetWrapper, TopicOffset, TopicStatsTable
 from protocol.bodies.topics import TopicConfig
@@ -17,6 +21,9 @@ from protocol.codes import ResponseCode
 from protocol.queues import MessageQueue
 from protocol.requests.admin import GetTopicStatsInfoRequest
 from protocol.requests.groups import GetConsumeStatsRequest
+
+SLICE_ROWS = 500  # of some 10 µs each
+NO_ROWS = b'"offsetTable":{}'
 
 
 class StatisticsProcessor:
@@ -31,15 +38,18 @@ class StatisticsProcessor:
         topic = broker.topics.get(name)
         if topic is None:
             raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist")
-        table = {
-            MessageQueue(name, broker.config.name, queue_id): TopicOffset(
-                min_offset=broker.store.min_offset(name, queue_id),
-                max_offset=broker.store.max_offset(name, queue_id),
-                last_update_timestamp=self._last_store_ms(name, queue_id),
+        rows = (
+            (
+                MessageQueue(name, broker.config.name, queue_id),
+                TopicOffset(
+                    min_offset=broker.store.min_offset(name, queue_id),
+                    max_offset=broker.store.max_offset(name, queue_id),
+                    last_update_timestamp=self._last_store_ms(name, queue_id),
+                ),
             )
             for queue_id in range(self._shown_queues(topic))
-        }
-        return Reply(body=encode_body(TopicStatsTable(offset_table=table), broker.release))
+        )
+        return in_slices(_table(TopicStatsTable(), rows, broker.release), call.now_ms)
 
     def _shown_queues(self, topic: TopicConfig) -> int:
         if self._broker.release >= TOPIC_STATS_OF_ALL_QUEUES:
@@ -56,16 +66,18 @@ class StatisticsProcessor:
         topic_only = call.request.topic
         topics = [topic_only] if topic_only else broker.offsets.topics_of_group(group)
         online = broker.clients.group(group)
-        table: dict[MessageQueue, OffsetWrapper] = {}
-        for name in topics:
-            topic = broker.topics.get(name)
-            if topic is None or (online is not None and name not in online.subscription_table):
-                continue
-            for queue_id in range(topic.read_queue_nums):
-                queue = MessageQueue(name, broker.config.name, queue_id)
-                table[queue] = self._offsets(group, name, queue_id)
-        body = ConsumeStats(offset_table=table)
-        return Reply(body=encode_body(body, broker.release))
+        if online is not None:
+            topics = [name for name in topics if name in online.subscription_table]
+        rows = (
+            (
+                MessageQueue(name, broker.config.name, queue_id),
+                self._offsets(group, name, queue_id),
+            )
+            for name in topics
+            if (topic := broker.topics.get(name)) is not None
+            for queue_id in range(topic.read_queue_nums)
+        )
+        return in_slices(_table(ConsumeStats(), rows, broker.release), call.now_ms)
 
     def _offsets(self, group: str, topic: str, queue_id: int) -> OffsetWrapper:
         broker = self._broker
@@ -77,3 +89,18 @@ class StatisticsProcessor:
             pull_offset=consumed,
             last_timestamp=max(0, last_ms),
         )
+
+
+def _table(
+    empty: TopicStatsTable | ConsumeStats,
+    rows: Iterator[tuple[MessageQueue, TopicOffset | OffsetWrapper]],
+    release: Release,
+) -> Slices:
+    """The body of *empty* with *rows* in its table: a topic may have 100,000 queues."""
+    parts = []
+    while part := dict(islice(rows, SLICE_ROWS)):
+        parts.append(encode_body(part, release)[1:-1])  # without its braces
+        if len(part) == SLICE_ROWS:
+            yield
+    text = encode_body(empty, release)
+    return Reply(body=text.replace(NO_ROWS, b'"offsetTable":{%b}' % b",".join(parts), 1))

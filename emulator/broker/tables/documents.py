@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from emulator.disk.port import NOT_WRITTEN
 from emulator.disk.refusals import refusal
-from protocol.bodies.body import Body, decode_config_file, encode_config_file
+from protocol.bodies.body import Body, decode_long_body, encode_config_file
 from protocol.fields import BadFields
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Document(Generic[B]):
             try:
                 if data := self._disk.read(name):
                     self.text_bytes = len(data)
-                    return decode_config_file(data, self._kind)
+                    return decode_long_body(data, self._kind)
             except BadFields:
                 continue
         return None

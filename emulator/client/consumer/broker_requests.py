@@ -17,7 +17,7 @@ import trio
 from emulator.client.consumer.listeners import ConsumeContext, ConsumeResult, restore_topic
 from emulator.client.consumer.process_queue import MIB
 from emulator.net.results import NO_REPLY, Call, Reply, Result, Wait
-from protocol.bodies.body import Body, decode_body, encode_body
+from protocol.bodies.body import Body, decode_long_body, encode_body
 from protocol.bodies.offsets import GetConsumerStatusBody, ResetOffsetBody
 from protocol.bodies.running import (
     CMResult,
@@ -67,7 +67,7 @@ class BrokerRequests:
 
     def reset_offset(self, call: Call[ResetOffsetRequest]) -> Result:
         """Start the reset, which takes ten seconds; the request is one-way."""
-        table = decode_body(call.body, ResetOffsetBody).offset_table
+        table = decode_long_body(call.body, ResetOffsetBody).offset_table
         topic = call.request.topic
         offsets = {queue: offset for queue, offset in table.items() if queue.topic == topic}
         self._member.beside(lambda: self._offset_reset.run(offsets))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from emulator.client.errors import ClientError, ClientErrorCode, GroupCallRefused
 from emulator.net.errors import RemoteError
 from emulator.releases import OFFSET_ERRORS_COUNT
-from protocol.bodies.body import decode_body, encode_body
+from protocol.bodies.body import decode_long_body, encode_body
 from protocol.bodies.groups import (
     CheckClientRequestBody,
     GetConsumerListByGroupReply,
@@ -131,7 +131,7 @@ class GroupCalls:
         if reply.code != ResponseCode.SUCCESS:
             return None
         try:
-            members = decode_body(reply.body, GetConsumerListByGroupReply).consumer_id_list
+            members = decode_long_body(reply.body, GetConsumerListByGroupReply).consumer_id_list
         except BadFields:
             return None
         return [member for member in members if member is not None]
@@ -172,7 +172,7 @@ class GroupCalls:
         if reply.code != ResponseCode.SUCCESS:
             raise _refused(address, reply)
         try:
-            return frozenset(decode_body(reply.body, LockBatchReply).lock_ok_mq_set)
+            return frozenset(decode_long_body(reply.body, LockBatchReply).lock_ok_mq_set)
         except BadFields as error:
             raise GroupCallRefused(f"{address}: {error}") from error
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from emulator.releases import LOCAL_OFFSETS_MERGE, Release
-from protocol.bodies.body import decode_config_file, encode_config_file
+from protocol.bodies.body import decode_long_body, encode_config_file
 from protocol.bodies.offsets import OffsetSerializeWrapper
 from protocol.fields import BadFields
 from protocol.names import is_retry_topic
@@ -231,7 +231,7 @@ class FileOffsets:
         for name in (self._name, self._name + ".bak"):
             if data := self._documents.read(name):
                 try:
-                    return decode_config_file(data, OffsetSerializeWrapper).offset_table
+                    return decode_long_body(data, OffsetSerializeWrapper).offset_table
                 except BadFields:
                     continue  # damaged: the copy of the last good one may be whole
         return {}

@@ -24,7 +24,7 @@ from emulator.client.instance.route_queues import (
 )
 from emulator.facts import Note, RouteChanged
 from emulator.net.errors import NeverSent, RemoteError
-from protocol.bodies.body import decode_body
+from protocol.bodies.body import decode_long_body
 from protocol.bodies.routes import TopicRouteData
 from protocol.catalog import GET_ROUTEINFO_BY_TOPIC
 from protocol.codes import ResponseCode
@@ -111,7 +111,7 @@ class TopicRoutes:
         if reply.code != ResponseCode.SUCCESS or not reply.body:
             return None
         try:
-            route = decode_body(reply.body, TopicRouteData)
+            route = decode_long_body(reply.body, TopicRouteData)
             check_route(route)
         except BadFields:
             return None  # an unreadable route counts as none
