@@ -1,8 +1,8 @@
 """The settings as they are now: the config of the start, and what 318 changed since.
 
 Operators use upstream's names.  A name that upstream does not have is ignored without an
-error, as upstream does, and so is one whose setting is fixed here; changes end with the
-process.
+error, as upstream does.  One whose setting does nothing here is shown as changed, as upstream
+shows what has an effect after a restart only.  Changes end with the process.
 Upstream: NamesrvConfig, NettyServerConfig, Configuration.
 """
 
@@ -44,7 +44,37 @@ SETTINGS_5 = {
     "needWaitForService": SettingField("need_wait_for_service"),
     "waitSecondsForService": SettingField("wait_for_service_ms", unit=1_000),
 }
+SHOWN = {  # what 318 may change without an effect: on threads, buffers, the port
+    "clusterTest": "false",
+    "productEnvName": "center",
+    "serverAsyncSemaphoreValue": "64",
+    "serverCallbackExecutorThreads": "0",
+    "serverOnewaySemaphoreValue": "256",
+    "serverPooledByteBufAllocatorEnable": "true",
+    "serverSelectorThreads": "3",
+    "serverSocketBacklog": "1024",
+    "serverSocketRcvBufSize": "0",
+    "serverSocketSndBufSize": "0",
+    "serverWorkerThreads": "8",
+    "useEpollNativeSelector": "false",
+    "writeBufferHighWaterMark": "0",
+    "writeBufferLowWaterMark": "0",
+}
+SHOWN_5 = {
+    **SHOWN,
+    "clientRequestThreadPoolNums": "8",
+    "clientRequestThreadPoolQueueCapacity": "50000",
+    "defaultThreadPoolNums": "16",
+    "defaultThreadPoolQueueCapacity": "10000",
+    "enableControllerInNamesrv": "false",
+    "enableShutdownGracefully": "false",
+    "scanNotActiveBrokerInterval": "5000",
+    "serverNettyWorkerGroupEnable": "true",
+    "shutdownWaitTimeSeconds": "30",
+    "unRegisterBrokerQueueCapacity": "3000",
+}
 BLACK_LIST = ("kvConfigPath", "configStorePath")
+BLACK_LIST_SHOWN = "configBlackList;configStorePath;kvConfigPath"  # NamesrvConfig (5.x)
 BLACK_LIST_5 = (*BLACK_LIST, "configBlackList", "rocketmqHome")
 
 
@@ -56,29 +86,30 @@ class NameServerSettings:
         self.release = config.profile
         self._has_more = self.release >= NAMESRV_HAS_MORE_SETTINGS
         self._changeable = SETTINGS_5 if self._has_more else SETTINGS
+        self._shown = {
+            **(SHOWN_5 if self._has_more else SHOWN),
+            "rocketmqHome": config.store,
+            "serverChannelMaxIdleTimeSeconds": str(config.net.idle_ms_max // 1_000),
+        }
+        if self._has_more and config.scan_interval_ms:
+            self._shown["scanNotActiveBrokerInterval"] = str(config.scan_interval_ms)
+        self.listens_at(config.listen_address)
 
     def properties(self) -> dict[str, str]:
         """Every setting by upstream's name, as text."""
-        fixed = {
-            "clusterTest": "false",
-            "configStorePath": "",
-            "kvConfigPath": KV_CONFIG,
-            "listenPort": self.config.listen_address.rpartition(":")[2],
-            "productEnvName": "center",
-            "rocketmqHome": self.config.store,
-            "serverChannelMaxIdleTimeSeconds": str(self.config.net.idle_ms_max // 1_000),
-        }
+        fixed = {"configStorePath": "", "kvConfigPath": KV_CONFIG}
         if self._has_more:
-            fixed["configBlackList"] = self.config.config_black_list
+            fixed["configBlackList"] = self.config.config_black_list or BLACK_LIST_SHOWN
         live = {name: self._text(known) for name, known in self._changeable.items()}
-        return fixed | live
+        return fixed | self._shown | live
 
     def listens_at(self, address: str) -> None:
         """The port is known."""
-        self.config = msgspec.structs.replace(self.config, listen_address=address)
+        host, _, port = address.rpartition(":")
+        self._shown |= {"bindAddress": host, "listenPort": port}
 
     def update(self, wanted: Mapping[str, str]) -> tuple[str, ...]:
-        """Change settings; the names that changed nothing, sorted.
+        """Change settings; the names that changed nothing but what is shown, sorted.
 
         Raises ``Refusal`` for a black-listed name; then nothing changes.
         """
@@ -94,6 +125,8 @@ class NameServerSettings:
             if value is not None:
                 changes[known.field] = value
         self.config = msgspec.structs.replace(self.config, **changes)
+        for name in wanted.keys() & self._shown.keys():
+            self._shown[name] = _changed(self._shown[name], wanted[name])
         return tuple(sorted(name for name in wanted if self._field(name) not in changes))
 
     def _field(self, name: str) -> str | None:
@@ -113,3 +146,16 @@ class NameServerSettings:
         text = text.strip()
         is_number = text.isascii() and text.isdigit() and len(text) < 10
         return int(text) * known.unit if is_number else None
+
+
+def _changed(text: str, wanted: str) -> str:
+    """A setting's new text; its type is read off the old one.
+
+    Upstream: MixAll.properties2Object.
+    """
+    if text in ("true", "false"):
+        return "true" if wanted.lower() == "true" else "false"
+    if text.isdigit():
+        is_number = wanted.isascii() and wanted.removeprefix("-").isdigit() and len(wanted) < 11
+        return wanted if is_number else text
+    return wanted

@@ -214,3 +214,20 @@ def test_the_port_that_is_shown_is_the_one_that_was_bound(release) -> None:
     bench = NameServerBench(release, listen_address="127.0.0.1:0")
     bench.server.settings.listens_at("127.0.0.1:4711")
     assert settings_of(bench)["listenPort"] == "4711"
+
+
+@each_release
+def test_settings_without_effect_are_shown_as_changed(release) -> None:
+    bench = NameServerBench(release)
+    bench.invoke(UPDATE, body="listenPort=1\nserverWorkerThreads=x\nproductEnvName=é".encode())
+    shown = settings_of(bench)
+    assert (shown["listenPort"], shown["serverWorkerThreads"]) == ("1", "8")
+    assert shown["productEnvName"] == "Ã©", "Java reads the text's bytes as Latin-1"
+
+
+@pytest.mark.parametrize(("release", "line"), [("4.9.7", "4.9"), ("5.3.3", "5.3")])
+def test_the_settings_are_those_of_a_real_one(release, line) -> None:
+    (case,) = golden_data.cases("namesrv-settings.jsonl", "namesrv_settings", line)
+    shown = settings_of(NameServerBench(release))
+    of_this_machine = dict.fromkeys(case["in"]["left_out"], "")
+    assert shown | of_this_machine == case["out"]
