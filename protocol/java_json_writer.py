@@ -92,6 +92,9 @@ class _Writer:
         _write_of(kind)(self, value)
 
     def text(self, text: str) -> None:
+        if _is_tame(text) and not self._style.standard:
+            self.parts.append(f'"{text}"')
+            return
         text = text.translate(_ESCAPES)
         if self._style.standard:
             text = _NOT_ASCII.sub(_escape_units, text.replace("/", "\\/"))
@@ -103,8 +106,25 @@ class _Writer:
             if data is not None:
                 self.parts.append(data)
                 return
-        named = ((name, getattr(value, attr)) for attr, name in self._shape(type(value)))
-        self._members([(name, member) for name, member in named if member is not None])
+        parts, before = self.parts, "{"
+        self._indent += 1
+        lead = "\n" + "\t" * self._indent if self._style.pretty else ""
+        for attr, name in self._shape(type(value)):
+            member = getattr(value, attr)
+            if member is None:
+                continue
+            parts.append(f"{before}{lead}{_quoted(name)}:")
+            before = ","
+            if type(member) is int:
+                parts.append(str(member))
+            else:
+                self.value(member)
+        self._indent -= 1
+        if before == "{":
+            parts.append("{}")
+        else:
+            self._break_line()
+            parts.append("}")
 
     def map(self, value: Mapping[Any, Any]) -> None:
         members = [(key, member) for key, member in value.items() if member is not None]
@@ -200,6 +220,17 @@ _WRITES: tuple[tuple[type | tuple[type, ...], Callable[[_Writer, Any], None]], .
 @functools.cache
 def _write_of(kind: type) -> Callable[[_Writer, Any], None]:
     return next(write for known, write in _WRITES if issubclass(kind, known))
+
+
+def _is_tame(text: str) -> bool:
+    """Whether nothing in it is escaped: a quicker look than a translation."""
+    return text.isascii() and text.isprintable() and '"' not in text and "\\" not in text
+
+
+@functools.cache
+def _quoted(name: str) -> str:
+    """A member's name, which is a word."""
+    return f'"{name}"'
 
 
 @functools.cache

@@ -68,7 +68,7 @@ class TableDocument(Generic[Table, Entry]):
         self._saved_version: DataVersion | None = None  # of the file
         self._changes_bytes = 0
         self._owes = False  # the table holds what neither file does, or the changes are torn
-        self._held: list[bytes] | None = None
+        self._held: list[TableChange[Entry]] | None = None
 
     def load(self) -> tuple[Table | None, list[TableChange[Entry]]]:
         """The file, and what has changed since, in order: ``rewrite`` the table they make."""
@@ -83,12 +83,10 @@ class TableDocument(Generic[Table, Entry]):
 
         If it is not and *must_last*, the caller takes it back; else a later save writes it.
         """
-        line = encode_body(change, self._release) + b"\n"
-        encode_config_file(change, self._release)  # now, not all of them when the file is written
         if self._held is not None:
-            self._held.append(line)
+            self._held.append(change)
             return True
-        is_saved = self._save(line, whole)
+        is_saved = self._save([change], whole)
         self._owes = self._owes or not (is_saved or must_last)
         return is_saved
 
@@ -100,7 +98,7 @@ class TableDocument(Generic[Table, Entry]):
     def settle(self, whole: Table) -> None:
         """Write what was held, with one write; what finds no room is written later."""
         held, self._held = self._held, None
-        if held and not self._save(b"".join(held), whole):
+        if held and not self._save(held, whole):
             self._owes = True
 
     def rewrite(self, whole: Table) -> bool:
@@ -113,9 +111,13 @@ class TableDocument(Generic[Table, Entry]):
 
     # Inside ---------------------------------------------------------------------------
 
-    def _save(self, lines: bytes, whole: Table) -> bool:
-        outgrown = self._changes_bytes + len(lines) > self._whole.text_bytes
-        if self._owes or outgrown or self._whole.text_bytes <= SMALL_BYTES_MAX:
+    def _save(self, changes: list[TableChange[Entry]], whole: Table) -> bool:
+        if self._owes or self._whole.text_bytes <= SMALL_BYTES_MAX:
+            return self._rewrite(whole)
+        lines = b"".join(encode_body(change, self._release) + b"\n" for change in changes)
+        for change in changes:  # now, not all of them when the file is written
+            encode_config_file(change, self._release)
+        if self._changes_bytes + len(lines) > self._whole.text_bytes:
             return self._rewrite(whole)
         if not self._changes_bytes:
             assert self._saved_version is not None, "a file of some size has been written"

@@ -1,0 +1,196 @@
+"""Tables that grow large: topics one by one, groups in one heartbeat, locks in few requests.
+
+Each story has a NameServer and a broker with a store of its own.  A probe asks the broker
+something small all the while, and remembers its slowest answer.
+"""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+import trio
+
+from emulator.clock import WallClock
+from emulator.cluster.admin import Admin, ClusterUnreachable, NotFound
+from emulator.cluster.processes import ProcessCluster
+from emulator.cluster.spec import ClusterSpec
+from emulator.config import NetConfig
+from emulator.journal import silent
+from emulator.net.plain_nursery import plain_nursery
+from emulator.net.remoting_client import RemotingClient
+from emulator.net.tcp import TcpNetwork
+from emulator.releases import R_4_9_7
+from protocol import catalog
+from protocol.bodies.body import decode_body, encode_body
+from protocol.bodies.groups import (
+    ConsumerData,
+    HeartbeatData,
+    LockBatchReply,
+    LockBatchRequestBody,
+)
+from protocol.bodies.topics import TopicConfig
+from protocol.names import retry_topic
+from protocol.queues import MessageQueue
+from protocol.rpc import AnyRpc
+from protocol.subscription import build_subscription
+from tools.torture import Row
+
+NAME = "tables that grow large"
+RELEASES = ("4.9.7", "5.3.3")
+TOPICS, TOPICS_S_MAX = 10_000, 20.0
+TURN_MS_MAX = 50
+GROUPS, GROUPS_S_MAX = 9_999, 20.0
+LOCKS, LOCKS_A_REQUEST, LOCKS_S_MAX = 200_000, 50_000, 1.0
+PROBE_PAUSE_S = 0.005
+ANSWER_MS_MAX = 120_000
+
+
+def run() -> list[Row]:
+    """Topics and groups in both releases, locks in one."""
+    rows: list[Row] = []
+    for release in RELEASES:
+        rows += _play(release, _topics_one_by_one)
+        rows += _play(release, _groups_in_a_heartbeat)
+    return rows + _play(RELEASES[0], _locks_by_requests)
+
+
+class Stage:
+    """A client of a running cluster, and a probe on a connection of its own."""
+
+    def __init__(self, release: str, namesrv: str, clients: list[RemotingClient]) -> None:
+        self.release = release
+        self.address = ""
+        self.slowest_ms = 0.0
+        self._client = clients[0]
+        self.admin, self._prober = (Admin(namesrv, client) for client in clients)
+
+    async def ask(self, rpc: AnyRpc, body: bytes) -> bytes:
+        """The body of the broker's answer, which must be a success."""
+        reply = await self._client.invoke(self.address, rpc, None, body, timeout_ms=ANSWER_MS_MAX)
+        if reply.code != 0:
+            raise RuntimeError(f"the broker refused: {reply.code} {reply.remark}")
+        return reply.body
+
+    async def probe(self) -> None:
+        """One small request after another, for ever."""
+        while True:
+            began_s = time.perf_counter()
+            with suppress(ClusterUnreachable):  # no answer in time: the slowest of all
+                await self._prober.topic_stats_if_any(self.address, "SELF_TEST_TOPIC")
+            self.slowest_ms = max(self.slowest_ms, (time.perf_counter() - began_s) * 1_000)
+            await trio.sleep(PROBE_PAUSE_S)
+
+    async def wait_routed(self, topic: str) -> None:
+        """Until the NameServer knows it."""
+        while True:
+            try:
+                await self.admin.route(topic)
+            except NotFound:
+                await trio.sleep(0.02)
+            else:
+                return
+
+
+Story = Callable[[Stage], Awaitable[list[Row]]]
+
+
+async def _topics_one_by_one(stage: Stage) -> list[Row]:
+    began_s = time.perf_counter()
+    names = [f"topic-{number:05}" for number in range(TOPICS)]
+    for name in names:
+        await stage.admin.create_topic(stage.address, TopicConfig(topic_name=name))
+    took_s = time.perf_counter() - began_s
+    for name in (names[0], names[-1]):
+        await stage.wait_routed(name)
+    what = f"{TOPICS:,} topics created one by one, {stage.release}"
+    found = f"{took_s:.1f} s"
+    slowest = f"{stage.slowest_ms:.0f} ms"
+    reached = stage.slowest_ms <= TURN_MS_MAX
+    return [
+        Row(what, f"at most {TOPICS_S_MAX:.0f} s", found, took_s <= TOPICS_S_MAX),
+        Row(
+            f"the slowest answer meanwhile, {stage.release}", f"{TURN_MS_MAX} ms", slowest, reached
+        ),
+    ]
+
+
+async def _groups_in_a_heartbeat(stage: Stage) -> list[Row]:
+    subscriptions = [build_subscription("orders", "*")]
+    names = [f"group-{number:04}" for number in range(GROUPS)]
+    groups = [
+        ConsumerData(
+            group_name=name,
+            consume_type="CONSUME_PASSIVELY",
+            message_model="CLUSTERING",
+            consume_from_where="CONSUME_FROM_LAST_OFFSET",
+            subscription_data_set=subscriptions,
+        )
+        for name in names
+    ]
+    beat = HeartbeatData(client_id="client", consumer_data_set=groups)
+    body = encode_body(beat, R_4_9_7)
+    began_s = time.perf_counter()
+    await stage.ask(catalog.HEART_BEAT, body)
+    took_s = time.perf_counter() - began_s
+    for name in (names[0], names[-1]):
+        await stage.wait_routed(retry_topic(name))
+    routed_s = time.perf_counter() - began_s
+    what = f"a heartbeat that brings {GROUPS:,} groups, {stage.release}"
+    found = f"answered after {took_s:.1f} s, retry topics in the route after {routed_s:.1f} s"
+    return [Row(what, f"at most {GROUPS_S_MAX:.0f} s", found, routed_s <= GROUPS_S_MAX)]
+
+
+async def _locks_by_requests(stage: Stage) -> list[Row]:
+    """As many as a body may name (``body_objects_max``), again and again."""
+    took_s: list[float] = []
+    granted = 0
+    for first in range(0, LOCKS, LOCKS_A_REQUEST):
+        numbers = range(first, first + LOCKS_A_REQUEST)
+        queues = [MessageQueue("orders", "broker-a", number) for number in numbers]
+        request = LockBatchRequestBody(consumer_group="group", client_id="client", mq_set=queues)
+        body = encode_body(request, R_4_9_7)
+        began_s = time.perf_counter()
+        answer = await stage.ask(catalog.LOCK_BATCH_MQ, body)
+        took_s.append(time.perf_counter() - began_s)
+        granted += len(decode_body(answer, LockBatchReply).lock_ok_mq_set)
+    found = f"{granted:,} granted; each request {min(took_s):.2f} to {max(took_s):.2f} s"
+    what = f"LOCK_BATCH_MQ of {LOCKS:,} queues, {LOCKS_A_REQUEST:,} a request"
+    reached = granted == LOCKS and max(took_s) <= LOCKS_S_MAX
+    return [Row(what, f"at most {LOCKS_S_MAX:.0f} s a request", found, reached)]
+
+
+def _play(release: str, story: Story) -> list[Row]:
+    async def main(namesrv: str) -> list[Row]:
+        async with plain_nursery() as nursery:
+            clients = [_client(nursery) for _ in range(2)]
+            stage = Stage(release, namesrv, clients)
+            (stage.address,) = (await stage.admin.masters()).values()
+            async with trio.open_nursery() as probing:
+                probing.start_soon(stage.probe)
+                rows = await story(stage)
+                probing.cancel_scope.cancel()
+            for client in clients:
+                client.end()
+            nursery.cancel_scope.cancel()
+        return rows
+
+    with tempfile.TemporaryDirectory() as store:
+        spec = ClusterSpec(brokers=1, release=release, store=store)
+        with ProcessCluster(spec) as cluster:
+            return trio.run(functools.partial(main, cluster.namesrv))
+
+
+def _client(nursery: trio.Nursery) -> RemotingClient:
+    return RemotingClient(
+        TcpNetwork(nursery),
+        nursery,
+        clock=WallClock.of_this_machine(),
+        config=NetConfig(),
+        release=R_4_9_7,
+        note=silent,
+        handlers={},
+    )
