@@ -26,8 +26,10 @@ from emulator.broker.store.timer_puts import set_timer
 from emulator.broker.tables.client_channels import ClientChannels
 from emulator.broker.tables.locks import RebalanceLocks
 from emulator.broker.tables.offsets import ConsumerOffsets
+from emulator.broker.tables.request_modes import MessageRequestModes
 from emulator.broker.tables.subscription_groups import SubscriptionGroups
 from emulator.broker.tables.topics import TopicConfigs
+from emulator.broker.topic_routes import TopicRouteInfo
 from emulator.config import BrokerConfig
 from emulator.disk.port import NOT_WRITTEN, Disk
 from emulator.facts import Queue
@@ -87,6 +89,8 @@ class Broker:
         self.topics = TopicConfigs(disk, config, note=self.note, now_ms=now_ms)
         self.groups = SubscriptionGroups(disk, config, note=self.note, now_ms=now_ms)
         self.offsets = ConsumerOffsets(disk, config, note=self.note)
+        self.request_modes = MessageRequestModes(disk, config, note=self.note)
+        self.routes = TopicRouteInfo()
         self.locks = RebalanceLocks(config.lock_ms_max)
         self.clients = ClientChannels(config, note=self.note, push=self.push, later=self.later)
         self.store_host = host_bytes(config.listen_address)  # packed; records carry it

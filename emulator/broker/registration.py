@@ -83,6 +83,10 @@ class NameServerRegistration:
         """Register at these from the next round on, instead of those until now."""
         self._namesrv = name_servers
 
+    def name_servers(self) -> tuple[str, ...]:
+        """Those of the next round."""
+        return self._namesrv
+
     async def run(self) -> None:
         """Rounds at the configured interval, for ever."""
         config = self._broker.config

@@ -16,6 +16,7 @@ from emulator.broker.broker import Broker
 from emulator.broker.handlers.table import handler_table
 from emulator.broker.registration import NameServerRegistration
 from emulator.broker.store.timer_messages import TimerMessageStore
+from emulator.broker.topic_routes import TopicRoutePolling
 from emulator.clock import WallClock
 from emulator.config import BrokerConfig
 from emulator.disk.port import Disk
@@ -74,8 +75,7 @@ async def serve_broker(
             listener = await server.serve(network, config.listen_address, nursery)
             broker.listens_at(advertised or listener.address, store_host or listener.address)
             client = _client(config, network, nursery, clock, journal)
-            registration = NameServerRegistration(broker, client, nursery)
-            broker.connect(server.ring, server.push, registration.announce, server.later)
+            registration = _connected(broker, server, client, nursery)
             tasks = ScheduledTasks(broker, server, clock)
             server.on_closed = broker.clients.close
             journal.note(NodeStarted("broker", listener.address, config.release))
@@ -93,6 +93,16 @@ async def serve_broker(
         finally:
             broker.close(clock.now_ms())
         nursery.cancel_scope.cancel()
+
+
+def _connected(
+    broker: Broker, server: RemotingServer, client: RemotingClient, nursery: trio.Nursery
+) -> NameServerRegistration:
+    """What registers *broker*; its outlets lead to *server* and to the NameServers now."""
+    registration = NameServerRegistration(broker, client, nursery)
+    broker.connect(server.ring, server.push, registration.announce, server.later)
+    TopicRoutePolling(broker.routes, client, nursery, registration.name_servers, server.ring)
+    return registration
 
 
 async def _keep_registered(

@@ -17,7 +17,7 @@ from emulator.client.instance import interfaces
 
 if TYPE_CHECKING:
     from emulator.client.config import ClientConfig, ConsumerConfig, ProducerConfig
-    from emulator.client.consumer.allocation import AVG, AVG_BY_CIRCLE, CannotAllocate, Strategy
+    from emulator.client.consumer.allocation import AVG, AVG_BY_CIRCLE, Strategy
     from emulator.client.consumer.listeners import ConsumeContext, ConsumeResult
     from emulator.client.consumer.push_config import PushConsumerConfig
     from emulator.client.consumer.push_consumer import PushConsumer
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from emulator.client.producer.producer import Producer
     from emulator.client.producer.selectors import by_chance, by_hash
     from emulator.client.producer.send_result import SendResult, SendStatus
+    from protocol.allocation import CannotAllocate
     from protocol.message import Message, MessageExt
     from protocol.queues import MessageQueue
 
@@ -92,7 +93,7 @@ __all__ = [
 
 _NAMES_OF = {  # by the module that has them
     "emulator.client.config": ("ClientConfig", "ConsumerConfig", "ProducerConfig"),
-    "emulator.client.consumer.allocation": ("AVG", "AVG_BY_CIRCLE", "CannotAllocate", "Strategy"),
+    "emulator.client.consumer.allocation": ("AVG", "AVG_BY_CIRCLE", "Strategy"),
     "emulator.client.consumer.listeners": ("ConsumeContext", "ConsumeResult"),
     "emulator.client.consumer.push_config": ("PushConsumerConfig",),
     "emulator.client.consumer.push_consumer": ("PushConsumer",),
@@ -101,6 +102,7 @@ _NAMES_OF = {  # by the module that has them
     "emulator.client.producer.producer": ("Producer",),
     "emulator.client.producer.selectors": ("by_chance", "by_hash"),
     "emulator.client.producer.send_result": ("SendResult", "SendStatus"),
+    "protocol.allocation": ("CannotAllocate",),
     "protocol.message": ("Message", "MessageExt"),
     "protocol.queues": ("MessageQueue",),
 }

@@ -97,9 +97,9 @@ class MessageQueueAssignment(Body, frozen=True):
 
 
 class QueryAssignmentReply(Body, frozen=True):
-    """Upstream: QueryAssignmentResponseBody."""
+    """None: the client keeps what it has.  Upstream: QueryAssignmentResponseBody."""
 
-    message_queue_assignments: list[MessageQueueAssignment] = []
+    message_queue_assignments: list[MessageQueueAssignment] | None = None
 
 
 class SetMessageRequestModeBody(Body, frozen=True):
@@ -109,6 +109,12 @@ class SetMessageRequestModeBody(Body, frozen=True):
     consumer_group: str | None = None
     mode: str = "PULL"
     pop_share_queue_num: int = 0
+
+
+class MessageRequestModeTable(Body, frozen=True):
+    """By topic and group; also the broker's file.  Upstream: MessageRequestModeManager."""
+
+    message_request_mode_map: dict[str, dict[str, SetMessageRequestModeBody]] = {}
 
 
 class BatchAck(Body, frozen=True):

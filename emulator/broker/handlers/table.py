@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 
 from emulator.broker.broker import Broker
+from emulator.broker.handlers.assignment import QueryAssignmentProcessor
 from emulator.broker.handlers.client_calls import ClientCallProcessor
 from emulator.broker.handlers.clients import ClientManageProcessor
 from emulator.broker.handlers.consumption import ConsumptionProcessor
@@ -108,6 +109,7 @@ def _of_administrators(broker: Broker) -> tuple[Row, ...]:
 def _of_observers(broker: Broker) -> tuple[Row, ...]:
     """What looks into queues and members, and what cleans up."""
     messages = QueryMessageProcessor(broker)
+    assignment = QueryAssignmentProcessor(broker)
     calling = ClientCallProcessor(broker)
     consumption = ConsumptionProcessor(broker)
     cleaning = HousekeepingProcessor(broker)
@@ -117,6 +119,8 @@ def _of_observers(broker: Broker) -> tuple[Row, ...]:
         Row(catalog.QUERY_CONSUME_QUEUE, messages.consume_queue),
         Row(catalog.GET_CONSUMER_RUNNING_INFO, calling.running_info),
         Row(catalog.CONSUME_MESSAGE_DIRECTLY, calling.consume_directly),
+        Row(catalog.QUERY_ASSIGNMENT, assignment.query),
+        Row(catalog.SET_MESSAGE_REQUEST_MODE, assignment.set_mode),
         Row(catalog.GET_BROKER_CONSUME_STATS, consumption.all_stats),
         Row(catalog.QUERY_CORRECTION_OFFSET, consumption.correction_offset),
         Row(catalog.QUERY_CONSUME_TIME_SPAN, consumption.time_span),

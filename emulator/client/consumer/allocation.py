@@ -16,16 +16,13 @@ import hashlib
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple, TypeAlias, TypeVar
 
+from protocol.allocation import CannotAllocate, averagely, averagely_by_circle, is_member
 from protocol.queues import MessageQueue, java_order
 
 Allocate: TypeAlias = Callable[[Sequence[MessageQueue], Sequence[str], str], list[MessageQueue]]
 Hash: TypeAlias = Callable[[str], int]
 
 VIRTUAL_NODES = 10  # AllocateMessageQueueConsistentHash
-
-
-class CannotAllocate(ValueError):
-    """The strategy cannot use its inputs; the member keeps the topic's queues it has."""
 
 
 class Strategy(NamedTuple):
@@ -39,33 +36,6 @@ class Strategy(NamedTuple):
 
 
 # Strategies without settings ------------------------------------------------------------
-
-
-def averagely(
-    queues: Sequence[MessageQueue], members: Sequence[str], me: str
-) -> list[MessageQueue]:
-    """Consecutive runs, the first ``len(queues) % len(members)`` one longer.
-
-    Upstream: AllocateMessageQueueAveragely.allocate.
-    """
-    if not is_member(queues, members, me):
-        return []
-    share, extra = divmod(len(queues), len(members))
-    index = members.index(me)
-    start = index * share + min(index, extra)
-    return list(queues[start : start + share + (index < extra)])
-
-
-def averagely_by_circle(
-    queues: Sequence[MessageQueue], members: Sequence[str], me: str
-) -> list[MessageQueue]:
-    """Every n-th queue: queue i goes to member i modulo the number of members.
-
-    Upstream: AllocateMessageQueueAveragelyByCircle.allocate.
-    """
-    if not is_member(queues, members, me):
-        return []
-    return list(queues[members.index(me) :: len(members)])
 
 
 AVG = Strategy("AVG", averagely)
@@ -161,21 +131,6 @@ def consistent_hash(virtual_nodes: int = VIRTUAL_NODES, hash_of: Hash = md5_hash
 
 
 # The strategies' parts -------------------------------------------------------------------
-
-
-def is_member(queues: Sequence[MessageQueue], members: Sequence[str], me: str) -> bool:
-    """Whether *me* is one of *members*; a client that is not gets no queues.
-
-    Raises ``CannotAllocate`` without an id, without queues or without members.
-    Upstream: AbstractAllocateMessageQueueStrategy.check.
-    """
-    if not me:
-        raise CannotAllocate("the client has no id")
-    if not queues:
-        raise CannotAllocate("the topic has no queues")
-    if not members:
-        raise CannotAllocate("the group has no members")
-    return me in members
 
 
 class HashRing:

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
-from emulator.client.consumer.allocation import CannotAllocate
 from emulator.client.consumer.process_queue import ProcessQueue, PullRequest, as_fact
 from emulator.client.errors import ClientError
 from emulator.facts import QueuesClaimed, QueuesReleased, RebalancePassed
@@ -24,6 +23,7 @@ from emulator.releases import (
     LOCK_REFUSED_WAKES,
     NEW_QUEUE_IS_LOCKED,
 )
+from protocol.allocation import CannotAllocate
 from protocol.names import is_retry_topic
 from protocol.queues import MessageQueue, java_order
 
