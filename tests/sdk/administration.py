@@ -83,12 +83,12 @@ def routed_brokers(cluster: Cluster, topic: str) -> set[str]:
     return {str(queue["brokerName"]) for queue in route["queueDatas"]}
 
 
-def ask(address: str, code: int, fields: dict[str, str]) -> RemotingCommand:
+def ask(address: str, code: int, fields: dict[str, str], body: bytes = b"") -> RemotingCommand:
     """One request, one answer."""
     host, port = address.rsplit(":", 1)
     ext = msgspec.Raw(msgspec.json.encode(fields))
     with socket.create_connection((host, int(port)), ANSWER_S_MAX) as stream:
-        stream.sendall(encode_command(RemotingCommand(code=code, opaque=1, ext=ext)))
+        stream.sendall(encode_command(RemotingCommand(code=code, opaque=1, ext=ext, body=body)))
         decoder = FrameDecoder()
         while (frame := decoder.next_frame()) is None:
             data = stream.recv(1 << 16)

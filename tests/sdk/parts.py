@@ -30,11 +30,7 @@ def java_command(namesrv: str, scratch: Path) -> list[str]:
     """How to start the Java client's process; its logs and local offsets stay in *scratch*."""
     _need("java", "javac", "mvn")
     jars = _fetched("java-client", [HERE / "java" / "pom.xml"], _copy_jars)
-    classes = _fetched(
-        "java-actor",
-        sorted((HERE / "java").glob("*.java")),
-        lambda folder: _compile(jars, folder),
-    )
+    classes = built_classes("java-actor", HERE / "java", jars)
     return [
         "java",
         "-XX:+UseSerialGC",
@@ -74,6 +70,12 @@ def go_environment(scratch: Path) -> dict[str, str]:
     return {**os.environ, "HOME": str(scratch), "ROCKETMQ_GO_LOG_LEVEL": "error"}
 
 
+def built_classes(name: str, sources: Path, jars: Path) -> Path:
+    """The classes of the Java files in *sources*, compiled against *jars*."""
+    files = sorted(sources.glob("*.java"))
+    return _fetched(name, files, lambda folder: _compile(files, jars, folder))
+
+
 def _need(*tools: str) -> None:
     missing = [tool for tool in tools if shutil.which(tool) is None]
     if missing:
@@ -108,11 +110,9 @@ def _copy_jars(folder: Path) -> None:
     _run(["mvn", "-q", "-B", "-f", str(HERE / "java" / "pom.xml"), *goal])
 
 
-def _compile(jars: Path, folder: Path) -> None:
-    sources = [str(path) for path in sorted((HERE / "java").glob("*.java"))]
-    _run(
-        ["javac", "-nowarn", "-encoding", "UTF-8", "-cp", f"{jars}/*", "-d", str(folder), *sources]
-    )
+def _compile(files: Sequence[Path], jars: Path, folder: Path) -> None:
+    flags = ["-nowarn", "-encoding", "UTF-8", "-cp", f"{jars}/*", "-d", str(folder)]
+    _run(["javac", *flags, *map(str, files)])
 
 
 def _install(folder: Path) -> None:

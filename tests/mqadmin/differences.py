@@ -1,0 +1,57 @@
+"""Commands whose output differs from a real cluster's, each with its reason; all others agree.
+
+Lines count, their order does not: upstream walks hash tables.  The page docs/mqadmin.md is
+written from this file and from the recorded outputs.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+BOTH = ("4.9.7", "5.3.3")
+
+
+class Difference(NamedTuple):
+    """Why, and in which releases."""
+
+    reason: str
+    releases: tuple[str, ...] = BOTH
+
+
+NOT_ANSWERED = "not supported yet: the broker does not answer"
+FEWER_PARTS = "fewer lines: thread pools, page cache and JVM have no counterpart here"
+OWN_SETTINGS = "fewer lines: only the settings that exist here are listed"
+NO_ACCESS_CONTROL = Difference("not supported: there are no users and no permissions")
+
+DIFFERENCES: dict[str, Difference] = {
+    "queryCq -t Orders -q 3 -i 0 -c 5": Difference(
+        "an empty queue is reported as not there; upstream makes a queue as soon as topicStatus "
+        "asks about it"
+    ),
+    "statsAll -t Orders": Difference(
+        "one line less: 5.3.3 lists the topic itself as one of its groups", ("5.3.3",)
+    ),
+    "brokerStatus -b {broker}": Difference(FEWER_PARTS),
+    "brokerStatus -c DefaultCluster": Difference(FEWER_PARTS),
+    "clusterList": Difference(f"{NOT_ANSWERED} GET_BROKER_RUNTIME_INFO"),
+    "clusterList -m": Difference(f"{NOT_ANSWERED} GET_BROKER_RUNTIME_INFO"),
+    "exportMetrics -c DefaultCluster -f {files}": Difference(
+        f"{NOT_ANSWERED} GET_BROKER_RUNTIME_INFO"
+    ),
+    "getBrokerConfig -b {broker}": Difference(OWN_SETTINGS),
+    "exportConfigs -c DefaultCluster -f {files}": Difference(f"{NOT_ANSWERED} GET_BROKER_CONFIG"),
+    "updateBrokerConfig -b {broker} -k brokerPermission -v 6": Difference(
+        f"{NOT_ANSWERED} UPDATE_BROKER_CONFIG"
+    ),
+    "updateBrokerConfig -b {broker} -k brokerConfigPath -v /tmp": Difference(
+        f"{NOT_ANSWERED} UPDATE_BROKER_CONFIG"
+    ),
+    "getNamesrvConfig": Difference(OWN_SETTINGS),
+    "haStatus -c DefaultCluster": Difference("not supported: brokers here do not replicate"),
+    "getBrokerEpoch -c DefaultCluster": Difference("not supported: there is no controller"),
+    "getColdDataFlowCtrInfo -b {broker}": Difference(
+        "not supported: all messages are in memory or in mapped files, none is cold"
+    ),
+    "listUser -b {broker}": NO_ACCESS_CONTROL,
+    "listAcl -b {broker}": NO_ACCESS_CONTROL,
+}
