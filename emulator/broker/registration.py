@@ -43,9 +43,10 @@ LARGE_TOPICS_A_MS = 20  # a larger one as seldom as keeps NameServers busy for a
 
 
 class _Round:
-    """One registration under way at several NameServers: what they answer, as it comes."""
+    """One registration under way at *name_servers*: what they answer, as it comes."""
 
-    def __init__(self) -> None:
+    def __init__(self, name_servers: tuple[str, ...]) -> None:
+        self.name_servers = name_servers  # the list may be another one before all have answered
         self._answers: deque[tuple[str, RemotingCommand | RemoteError]] = deque()
         self._has_more = trio.Event()
 
@@ -157,8 +158,8 @@ class NameServerRegistration:
         The requests leave before this returns: every NameServer gets versions in their order.
         """
         header, body = self._request(topics)
-        begun = _Round()
-        for address in self._namesrv:
+        begun = _Round(self._namesrv)
+        for address in begun.name_servers:
             self._client.invoke_async(
                 address,
                 catalog.REGISTER_BROKER,
@@ -173,7 +174,7 @@ class NameServerRegistration:
         """Wait for every answer; what they say is a fact, and may mark topics as ordered."""
         accepted: dict[str, bytes] = {}
         failed: list[str] = []
-        for _ in self._namesrv:
+        for _ in begun.name_servers:
             address, reply = await begun.wait_answer()
             if isinstance(reply, RemoteError):
                 failed.append(address)
@@ -185,7 +186,7 @@ class NameServerRegistration:
                 failed.append(address)
                 name = response_name(reply.code, self._broker.release)
                 self._fails(address, f"{name}: {reply.remark or ''}")
-        if self._namesrv:
+        if begun.name_servers:
             self._broker.note(RegisteredWith(tuple(sorted(accepted)), tuple(sorted(failed))))
         for body in list(accepted.values())[:1]:  # as upstream: the first answer counts
             self._mark_ordered(body)

@@ -10,6 +10,8 @@ import msgspec
 import pytest
 import trio
 
+from emulator.broker.broker import Broker
+from emulator.broker.registration import NameServerRegistration
 from emulator.broker.service import serve_broker
 from emulator.clock import WallClock
 from emulator.config import BrokerConfig, NetConfig
@@ -24,6 +26,7 @@ from emulator.sim.path import Latency
 from emulator.sim.world import EPOCH_MS, VirtualWorld, run_virtual
 from protocol import catalog
 from protocol.bodies.registration import RegisterBrokerBody, decode_register_broker
+from protocol.bodies.topics import TopicConfig
 from protocol.codes import RequestCode, ResponseCode
 from protocol.fields import Header
 from protocol.requests.admin import CreateTopicRequest
@@ -364,6 +367,27 @@ def test_a_change_of_a_topic_is_not_answered_with_the_registration_before_it() -
             nursery.start_soon(change_after, 0.0, 1)
             nursery.start_soon(change_after, 0.3, 2)
         assert answered_s == pytest.approx([0.5, 0.8], abs=0.01)
+
+    on_stage(story)
+
+
+def test_a_round_ends_with_the_answers_of_those_it_asked_though_the_list_has_changed() -> None:
+    async def story(stage: Stage) -> None:
+        await stage.name_server("first", late_ms=100)
+        other = await stage.name_server("second", late_ms=100)
+        network = stage.world.network.host("broker")
+        config = BrokerConfig(namesrv=(stage.namesrv[0],), listen_address=f"{network.ip}:10911")
+        journal = Journal("broker-a", stage.clock, listeners=[stage._heard])
+        broker = Broker(config, disk=MemoryDisk(), journal=journal, now_ms=stage.clock.now_ms())
+        registration = NameServerRegistration(broker, stage._client, stage.world.nursery)
+        broker.connect(broker._ring, broker._push, registration.announce, broker._later)
+        topic = TopicConfig(topic_name="New")
+        assert broker.update_topic(topic, stage.clock.now_ms()) is not None
+        registration.use(tuple(stage.namesrv))
+        await trio.sleep(1)
+        assert broker.registering("New") is None
+        assert [fact.accepted for fact in stage.rounds] == [(stage.namesrv[0],)]
+        assert other.told == []
 
     on_stage(story)
 
