@@ -20,6 +20,7 @@ ROOMS = (
     "emulator.nameserver",
     "emulator.net",
     "emulator.node",
+    "emulator.node_forks",
     "emulator.releases",
     "emulator.sim",
 )

@@ -22,7 +22,7 @@ LAYERS = (  # from the bottom up; names in one row never import each other
     ("emulator.net",),
     ("emulator.sim",),
     ("emulator.nameserver", "emulator.broker", "emulator.client"),
-    ("emulator.node", "emulator.cluster", "emulator.protocol_page"),
+    ("emulator.node", "emulator.node_forks", "emulator.cluster", "emulator.protocol_page"),
     ("emulator.cli", "emulator.__main__"),
 )
 INNER_LAYERS = (  # the same inside a role; imports for type checkers count here
@@ -77,6 +77,7 @@ SHELLS = {  # file by file: what of the machine it touches
     "emulator.cluster.embedded": "os threading time trio",
     "emulator.cluster.embedded_node": "trio",
     "emulator.cluster.ending": "os signal threading",
+    "emulator.cluster.forking": "os signal socket subprocess threading",
     "emulator.cluster.node_process": "os subprocess time",
     "emulator.cluster.processes": "signal time",
     "emulator.cluster.reply_rules": "socket",
@@ -98,6 +99,7 @@ SHELLS = {  # file by file: what of the machine it touches
     "emulator.net.tcp": "socket trio",
     "emulator.net.timers": "trio",
     "emulator.node": "os trio",
+    "emulator.node_forks": "os socket",
     "emulator.sim.clock": "trio",
     "emulator.sim.determinism": "threading trio",
     "emulator.sim.host": "trio",

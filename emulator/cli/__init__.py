@@ -10,11 +10,11 @@ from emulator.cli.up_options import brokers_to_start_early
 def main() -> None:
     """The installed command.  What a command needs is imported when it runs."""
     command, arguments = sys.argv[1:2], sys.argv[2:]
-    if command == ["up"] and (brokers := brokers_to_start_early(arguments)):
-        # They load while this process imports what reads arguments and draws.
+    if command == ["up"] and brokers_to_start_early(arguments):
+        # Nodes load while this process imports what reads arguments and draws.
         from emulator.cluster.spawning import start_early  # noqa: PLC0415  # see above
 
-        start_early(["nameserver", *["broker"] * brokers])
+        start_early()
     from emulator.cli.app import run  # noqa: PLC0415  # see above
 
     run()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-EARLY_BROKERS_MAX = 16
+EARLY_BROKERS_MAX = 100
 
 
 class UpOption(NamedTuple):

@@ -18,7 +18,6 @@ import msgspec
 
 from emulator.cluster.node_process import NodeDied, NodeProcess, wait_all_ready
 from emulator.cluster.real_world import RealWorld
-from emulator.cluster.spawning import end_unclaimed
 from emulator.cluster.world import START_S_MAX, STOP_S_MAX
 from emulator.logs import WARNINGS, LogSettings
 
@@ -89,7 +88,7 @@ class ProcessCluster(RealWorld):
         """Raises ``NodeDied`` for one that ended and was not stopped."""
         for node in self._nodes.values():
             if not node.is_running and not node.is_meant_to_end:
-                raise NodeDied(node.name, node.popen.returncode, node.last_lines())
+                raise NodeDied(node.name, node.popen.wait(), node.last_lines())
 
     def log_lines(self) -> list[str]:
         """New lines of nodes that run: warnings, or what *log* selects."""
@@ -113,7 +112,6 @@ class ProcessCluster(RealWorld):
             self._spawn("nameserver", name).configure(self._config(name))
         for name in brokers:
             self._spawn("broker", name)
-        end_unclaimed()
         self._wait_ready(servers)
         for name in brokers:
             self._nodes[name].configure(self._config(name))

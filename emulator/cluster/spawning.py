@@ -1,12 +1,13 @@
-"""Nodes as operating-system processes, from the outside: how one is started, and started early.
+"""Nodes as operating-system processes, from the outside: how one is started.
 
-A node that waits for its config on standard input can be started before anybody knows
-what for.  So a command that is about to want a cluster starts its nodes first, and reads
-its own arguments while they load.  Nothing of ours is imported here: that would come first.
+Where it can be done nodes are forked by a process that has loaded their code.  A command
+that is about to want a cluster starts that process first, and reads its own arguments
+while it loads.  So nothing slow is imported here.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
 import subprocess
 import sys
@@ -14,15 +15,19 @@ import tempfile
 from pathlib import Path
 from typing import IO, NamedTuple
 
+from emulator.cluster.forking import CAN_FORK, ForkedNode, NodeForker, NoForks
+
+NODE = (sys.executable, "-P", "-m", "emulator.node")
+
 
 class Spawned(NamedTuple):
     """A process that loads its role, and the file its standard error goes to."""
 
-    popen: subprocess.Popen[bytes]
+    popen: subprocess.Popen[bytes] | ForkedNode
     errors: IO[bytes]
 
 
-_waiting: dict[str, list[Spawned]] = {}  # by role: started early, not yet wanted
+_forkers: list[NodeForker] = []  # at most one, started when the first node is wanted
 
 
 def node_command(role: str, config: str, journal: str = "", log: str = "") -> list[str]:
@@ -30,9 +35,7 @@ def node_command(role: str, config: str, journal: str = "", log: str = "") -> li
 
     *config* and *log* are JSON: the role's config struct, and ``LogSettings`` if not default.
     """
-    options = ["--journal", journal] if journal else []
-    options += ["--log", log] if log else []
-    return [sys.executable, "-P", "-m", "emulator.node", role, config, *options]
+    return [*NODE, *_arguments(role, config, journal, log)]
 
 
 def node_environment() -> dict[str, str]:
@@ -43,35 +46,47 @@ def node_environment() -> dict[str, str]:
 
 
 def spawn(role: str, journal: str = "", log: str = "") -> Spawned:
-    """A node that waits for its config; one that was started early if it will do."""
-    if not journal and not log and _waiting.get(role):
-        return _waiting[role].pop()
-    return _started(role, journal, log)
-
-
-def start_early(roles: list[str]) -> None:
-    """Let nodes load.  Those that nobody claims end with ``end_unclaimed`` or this process."""
-    for role in roles:
-        _waiting.setdefault(role, []).append(_started(role))
-
-
-def end_unclaimed() -> None:
-    """End the rest: a node whose standard input ends before its config came exits."""
-    while _waiting:
-        _, nodes = _waiting.popitem()
-        for popen, errors in nodes:
-            popen.communicate(b"")
-            errors.close()
-
-
-def _started(role: str, journal: str = "", log: str = "") -> Spawned:
+    """A node that waits for its config: forked where that can be done, else loading its code."""
+    arguments = [*_arguments(role, "-", journal, log), "--with-parent"]
     errors = tempfile.TemporaryFile()  # noqa: SIM115  # lives as the node does
-    popen = subprocess.Popen(  # noqa: S603  # our own interpreter, our own module
-        [*node_command(role, "-", journal, log), "--with-parent"],
+    if CAN_FORK:
+        start_early()
+        try:
+            return Spawned(_forkers[0].fork(arguments, errors), errors)
+        except NoForks:
+            end_forker()  # the next node finds a new one
+    return Spawned(_loading(arguments, errors), errors)
+
+
+def start_early() -> None:
+    """Let the process load that forks nodes, where nodes can be forked."""
+    if _forkers and _forkers[0].owner != os.getpid():
+        _forkers.clear()  # we are a fork ourselves: it is somebody else's
+    if CAN_FORK and not _forkers:
+        _forkers.append(NodeForker(node_environment()))
+
+
+@atexit.register
+def end_forker() -> None:
+    """End that process; the nodes that it forked go on."""
+    while _forkers:
+        forker = _forkers.pop()
+        if forker.owner == os.getpid():
+            forker.close()
+
+
+def _arguments(role: str, config: str, journal: str, log: str) -> list[str]:
+    options = ["--journal", journal] if journal else []
+    options += ["--log", log] if log else []
+    return [role, config, *options]
+
+
+def _loading(arguments: list[str], errors: IO[bytes]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(  # noqa: S603  # our own interpreter, our own module
+        [*NODE, *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=errors,
         env=node_environment(),
         process_group=0,  # Ctrl-C in a terminal is for the parent, who stops us in order
     )
-    return Spawned(popen, errors)

@@ -74,7 +74,7 @@ def test_each_node_writes_its_facts_to_a_file_of_its_own(cluster) -> None:
 def test_a_death_nobody_asked_for_is_reported_with_how_it_came() -> None:
     with ProcessCluster(ClusterSpec(brokers=1)) as running:
         os.kill(running.pids["broker-a"], signal.SIGKILL)
-        os.waitid(os.P_PID, running.pids["broker-a"], os.WEXITED | os.WNOWAIT)
+        running._nodes["broker-a"].popen.wait()
         with pytest.raises(NodeDied, match="broker-a was killed by signal 9"):
             running.check_alive()
 
@@ -83,8 +83,8 @@ def test_who_died_by_itself_can_be_started_again_and_leaves_no_file_open() -> No
     with ProcessCluster(ClusterSpec(brokers=1)) as running:
         pid, open_files = running.pids["broker-a"], len(list(Path("/proc/self/fd").iterdir()))
         os.kill(pid, signal.SIGKILL)
-        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
         dead = running._nodes["broker-a"].popen
+        dead.wait()
         running.start("broker-a")
         assert dead.stdin.closed
         assert dead.stdout.closed

@@ -1,0 +1,110 @@
+"""One process that has loaded every role, and forks a node whenever it is asked for one.
+
+A node forked is ready in some 20 ms, where one that loads its code needs half a second of a
+processor; and what was loaded is in memory once.  It has no thread and runs no trio, so
+that a fork is whole.  Each request comes over a socket with the files that become the
+node's standard input, output and error, and one to which its exit code is written.  When
+the socket ends this process ends, and nodes end with their own standard input.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import selectors
+import socket
+import sys
+import traceback
+
+import msgspec
+
+from emulator import node
+from emulator.cluster.roles import CONFIG_OF_ROLE, import_role
+
+REQUEST_BYTES_MAX = 64 * 1024
+FILES = 4  # standard input, output, error; where the exit code goes
+
+
+def main() -> None:
+    """Serve the socket whose number is the first argument."""
+    for role in CONFIG_OF_ROLE:
+        import_role(role)
+    gc.collect()
+    gc.freeze()  # else the first collection of every node would copy all of it
+    NodeForks(socket.socket(fileno=int(sys.argv[1]))).run()
+
+
+class ForkRequest(msgspec.Struct):
+    """A node's command line, and the folder it stands in."""
+
+    arguments: list[str]
+    folder: str
+
+
+class NodeForks:
+    """The nodes forked here that have not ended."""
+
+    def __init__(self, requests: socket.socket) -> None:
+        self._requests = requests
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(requests, selectors.EVENT_READ)
+
+    def run(self) -> None:
+        """Fork and reap until nobody asks any more."""
+        while True:
+            for key, _ in self._selector.select():
+                if key.fileobj is not self._requests:
+                    self._reap(key.fd, *key.data)
+                elif not self._fork():
+                    return
+
+    def _fork(self) -> bool:
+        """Fork one node, and answer with its id and a file that names it; False at the end."""
+        text, files, _, _ = socket.recv_fds(self._requests, REQUEST_BYTES_MAX, FILES)
+        if not text:
+            return False
+        request = msgspec.json.decode(text, type=ForkRequest)
+        pid = os.fork()
+        if pid == 0:
+            self._become(request, files)
+        *standard, exit_code = files
+        for file in standard:
+            os.close(file)
+        pidfd = os.pidfd_open(pid)
+        self._selector.register(pidfd, selectors.EVENT_READ, (pid, exit_code))
+        socket.send_fds(self._requests, [b"%d" % pid], [pidfd])
+        return True
+
+    def _reap(self, pidfd: int, pid: int, exit_code: int) -> None:
+        _, status = os.waitpid(pid, 0)
+        self._selector.unregister(pidfd)
+        os.write(exit_code, b"%d" % os.waitstatus_to_exitcode(status))
+        os.close(exit_code)
+        os.close(pidfd)
+
+    def _become(self, request: ForkRequest, files: list[int]) -> None:
+        """Be the node from here on; never returns."""
+        os.setpgid(0, 0)  # Ctrl-C in a terminal is for who started us
+        nodes = [key for key in self._selector.get_map().values() if key.data]
+        others = [file for key in nodes for file in (key.fd, key.data[1])]
+        self._selector.close()
+        self._requests.close()
+        for number, file in enumerate(files[:3]):
+            os.dup2(file, number)
+        for file in (*files, *others):
+            os.close(file)
+        os.chdir(request.folder)
+        sys.argv[1:] = request.arguments
+        code = node.FAILED
+        try:
+            code = node.main()
+        except BaseException:  # noqa: BLE001  # whatever it is, this is the end of the process
+            traceback.print_exc()
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
+
+
+if __name__ == "__main__":
+    main()

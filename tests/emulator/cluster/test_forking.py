@@ -1,0 +1,60 @@
+"""Nodes that are forked by a process which has loaded everything."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from emulator.cluster import spawning
+from emulator.cluster.forking import CAN_FORK, ForkedNode
+from emulator.cluster.processes import ProcessCluster
+from emulator.cluster.spec import ClusterSpec
+
+pytestmark = pytest.mark.skipif(not CAN_FORK, reason="nodes are forked on Linux only")
+
+
+def shared_bytes(pid: int) -> int:
+    """Memory of a process that others have, too."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Shared_Dirty"))
+
+
+def test_nodes_share_what_was_loaded_before_they_were_forked() -> None:
+    with ProcessCluster(ClusterSpec(brokers=2)) as running:
+        assert all(shared_bytes(pid) > 4 * 1024 * 1024 for pid in running.pids.values())
+
+
+def test_a_node_is_in_a_group_of_its_own_and_holds_no_file_of_another() -> None:
+    with ProcessCluster(ClusterSpec(brokers=2)) as running:
+        pids = running.pids
+        assert all(os.getpgid(pid) == pid for pid in pids.values())
+        files = [set(map(os.readlink, Path(f"/proc/{pid}/fd").iterdir())) for pid in pids.values()]
+        one, *others = ({name for name in of if name.startswith("pipe:")} for of in files)
+        assert not any(one & other for other in others)
+
+
+def test_the_end_of_a_forked_node_is_known_with_its_code() -> None:
+    unwanted, killed = spawning.spawn("nameserver"), spawning.spawn("nameserver")
+    for node, errors in (unwanted, killed):
+        assert isinstance(node, ForkedNode)
+        with node.stdout, errors:
+            assert node.poll() is None
+            if node is killed.popen:
+                node.kill()
+            node.stdin.close()  # before its config came: nobody wants it
+            assert node.wait(20) == (-signal.SIGKILL if node is killed.popen else 0)
+
+
+def test_without_the_process_that_forks_a_node_loads_its_code_itself() -> None:
+    with ProcessCluster(ClusterSpec(brokers=1)) as running:
+        forker = spawning._forkers[0]
+        forker._process.kill()
+        forker._process.wait()
+        running.restart("broker-a")
+        running.check_alive()
+        assert not isinstance(running._nodes["broker-a"].popen, ForkedNode)
+        running.restart("broker-a")
+        assert isinstance(running._nodes["broker-a"].popen, ForkedNode), "there is a new one"
