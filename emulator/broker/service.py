@@ -35,7 +35,7 @@ from emulator.net.remoting_client import RemotingClient
 from emulator.net.remoting_server import RemotingServer
 from emulator.net.reply_rules import obey_reply_rules
 from emulator.net.resolving import numeric
-from emulator.net.services import every, every_waiting
+from emulator.net.services import every_of, every_waiting
 from emulator.net.timers import Timer
 from emulator.net.transport import Network
 from emulator.net.watermarks import FLUSHED_TO
@@ -169,8 +169,7 @@ class ScheduledTasks:
             (self._broker.delays.persist, config.persist_delays_interval_ms, 10_000),
             (self._retain, RETENTION_INTERVAL_MS, 60_000),
         )
-        for action, interval_ms, first_ms in services:
-            nursery.start_soon(partial(every, interval_ms, action, first_ms=first_ms))
+        nursery.start_soon(every_of, services)
         self._broker.puts.on_delayed = self._plan_delivery
         self._plan_delivery()
         if (timers := self._broker.timers) is not None:

@@ -14,7 +14,7 @@ Upstream: NettyRemotingClient.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, TypeVar
 
 import trio
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from emulator.net.transport import Network, Transport
     from emulator.releases import Release
     from protocol.rpc import Rpc
+
+_NO_TURN: AbstractContextManager[object] = nullcontext()
 
 Request = TypeVar("Request", bound=Header)
 Reply = TypeVar("Reply", bound=Header)
@@ -106,7 +108,7 @@ class RemotingClient(Remoting):
             caller.clear()
             return trio.lowlevel.Abort.SUCCEEDED
 
-        with nullcontext() if self._answered_count else self.turn:
+        with _NO_TURN if self._answered_count else self.turn:
             self.invoke_async(address, rpc, header, body, timeout_ms=timeout_ms, on_done=on_done)
         if replies:  # it could not even be sent
             await trio.lowlevel.checkpoint()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import heapq
+from collections.abc import Awaitable, Callable, Sequence
 from typing import NoReturn
 
 import trio
@@ -15,6 +16,23 @@ async def every(interval_ms: int, action: Callable[[], object], *, first_ms: int
         await trio.sleep_until(due_s)
         action()
         due_s += interval_ms / 1000
+
+
+async def every_of(services: Sequence[tuple[Callable[[], object], int, int]]) -> NoReturn:
+    """``every`` for several in one task: (action, interval_ms, first_ms) of each.
+
+    Those that are due at the same moment run one after the other, in the order given.
+    """
+    began_s = trio.current_time()
+    due = [(began_s + first / 1000, place) for place, (_, _, first) in enumerate(services)]
+    heapq.heapify(due)
+    while True:
+        due_s, place = due[0]
+        if due_s > trio.current_time():
+            await trio.sleep_until(due_s)
+        action, interval_ms, _ = services[place]
+        action()
+        heapq.heapreplace(due, (due_s + interval_ms / 1000, place))
 
 
 async def every_waiting(

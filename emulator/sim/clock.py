@@ -74,6 +74,10 @@ class VirtualClock(trio.abc.Clock):
             self._livelock()
         return self._now_s
 
+    def passed_ns(self) -> int:
+        """Virtual nanoseconds since the world began."""
+        return self.now_us * 1000
+
     def deadline_to_sleep_time(self, deadline: float) -> float:
         """Move time to the next delivery or to *deadline*; trio need not sleep."""
         runner = self._runner

@@ -44,6 +44,7 @@ from protocol.requests.sending import ConsumerSendMsgBackRequest
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+    from contextlib import AbstractContextManager
 
     from emulator.client.instance.instance import ClientInstance
     from protocol.command import RemotingCommand
@@ -95,6 +96,10 @@ class GroupCalls:
         """The offset of the first message stored at *at_ms* (wall time) or later."""
         header = SearchOffsetRequest(topic=queue.topic, queue_id=queue.queue_id, timestamp=at_ms)
         return await self._position(queue, SEARCH_OFFSET_BY_TIMESTAMP, header)
+
+    def batch(self) -> AbstractContextManager[object]:
+        """What is committed inside leaves together, one write a broker."""
+        return self._instance.remoting.batch()
 
     def commit_offset(self, queue: MessageQueue, offset: int) -> None:
         """One-way, to the master; without one to a slave, where it does not last."""

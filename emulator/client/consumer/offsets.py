@@ -120,11 +120,12 @@ class BrokerOffsets:
         """Send the held ones, changed or not, and drop the rest; if none is held: nothing."""
         if not held:
             return
-        for queue in self.table:
-            if queue in held:
-                self.persist(queue)
-            else:
-                self.table.forget(queue)
+        with self._calls.batch():
+            for queue in self.table:
+                if queue in held:
+                    self.persist(queue)
+                else:
+                    self.table.forget(queue)
 
     def forget(self, queue: MessageQueue) -> None:
         """Drop it from memory."""

@@ -14,6 +14,7 @@ PullAPIWrapper.pullKernelImpl, PullAPIWrapper.processPullResult.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, TypeAlias
 
 from emulator.client.consumer.process_queue import as_fact
@@ -156,14 +157,16 @@ class Pulling:
             expression_type=subscription.expression_type,
             max_msg_bytes=config.pull_bytes_max if member.release >= PULL_LIMITS_BYTES else None,
         )
-        member.instance.remoting.invoke_async(
-            address,
-            PULL_MESSAGE,
-            header,
-            b"",
-            timeout_ms=config.pull_timeout_ms,
-            on_done=lambda reply: self._answered(request, subscription, reply),
-        )
+        remoting = member.instance.remoting
+        with remoting.batch() if member.instance.pull_service.is_last else nullcontext():
+            remoting.invoke_async(
+                address,
+                PULL_MESSAGE,
+                header,
+                b"",
+                timeout_ms=config.pull_timeout_ms,
+                on_done=lambda reply: self._answered(request, subscription, reply),
+            )
 
     # The answer -----------------------------------------------------------------------
 

@@ -99,6 +99,11 @@ class PullMessageService:
         self._line: deque[QueuedPull] = deque()
         self._added = trio.Event()
 
+    @property
+    def is_last(self) -> bool:
+        """Whether no request waits behind the one that is handed out."""
+        return not self._line
+
     def pull_now(self, request: QueuedPull) -> None:
         """Append *request* to the queue.  Upstream: executePullRequestImmediately."""
         self._line.append(request)

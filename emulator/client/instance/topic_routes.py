@@ -59,6 +59,7 @@ class TopicRoutes:
         self._brokers = brokers
         self._members = members
         self._note = note
+        self._bodies: dict[str, bytes] = {}  # what each route was read from
         self._lock = trio.Lock()
 
     async def refresh(self, topic: str) -> bool:
@@ -67,13 +68,22 @@ class TopicRoutes:
         An unknown topic changes nothing.  Raises ``NoNameServer`` if none answers.
         """
         async with self._locked() as is_locked:
-            route = await self._query(topic) if is_locked else None
-            return route is not None and self._consider(topic, route)
+            reply = await self._query(topic) if is_locked else None
+            if reply is None or self._is_known(topic, reply.body):
+                return False
+            route = _read_route(reply)
+            if route is None:
+                return False
+            is_taken = self._consider(topic, route)
+            self._bodies[topic] = reply.body
+            return is_taken
 
     async def borrow_default(self, topic: str, default_topic: str, queues_max: int) -> bool:
         """Use the default topic's route for *topic*, which no broker knows yet."""
         async with self._locked() as is_locked:
-            route = await self._query(default_topic) if is_locked else None
+            reply = await self._query(default_topic) if is_locked else None
+            route = None if reply is None else _read_route(reply)
+            self._bodies.pop(topic, None)  # what it lends is no answer for this topic
             return route is not None and self._consider(topic, as_default(route, queues_max))
 
     async def poll(self) -> None:
@@ -97,25 +107,27 @@ class TopicRoutes:
     async def _locked(self) -> AsyncIterator[bool]:
         """One task at a time; False, and no lock, after ``route_lock_wait_ms_max``."""
         is_locked = False
-        with trio.move_on_after(self._config.route_lock_wait_ms_max / 1000):
-            await self._lock.acquire()
+        try:
+            self._lock.acquire_nowait()  # nearly always free: then there is nothing to wait for
             is_locked = True
+        except trio.WouldBlock:
+            with trio.move_on_after(self._config.route_lock_wait_ms_max / 1000):
+                await self._lock.acquire()
+                is_locked = True
         try:
             yield is_locked
         finally:
             if is_locked:
                 self._lock.release()
 
-    async def _query(self, topic: str) -> TopicRouteData | None:
+    async def _query(self, topic: str) -> RemotingCommand | None:
+        """An answer that carries a route."""
         reply = await self._invoke(GetRouteInfoRequest(topic=topic))
-        if reply.code != ResponseCode.SUCCESS or not reply.body:
-            return None
-        try:
-            route = decode_long_body(reply.body, TopicRouteData)
-            check_route(route)
-        except BadFields:
-            return None  # an unreadable route counts as none
-        return route
+        return reply if reply.code == ResponseCode.SUCCESS and reply.body else None
+
+    def _is_known(self, topic: str, body: bytes) -> bool:
+        """Whether *body* is what the route in the table was read from, and nobody lacks it."""
+        return self._bodies.get(topic) == body and not self._members.needs_route(topic)
 
     async def _invoke(self, request: GetRouteInfoRequest) -> RemotingCommand:
         """The next NameServer is tried only if this one cannot be connected."""
@@ -160,3 +172,13 @@ class TopicRoutes:
             if topic in consumer.topics():
                 consumer.take_route(topic, queues)
         self.table[topic] = route
+
+
+def _read_route(reply: RemotingCommand) -> TopicRouteData | None:
+    """None for an unreadable route, which counts as none."""
+    try:
+        route = decode_long_body(reply.body, TopicRouteData)
+        check_route(route)
+    except BadFields:
+        return None
+    return route

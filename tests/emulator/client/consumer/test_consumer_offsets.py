@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 from golden_data import cases
 
 from emulator.client.consumer.offsets import (
@@ -28,9 +30,18 @@ class ABroker:
     def __init__(self) -> None:
         self.commits = []
         self.stored = {}
+        self.batches = []
+
+    @contextmanager
+    def batch(self):
+        self.batches.append([])
+        yield
+        self.batches.append("written")
 
     def commit_offset(self, queue, offset) -> None:
         self.commits.append((queue.queue_id, offset))
+        if self.batches and self.batches[-1] != "written":
+            self.batches[-1].append(queue.queue_id)
 
     async def query_offset(self, queue):
         return self.stored.get(queue)
@@ -81,6 +92,15 @@ def test_offsets_are_written_again_even_if_they_have_not_changed() -> None:
     store.persist_all([q(0)])
     store.persist_all([q(0)])
     assert broker.commits == [(0, 5), (0, 5)]
+
+
+def test_the_offsets_of_all_held_queues_leave_in_one_batch() -> None:
+    broker = ABroker()
+    store = BrokerOffsets(broker)
+    for number in range(3):
+        store.table.update(q(number), 5)
+    store.persist_all([q(0), q(1), q(2)])
+    assert broker.batches == [[0, 1, 2], "written"]
 
 
 async def test_an_offset_read_from_a_broker_is_kept_in_memory() -> None:

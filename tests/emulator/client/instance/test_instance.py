@@ -10,9 +10,11 @@ from golden_data import cases
 
 from emulator.client.config import ClientConfig
 from emulator.client.errors import GroupTaken, NoNameServer, NotRunning, NotStored
+from emulator.client.instance import topic_routes
 from emulator.client.instance.process import client_id_of
 from emulator.facts import RouteChanged
 from protocol import catalog
+from protocol.bodies.body import decode_long_body
 from protocol.bodies.groups import ConsumerData
 from protocol.bodies.routes import BrokerData
 from protocol.requests.callbacks import NotifyConsumerIdsChangedRequest
@@ -263,6 +265,30 @@ def test_an_unchanged_route_is_no_fact() -> None:
             assert not await instance.routes.refresh("t")
         assert cluster.facts_of(RouteChanged) == [RouteChanged("t", ("a",))]
 
+    in_world(story)
+
+
+def test_an_answer_that_did_not_change_is_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded: list[bytes] = []
+
+    def counting(body: bytes, kind: type) -> object:
+        decoded.append(body)
+        return decode_long_body(body, kind)
+
+    async def story(cluster):
+        await cluster.start("a", topics={"t": 4})
+        process = cluster.process()
+        async with process, cluster.a_producer(process) as producer:
+            await producer.send(a_message())
+            decoded.clear()
+            await trio.sleep(95)
+            assert decoded == [], "three polls later"
+            cluster.namesrv.routes["t"] = cluster.route(6)
+            await trio.sleep(60)
+            assert len(decoded) == 1
+            assert len(await producer.publish_queues("t")) == 6
+
+    monkeypatch.setattr(topic_routes, "decode_long_body", counting)
     in_world(story)
 
 
