@@ -67,6 +67,7 @@ ORDERLY_RETRY_GOES_TO_DLQ = Release(5, 1, 1)  # sends to %RETRY% of a group that
 ACTING_MASTER_SENT = Release(5, 0, 0)  # REGISTER_BROKER carries enableActingMaster
 BROKER_PERM_MASKS_TOPIC = Release(5, 0, 0)  # in routes; before, it replaced it
 ABSENT_NAMES_FAIL = Release(5, 0, 0)  # a topic that is absent; before, it is a blank one
+BROKER_HAS_BLACK_LIST = Release(5, 0, 0)  # of settings that UPDATE_BROKER_CONFIG refuses
 CLEAN_OFFSET_SPELLED = Release(5, 0, 0)  # DELETE_SUBSCRIPTIONGROUP: "removeOffset" before
 COMMIT_NEEDS_TOPIC = Release(5, 0, 0)  # UPDATE_CONSUMER_OFFSET of an unknown topic: 17
 DEAD_AFTER_ONE_MORE_RETRY = Release(5, 0, 0)  # a send to %RETRY%: above its limit, not at it

@@ -51,7 +51,7 @@ from protocol.codes import ResponseCode
 from protocol.fields import Header
 from protocol.hosts import host_bytes
 
-Announce = Callable[[TopicConfig, Hashable | None], None]
+Announce = Callable[[TopicConfig | None, Hashable | None], None]  # None: every topic
 REGISTER_MS_MAX, REGISTER_MS_MAX_5 = 6_000, 24_000
 
 
@@ -152,6 +152,20 @@ class Broker:
         self.store.close()
 
     # For handlers ---------------------------------------------------------------------
+
+    def reconfigure(self, config: BrokerConfig) -> None:
+        """Go on with the settings of *config*, as far as they are read while it runs."""
+        self.config = self.topics.config = self.groups.config = self.clients.config = config
+        self.store.reconfigure(config)
+
+    def register_again(self, now_ms: int) -> Hashable | None:
+        """The permission has changed: register every topic; as ``update_topic`` returns."""
+        self.topics.data_version = self.topics.data_version.next(now_ms)
+        if self._announce is _no_announce or not self._has_name_servers():
+            return None
+        bell = ("registered", "", self.topics.data_version.counter)
+        self._announce(None, bell)
+        return bell
 
     def queue(self, topic: str, queue_id: int) -> Queue:
         """How facts name one of its queues."""
@@ -270,8 +284,11 @@ class Broker:
             del self._registering[topic]
         self._ring(bell, None)
 
+    def _has_name_servers(self) -> bool:
+        return bool(self.config.namesrv) or self.config.asks_address_server
+
     def _announced(self, topic: TopicConfig, *, is_awaited: bool = False) -> TopicConfig:
-        if not self.config.namesrv and not self.config.asks_address_server:
+        if not self._has_name_servers():
             return topic
         bell: Hashable | None = None
         is_awaited = is_awaited or self.release >= REGISTER_TOPIC_SYNCHRONOUSLY
@@ -295,5 +312,5 @@ def _not_later(at_ms: int, action: Callable[[int], object]) -> None:
     action(at_ms)
 
 
-def _no_announce(_topic: TopicConfig, _bell: Hashable | None) -> None:
+def _no_announce(_topic: TopicConfig | None, _bell: Hashable | None) -> None:
     """The first registration at start-up carries every topic."""

@@ -98,14 +98,14 @@ class NameServerRegistration:
         """One round: the whole table, at every NameServer.  Failures are facts, not errors."""
         await self._finish(self._begin(None))
 
-    def announce(self, topic: TopicConfig, bell: object | None) -> None:
-        """A topic is new or has changed; *bell*, if any, is rung when every NameServer knows.
+    def announce(self, topic: TopicConfig | None, bell: object | None) -> None:
+        """A topic is new or has changed, or all have; *bell* is rung when every NameServer knows.
 
         Called at the change itself, before the next one: a 4.x NameServer ignores a
         registration whose data version it has seen, so each must carry the version of its
         own change.  Upstream: AdminBrokerProcessor.updateAndCreateTopic is synchronized.
         """
-        name = topic.topic_name or ""
+        name = "" if topic is None else topic.topic_name or ""
         if bell is None:
             self._unsent[name] = None
             self._is_whole_due = True
@@ -115,7 +115,7 @@ class NameServerRegistration:
             self._next_pass.ask()
             return
         # A table that is sent later may be ignored: this takes along the topics that wait for it.
-        begun = self._begin([*self._unsent, name])
+        begun = self._begin(None if topic is None else [*self._unsent, name])
         self._unsent.clear()
 
         async def finish_and_ring() -> None:

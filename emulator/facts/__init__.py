@@ -75,6 +75,7 @@ from emulator.facts.nodes import (
     ReplyRuleSet,
     RequestAnsweredSlowly,
     RequestReceived,
+    SettingsChanged,
     SettingsIgnored,
     SlowReaderClosed,
 )
@@ -162,6 +163,7 @@ __all__ = [
     "SendAttempted",
     "SendFailed",
     "SendRefused",
+    "SettingsChanged",
     "SettingsIgnored",
     "Severity",
     "SlowReaderClosed",

@@ -174,6 +174,13 @@ class ReplyRuleApplied(Fact, frozen=True):
     verdict: str  # "error", "delay", "no answer", "cut"
 
 
+class SettingsChanged(Fact, frozen=True):
+    """An operator changed settings while a node runs."""
+
+    peer: str
+    settings: tuple[str, ...]  # each as name=value, by RocketMQ's names
+
+
 class SettingsIgnored(Fact, frozen=True):
     """An operator asked to change settings; the answer was SUCCESS, and these did not change."""
 

@@ -12,7 +12,7 @@ import re
 from decimal import Decimal
 from typing import Any
 
-from protocol import java_json
+from protocol import java_json, java_properties
 from protocol.command import RemotingCommand
 from protocol.records import BadRecord, StoredMessage, decode_records
 
@@ -60,6 +60,8 @@ def _remark(remark: str) -> str | None:
 
 
 def _field(key: str, value: str) -> str:
+    if key == "version":  # a data version
+        return re.sub(r"\d{13}", "<time>", value)
     if key in _TIMES and int(value) > 0:
         return "<time>"
     return _text(value)
@@ -78,6 +80,8 @@ def _body(body: bytes) -> Any:
         return None
     if body.startswith((b"{", b"[")):
         return _json(java_json.read(body))
+    if body.isascii():  # no record is: a broker's settings
+        return _settings(java_properties.parse(body.decode()))
     try:
         return [_record(message) for message in decode_records(body)]
     except BadRecord:
@@ -96,6 +100,11 @@ def _json(value: Any, key: str = "") -> Any:
     if isinstance(value, Decimal) or (key in _TIMES and value > 0):
         return "<rate>" if isinstance(value, Decimal) else "<time>"
     return _text(value) if isinstance(value, str) else value
+
+
+def _settings(table: dict[str, str]) -> dict[str, str]:
+    """Those of a broker, without the folders of one machine."""
+    return {k: "<path>" if v.startswith("/") else _text(v) for k, v in sorted(table.items())}
 
 
 def _figures(table: dict[str, str]) -> dict[str, str]:

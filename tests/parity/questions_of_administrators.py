@@ -1,4 +1,4 @@
-"""Requests of mqadmin and dashboards to a broker of its own: figures, resets, clones."""
+"""Requests of mqadmin and dashboards to a broker of its own: figures, settings, resets, clones."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ _CLONE = RequestCode.CLONE_GROUP_OFFSET
 _GROUP = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
 _DELETE = RequestCode.DELETE_SUBSCRIPTIONGROUP
 _STATS = RequestCode.VIEW_BROKER_STATS_DATA
+_SET, _SETTINGS = RequestCode.UPDATE_BROKER_CONFIG, RequestCode.GET_BROKER_CONFIG
 _RUNTIME = RequestCode.GET_BROKER_RUNTIME_INFO
 _OFFSETS = RequestCode.GET_ALL_CONSUMER_OFFSET
 
@@ -51,6 +52,7 @@ def _stats(title: str, name: str, key: str) -> Question:
 
 
 _NEW: tuple[Step, ...] = (
+    plain("the settings of a new broker", _SETTINGS),
     plain("the offsets of a new broker", _OFFSETS),
     plain("the delayed of a new broker", RequestCode.GET_ALL_DELAY_OFFSET),
     plain("the system's topics", RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER),
@@ -176,6 +178,25 @@ _DELETIONS: tuple[Step, ...] = (
     plain("the groups that stay", RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG),
 )
 
+_SETTINGS_CHANGE: tuple[Step, ...] = (
+    with_body("a setting", _SET, b"autoCreateTopicEnable=false\n"),
+    send("a send to a new topic", "Unmade"),
+    with_body("the setting as it was", _SET, b"autoCreateTopicEnable=true\n"),
+    with_body("no writing", _SET, b"brokerPermission=4\n"),
+    send("a send to a broker that may not", "Rest"),
+    with_body("writing again", _SET, b"brokerPermission=6\n"),
+    with_body("a setting nobody knows", _SET, b"noSuchSetting=1\n"),
+    with_body("a setting of a wrong type", _SET, b"brokerPermission=many\n"),
+    with_body("a switch that is neither", _SET, b"longPollingEnable=maybe\n"),
+    with_body("settings in no text", _SET, b"traceOn=\\u12\n"),
+    with_body("no settings", _SET, b""),
+    with_body("the path of the settings", _SET, b"brokerConfigPath=/tmp/x\n"),
+    with_body("the home", _SET, b"rocketmqHome=/tmp/x\n"),
+    with_body("the black list", _SET, b"configBlackList=x\n"),
+    with_body("two settings, one forbidden", _SET, b"traceOn=false\nrocketmqHome=/tmp/x\n"),
+    plain("the settings", _SETTINGS),
+)
+
 STORY_OF_ADMINISTRATORS: tuple[Step, ...] = (
     *_NEW,
     *_PREPARED,
@@ -183,4 +204,5 @@ STORY_OF_ADMINISTRATORS: tuple[Step, ...] = (
     *_RESETS,
     *_CLONES,
     *_DELETIONS,
+    *_SETTINGS_CHANGE,
 )

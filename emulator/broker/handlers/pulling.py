@@ -46,6 +46,8 @@ from protocol.subscription import (
 Matches = Callable[[int], bool] | None  # by tags code; None: every message
 Arrival = tuple[int, int]  # the queue's new max offset, the tags code of the message
 
+SHORT_SWEEP_MS = 1_000  # PullRequestHoldService.run, without long polling
+
 CODES = {
     GetStatus.FOUND: ResponseCode.SUCCESS,
     GetStatus.NO_MATCHED_MESSAGE: ResponseCode.PULL_RETRY_IMMEDIATELY,
@@ -68,8 +70,6 @@ class PullMessageProcessor:
     def __init__(self, broker: Broker, began_ms: int) -> None:
         self._broker = broker
         self._began_ms = began_ms
-        config = broker.config
-        self._sweep_ms = config.hold_sweep_interval_ms if config.long_polling else 1_000
         self._flags_extra = (
             {"topicSysFlag": "0", "groupSysFlag": "0"}
             if broker.release >= PULL_REPLY_HAS_FLAGS
@@ -143,8 +143,10 @@ class PullMessageProcessor:
 
     def _sweep_at(self, at_ms: int) -> int:
         """The first sweep at or after *at_ms*."""
+        config = self._broker.config
+        sweep_ms = config.hold_sweep_interval_ms if config.long_polling else SHORT_SWEEP_MS
         passed = at_ms - self._began_ms
-        return self._began_ms + -(-passed // self._sweep_ms) * self._sweep_ms
+        return self._began_ms + -(-passed // sweep_ms) * sweep_ms
 
     # Answering ------------------------------------------------------------------------
 

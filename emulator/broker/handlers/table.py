@@ -11,6 +11,7 @@ from emulator.broker.broker import Broker
 from emulator.broker.handlers.assignment import QueryAssignmentProcessor
 from emulator.broker.handlers.client_calls import ClientCallProcessor
 from emulator.broker.handlers.clients import ClientManageProcessor
+from emulator.broker.handlers.configuration import ConfigurationProcessor
 from emulator.broker.handlers.consumption import ConsumptionProcessor
 from emulator.broker.handlers.group_offsets import GroupOffsetProcessor
 from emulator.broker.handlers.groups import GroupProcessor
@@ -78,6 +79,7 @@ def _of_administrators(broker: Broker) -> tuple[Row, ...]:
     groups = GroupProcessor(broker)
     group_offsets = GroupOffsetProcessor(broker)
     runtime = RuntimeInfoProcessor(broker)
+    configuration = ConfigurationProcessor(broker)
     statistics = StatisticsProcessor(broker)
     return (
         Row(catalog.UPDATE_AND_CREATE_TOPIC, topics.update),
@@ -85,6 +87,8 @@ def _of_administrators(broker: Broker) -> tuple[Row, ...]:
         Row(catalog.GET_ALL_TOPIC_CONFIG, topics.all),
         Row(catalog.GET_TOPIC_CONFIG, topics.one),
         Row(catalog.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, topics.system_topics),
+        Row(catalog.GET_BROKER_CONFIG, configuration.get),
+        Row(catalog.UPDATE_BROKER_CONFIG, configuration.update),
         Row(catalog.GET_BROKER_RUNTIME_INFO, runtime.runtime_info),
         Row(catalog.VIEW_BROKER_STATS_DATA, runtime.stats_item),
         Row(catalog.GET_TOPIC_STATS_INFO, statistics.topic_stats),

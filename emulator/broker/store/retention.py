@@ -34,13 +34,13 @@ class Retention:
     ) -> None:
         self._log = log
         self._index = index
-        self._config = config
+        self.config = config
         self._note = note
         self._newest: dict[int, int] = {}
 
     def drop_expired(self, now_ms: int) -> None:
         """Drop what has grown too old; if the disk has no room for what must stay, later."""
-        older_than_ms = now_ms - self._config.retained_hours_max * _HOUR_MS
+        older_than_ms = now_ms - self.config.retained_hours_max * _HOUR_MS
         expired = 0
         for segment in self._log.segments[:-1]:
             if self._newest_ms(segment) >= older_than_ms:
@@ -53,7 +53,7 @@ class Retention:
 
     def make_room(self, coming_bytes: int) -> None:
         """In memory only: drop so many that *coming_bytes* more stay within the limit."""
-        bytes_max = 0 if self._config.store else self._config.retained_bytes_max
+        bytes_max = 0 if self.config.store else self.config.retained_bytes_max
         if not bytes_max:
             return
         segments = self._log.segments

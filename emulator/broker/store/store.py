@@ -72,9 +72,7 @@ class Store:
         self._note = note
         self._wants = wants
         self.ring = ring
-        self._limits = GetLimits(
-            config.transfer_messages_max, config.transfer_bytes_max, config.scan_entries_max
-        )
+        self._limits = _limits(config)
         self.figures = BrokerFigures(began_ms, config.cluster)
         self._disk = disk
         self._index = QueueIndex(disk, self.levels)
@@ -92,6 +90,11 @@ class Store:
     @store_host.setter
     def store_host(self, host: bytes) -> None:
         self._appender.store_host = host
+
+    def reconfigure(self, config: BrokerConfig) -> None:
+        """Give out as much, and keep it as long, as *config* says; the rest stays as it began."""
+        self._config = self._retention.config = config
+        self._limits = _limits(config)
 
     # Writing --------------------------------------------------------------------------
 
@@ -290,3 +293,9 @@ class Store:
         self.flushing.recovered(self.log.min_position, self.log.end_position)
         self._note(LogRecovered(found.messages, self.log.min_position, found.end_position))
         return found.store_ms
+
+
+def _limits(config: BrokerConfig) -> GetLimits:
+    return GetLimits(
+        config.transfer_messages_max, config.transfer_bytes_max, config.scan_entries_max
+    )

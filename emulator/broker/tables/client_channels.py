@@ -66,7 +66,7 @@ class ClientChannels:
         self.consumer_table: dict[str, ConsumerGroup] = {}
         self.producer_table: dict[str, dict[Peer, ClientChannel]] = {}
         self.member_count = 0  # a connection counts in each of its groups
-        self._config = config
+        self.config = config
         self._broadcast_notified = config.profile < BROADCAST_NOT_NOTIFIED
         self._note = note
         self._consumer_groups_of: dict[Peer, dict[str, None]] = {}
@@ -98,7 +98,7 @@ class ClientChannels:
 
     def check_room(self, data: HeartbeatData, peer: Peer) -> None:
         """Is there room for everything a heartbeat names?  Raises ``Refusal``."""
-        config = self._config
+        config = self.config
         check_name(data.client_id or "", "a client id")
         groups = [consumer.group_name or "" for consumer in data.consumer_data_set]
         count = len(groups) + len(data.producer_data_set)
@@ -195,7 +195,7 @@ class ClientChannels:
     def notify(self, name: str, now_ms: int) -> None:
         """NOTIFY_CONSUMER_IDS_CHANGED to every connection of the group, the newest included."""
         group = self.consumer_table.get(name)
-        if group is None or not self._config.notify_consumer_ids_changed:
+        if group is None or not self.config.notify_consumer_ids_changed:
             return
         if group.message_model == BROADCASTING and not self._broadcast_notified:
             return
@@ -224,7 +224,7 @@ class ClientChannels:
         return left
 
     def _silent(self, channels: dict[Peer, ClientChannel], now_ms: int) -> list[ClientChannel]:
-        silence_ms_max = self._config.client_silence_ms_max
+        silence_ms_max = self.config.client_silence_ms_max
         return [c for c in channels.values() if now_ms - c.last_update_ms > silence_ms_max]
 
 

@@ -46,7 +46,7 @@ class SubscriptionGroups:
     """Every group of one broker: those saved on *disk*, and the broker's own."""
 
     def __init__(self, disk: Disk, config: BrokerConfig, *, note: Note, now_ms: int = 0) -> None:
-        self._config = config
+        self.config = config
         self._note = note
         self._document = TableDocument[SubscriptionGroupWrapper, SubscriptionGroupConfig](
             disk,
@@ -88,7 +88,7 @@ class SubscriptionGroups:
         """The group, new if need be.  Raises ``Refusal`` if it may not be made."""
         found = self.find(name, now_ms, by=by)
         if found is None:
-            remark = f"subscription group not exist, {name} {see_faq(self._config.profile)}"
+            remark = f"subscription group not exist, {name} {see_faq(self.config.profile)}"
             raise Refusal(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
         return found
 
@@ -136,14 +136,14 @@ class SubscriptionGroups:
         table = self.subscription_group_table
         if name not in table:
             check_name(name, "a group's name")
-            check_room(len(table), self._config.groups_max, "groups")
+            check_room(len(table), self.config.groups_max, "groups")
 
     def _may_create(self, name: str) -> bool:
         is_system = names.is_system_consumer_group(name)
-        always = is_system and self._config.profile >= MORE_SYSTEM_GROUPS
-        if not (self._config.auto_create_group or always):
+        always = is_system and self.config.profile >= MORE_SYSTEM_GROUPS
+        if not (self.config.auto_create_group or always):
             return False
-        if self._config.profile < GROUP_NAMES_CHECKED:
+        if self.config.profile < GROUP_NAMES_CHECKED:
             return True
         return broker_refuses_group(name) is None
 

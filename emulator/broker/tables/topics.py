@@ -41,7 +41,7 @@ class TopicConfigs:
     """Every topic of one broker: those saved on *disk*, and those that *config* asks for."""
 
     def __init__(self, disk: Disk, config: BrokerConfig, *, note: Note, now_ms: int) -> None:
-        self._config = config
+        self.config = config
         self._note = note
         self._document = TableDocument[TopicConfigSerializeWrapper, TopicConfig](
             disk,
@@ -91,7 +91,7 @@ class TopicConfigs:
         model = self.get(template)
         if model is None or not model.perm & INHERIT:
             return None
-        if template == AUTO_CREATE_TOPIC_KEY_TOPIC and not self._config.auto_create_topic:
+        if template == AUTO_CREATE_TOPIC_KEY_TOPIC and not self.config.auto_create_topic:
             return None
         queues = max(0, min(queues_max, model.write_queue_nums))
         topic = TopicConfig(
@@ -113,7 +113,7 @@ class TopicConfigs:
         """
         if (known := self.get(name)) is not None:
             return known
-        is_closed = is_dlq_topic(name) and self._config.profile < DLQ_IS_READABLE
+        is_closed = is_dlq_topic(name) and self.config.profile < DLQ_IS_READABLE
         topic = TopicConfig(
             topic_name=name,
             read_queue_nums=queues,

@@ -1,0 +1,169 @@
+"""A broker's settings for tools: shown by upstream's names, and changed while it runs.
+
+Answers GET_BROKER_CONFIG and UPDATE_BROKER_CONFIG in every release.  Those of ``LIVE`` (5.x
+has two more) are applied at once, a changed ``brokerPermission`` also at the NameServers before
+the answer.  All others are answered SUCCESS as upstream answers them, change nothing and are
+named by a warning.  Changes end with the process: no file is written.  Shows only settings
+that mean something here; upstream shows some three hundred more.
+
+Upstream: AdminBrokerProcessor, Configuration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from emulator.broker.broker import Broker
+from emulator.facts import SettingsChanged, SettingsIgnored
+from emulator.net.results import Call, Refusal, Reply, Result, Wait
+from emulator.releases import BROKER_HAS_BLACK_LIST, SERVER_SIDE_RESET
+from protocol import java_properties
+from protocol.bodies.body import encode_body
+from protocol.bodies.topics import DataVersion
+from protocol.codes import ResponseCode
+from protocol.fields import Header
+from protocol.requests.admin import GetBrokerConfigReply
+
+LIVE = {  # by upstream's name: our field, in the same unit
+    "autoCreateSubscriptionGroup": "auto_create_group",
+    "autoCreateTopicEnable": "auto_create_topic",
+    "brokerPermission": "perm",
+    "enablePropertyFilter": "property_filter",
+    "fileReservedTime": "retained_hours_max",
+    "longPollingEnable": "long_polling",
+    "maxTransferBytesOnMessageInMemory": "transfer_bytes_max",
+    "maxTransferCountOnMessageInMemory": "transfer_messages_max",
+    "notifyConsumerIdsChangedEnable": "notify_consumer_ids_changed",
+    "rejectTransactionMessage": "reject_transactions",
+    "shortPollingTimeMills": "short_polling_ms",
+    "slaveReadEnable": "slave_read",
+    "syncFlushTimeout": "sync_flush_ms_max",
+}
+LIVE_5 = {**LIVE, "channelExpiredTimeout": "client_silence_ms_max"}
+LIVE_5_2 = {**LIVE_5, "useServerSideResetOffset": "server_side_reset"}
+FIXED = {
+    "brokerClusterName": "cluster",
+    "brokerId": "broker_id",
+    "brokerName": "name",
+    "brokerTopicEnable": "broker_topic",
+    "clusterTopicEnable": "cluster_topic",
+    "defaultTopicQueueNums": "default_topic_queues",
+    "flushCommitLogLeastPages": "flush_least_pages",
+    "flushCommitLogThoroughInterval": "flush_thorough_interval_ms",
+    "flushConsumerOffsetInterval": "persist_offsets_interval_ms",
+    "flushDelayOffsetInterval": "persist_delays_interval_ms",
+    "flushDiskType": "flush_disk_type",
+    "flushIntervalCommitLog": "flush_interval_ms",
+    "mappedFileSizeCommitLog": "segment_bytes",
+    "maxMessageSize": "message_bytes_max",
+    "messageDelayLevel": "delay_levels",
+    "namesrvAddr": "namesrv",
+    "regionId": "region",
+    "registerNameServerPeriod": "register_interval_ms",
+    "storePathRootDir": "store",
+    "traceOn": "trace_on",
+    "traceTopicEnable": "trace_topic",
+}
+BLACK_LIST = frozenset({"brokerConfigPath", "rocketmqHome", "configBlackList"})  # 5.x
+NUMBER_DIGITS_MAX = 15
+
+
+class ConfigurationProcessor:
+    """The settings as they are now."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._live = LIVE_5 if broker.release >= BROKER_HAS_BLACK_LIST else LIVE
+        if broker.release >= SERVER_SIDE_RESET:
+            self._live = LIVE_5_2
+        self._version = DataVersion(timestamp=broker.store.figures.began_ms)
+
+    def get(self, _call: Call[Header]) -> Result:
+        """Settings by upstream's name, as the text of a Java properties file."""
+        broker = self._broker
+        host, _, port = broker.address.rpartition(":")
+        found = {name: self._text(field) for name, field in {**FIXED, **self._live}.items()}
+        found |= {
+            "brokerIP1": host,
+            "brokerRole": "ASYNC_MASTER",
+            "listenPort": port,
+            "registerBrokerTimeoutMills": str(broker.register_call_ms_max),
+            "serverChannelMaxIdleTimeSeconds": str(broker.config.net.idle_ms_max // 1_000),
+        }
+        version = encode_body(self._version, broker.release).decode()
+        header = GetBrokerConfigReply(version=version)
+        return Reply(header, java_properties.render(found).encode())
+
+    def update(self, call: Call[Header]) -> Result:
+        """Change what can be changed; answered when every NameServer knows of a permission.
+
+        A name in the black list of 5.x is refused, and then nothing changes.
+        """
+        if not call.body:
+            return Reply()
+        wanted = _settings_of(call.body)
+        has_list = self._broker.release >= BROKER_HAS_BLACK_LIST
+        if has_list and not BLACK_LIST.isdisjoint(wanted):
+            remark = "Can not update config in black list."
+            raise Refusal(ResponseCode.NO_PERMISSION, remark)
+        self._version = self._version.next(call.now_ms)
+        changed = [name for name, text in sorted(wanted.items()) if self._apply(name, text)]
+        ignored = [name for name in sorted(wanted) if name not in changed]
+        if changed:
+            texts = tuple(f"{name}={wanted[name].strip()}" for name in changed)
+            self._broker.note(SettingsChanged(call.peer.address, texts))
+        if ignored:
+            self._broker.note(SettingsIgnored(call.peer.address, tuple(ignored)))
+        bell = None
+        if "brokerPermission" in wanted:
+            bell = self._broker.register_again(call.now_ms)
+        if bell is None:
+            return Reply()
+        until_ms = call.now_ms + self._broker.register_call_ms_max
+        return Wait(bell, until_ms, lambda _now_ms, _expired: Reply())
+
+    def _apply(self, name: str, text: str) -> bool:
+        """Whether it can be changed, and *text* is a value it can have."""
+        field = self._live.get(name)
+        if field is None:
+            return False
+        config = self._broker.config
+        value = _value(text.strip(), like=getattr(config, field))
+        if value is None:
+            return False
+        try:
+            config = msgspec.structs.replace(config, **{field: value})
+        except ValueError:  # one that our own limits refuse
+            return False
+        self._broker.reconfigure(config)
+        return True
+
+    def _text(self, field: str) -> str:
+        value = getattr(self._broker.config, field)
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        if isinstance(value, tuple):
+            return ";".join(value)
+        return str(value)
+
+
+def _settings_of(body: bytes) -> Mapping[str, str]:
+    """The text of a properties file, read as upstream reads it.  Raises ``Refusal``."""
+    try:
+        text = body.decode("utf-8", "replace")
+        return java_properties.parse_bytes(text.encode())  # as upstream, in two steps
+    except java_properties.TextTooLong as error:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, str(error)) from error
+    except ValueError as error:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, "string2Properties error") from error
+
+
+def _value(text: str, *, like: Any) -> bool | int | None:
+    """None for a number that is none: upstream keeps the old one."""
+    if isinstance(like, bool):
+        return text.lower() == "true"
+    is_number = text.isascii() and text.isdigit() and len(text) <= NUMBER_DIGITS_MAX
+    return int(text) if is_number else None
