@@ -35,13 +35,14 @@ CHANGING = (
     (re.compile(r"\b20\d{12,15}\b"), "TIME"),
     (re.compile(r"\b1[6-9]\d{11}\b"), "MS"),
     (re.compile(r"(?<=istenPort = )\d+"), "PORT"),
+    (re.compile(r"(?<=Path =|Home =).*"), " FILE"),
     (re.compile(r"= /\S+"), "= FILE"),
     (re.compile(r"rt=\d+ms"), "rt=…"),
     (re.compile(r"(?<=true )\d+$|^Avg RT: .*"), "…"),
 )
 # What these print are figures that move; their names are compared.
 FIGURES = {
-    "brokerStatus": re.compile(r"(?<=:)(?!\d).*|(?<=_)/\S+(?=:)"),
+    "brokerStatus": re.compile(r"(_(/\S+|memory|…))?\s*:.*"),
     "statsAll": re.compile(r"(?<= )\d+(\.\d+)?( \d+(\.\d+)?)*$"),
     "clusterList": re.compile(r"\d+\.\d+(\(\d+, ?\d+ms\))?"),
 }
