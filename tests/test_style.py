@@ -28,7 +28,7 @@ def sources(*tops: str) -> list[Path]:
 
 
 PACKAGES = sources("protocol", "emulator")
-EVERYTHING = sources("protocol", "emulator", "tests", "benchmarks")
+EVERYTHING = sources("protocol", "emulator", "tests", "benchmarks", "tools")
 
 
 def tree_of(path: Path) -> ast.Module:
@@ -70,6 +70,12 @@ def test_nothing_is_left_for_later_or_names_a_machine(path: Path) -> None:
             continue
         assert not UNFINISHED.search(line), f"{path}:{number}: {line.strip()}"
         assert not MACHINE_PATH.search(line), f"{path}:{number}: a path of one machine"
+
+
+def test_no_file_of_tests_has_the_name_of_another() -> None:
+    names = [path.name for path in sources("tests") if path.name.startswith("test_")]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    assert twice == [], "pytest imports each by its bare name, and refuses the second one"
 
 
 def test_no_class_name_stands_twice() -> None:
