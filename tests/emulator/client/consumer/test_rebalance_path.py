@@ -1,10 +1,10 @@
 """Which files one rebalance visits, in order: a reader with a bug goes the same way.
 
-Counted are the files of ``emulator/client`` whose functions run in the task of the
-RebalanceService, for a clustering consumer with a concurrent listener.  The pass begins
-when the service wakes and ends when it waits again: the new queue's pull request is queued,
-and heartbeats were sent.  Of the broker calls (members, stored offset, heartbeat) the files up
-to ``RemotingClient.invoke`` count.
+Counted are the files of ``emulator/client``, and the allocation that brokers share, whose
+functions run in the task of the RebalanceService, for a clustering consumer with a
+concurrent listener.  The pass begins when the service wakes and ends when it waits again:
+the new queue's pull request is queued, and heartbeats were sent.  Of the broker calls
+(members, stored offset, heartbeat) the files up to ``RemotingClient.invoke`` count.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from protocol.codes import RequestCode
 from protocol.requests.callbacks import NotifyConsumerIdsChangedRequest
 
 CLIENT = Path(emulator.client.__file__).parent
+ROOT = CLIENT.parent.parent
+ALLOCATION = ROOT / "protocol" / "allocation.py"
 FILES_MAX = 9
 
 PATH = [
@@ -27,7 +29,7 @@ PATH = [
     "consumer/consume_pipeline.py",  # a running consumer that is not paused
     "consumer/rebalance.py",  # topic by topic: allocate, release, claim
     "consumer/group_calls.py",  # who is in the group?
-    "consumer/allocation.py",  # which queues are mine?
+    "protocol/allocation.py",  # which queues are mine?
     "consumer/process_queue.py",  # what is held: has a pull request been lost?
     "consumer/offsets.py",  # where does the new queue start?
     "instance/addresses.py",  # of the broker that knows
@@ -45,11 +47,12 @@ class Visits:
 
     def __call__(self, frame, event, _arg) -> None:
         code = frame.f_code
-        if event != "call" or not code.co_filename.startswith(str(CLIENT)):
+        file = Path(code.co_filename)
+        if event != "call" or not (file == ALLOCATION or file.is_relative_to(CLIENT)):
             return
         if not in_rebalance_task():
             return
-        name = Path(code.co_filename).relative_to(CLIENT).as_posix()
+        name = file.relative_to(ROOT if file == ALLOCATION else CLIENT).as_posix()
         if name not in self.files:
             self.files.append(name)
         if code.co_name == "pull_now":
