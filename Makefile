@@ -25,7 +25,7 @@ torture: $(READY)  ## the limits at full size: many members, topics, locks, fram
 	$(BIN)/python -m tools.torture
 
 parity: $(READY)  ## the same stories against a real RocketMQ (Java and Maven needed)
-	REQUIRE_PARTS=1 $(BIN)/python -m pytest -ra -m real tests/parity
+	REQUIRE_PARTS=1 $(BIN)/python -m pytest -ra -m "real or parity" tests/parity tests/mqadmin
 
 page: $(READY)  ## what the pages in docs/ have from the code, and from a virtual run
 	$(BIN)/python -m emulator.protocol_page

@@ -1,6 +1,6 @@
 """The official mqadmin of both lines prints for our cluster what it prints for a real one.
 
-``RECORD=1`` with the marker ``real`` writes the recording anew.
+``RECORD=1`` with the marker ``parity`` writes the recording anew.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def test_mqadmin_prints_for_ours_what_it_prints_for_a_real_cluster(
     assert explained & set(real) - differing == set(), "these agree by now"
 
 
-@pytest.mark.real
+@pytest.mark.parity
 def test_mqadmin_still_prints_for_a_real_cluster_what_was_recorded(
     release: str, tool: AdminTool, tmp_path: Path
 ) -> None:

@@ -29,6 +29,7 @@ _TIMES = {
     "consumeTimeStamp",
     "delayTime",
 }
+_PORTS = {"listenPort", "haListenPort"}
 _TIME_TEXT = re.compile(r"20\d\d-\d\d-\d\d#[\d:]+")
 _PATH = re.compile(r"(?<=^commitLogDiskRatio_).*")
 _MADE_KEY = re.compile(r"[0-9A-F]{32}|[0-9A-F]{56}")
@@ -103,8 +104,14 @@ def _json(value: Any, key: str = "") -> Any:
 
 
 def _settings(table: dict[str, str]) -> dict[str, str]:
-    """Those of a broker, without the folders of one machine."""
-    return {k: "<path>" if v.startswith("/") else _text(v) for k, v in sorted(table.items())}
+    """Those of a broker, without the folders and ports of one machine."""
+    return {k: _setting(k, v) for k, v in sorted(table.items())}
+
+
+def _setting(name: str, value: str) -> str:
+    if name in _PORTS:
+        return "<port>"
+    return "<path>" if value.startswith("/") else _text(value)
 
 
 def _figures(table: dict[str, str]) -> dict[str, str]:

@@ -20,7 +20,7 @@ from benchmarks.clusters import ROOT, ClusterNotUp, running
 INDEXED_S = 0.05
 
 
-@pytest.mark.real
+@pytest.mark.parity
 @pytest.mark.parametrize("release", ["4.9.7", "5.3.3"])
 def test_a_real_broker_keeps_its_time_as_it_was_recorded(release: str) -> None:
     script = str(ROOT / "benchmarks" / "real_cluster.py")
