@@ -23,7 +23,7 @@ from protocol.binary_header import (
     decode_start,
     encode_binary_header,
 )
-from protocol.fields import BadFields, Header, Int, coerce_fields, fields_of
+from protocol.fields import BadFields, Header, Int, coerce_fields, fields_of, texts_of
 from protocol.framing import JSON, ROCKETMQ, BadFrame, Frame, encode_parts
 from protocol.java_convert import DoesNotFit, convert, plain_name
 from protocol.languages import Language, NewLanguage
@@ -128,10 +128,18 @@ def ext_of(header: Header | None, extra: Mapping[str, str] | None = None) -> msg
     """Ext fields of a command that is to be sent; no header and nothing extra: none at all."""
     if header is None and extra is None:
         return NO_EXT
+    return msgspec.Raw(_ext_text(header, extra))
+
+
+def _ext_text(header: Header | None, extra: Mapping[str, str] | None) -> bytes:
+    if header is not None and not extra:
+        text = java_json.quick_texts(texts_of(header))
+        if text is not None:
+            return text
     fields = fields_of(header) if header is not None else {}
     if extra:
         fields.update(extra)
-    return msgspec.Raw(java_json.write_texts(fields))
+    return java_json.write_texts(fields)
 
 
 # Bytes to commands --------------------------------------------------------------------
@@ -311,10 +319,7 @@ def encode_response(
     """
     ext = b""
     if header is not None or extra is not None:
-        fields = fields_of(header) if header is not None else {}
-        if extra:
-            fields.update(extra)
-        ext = b'"extFields":%b,' % java_json.write_texts(fields)
+        ext = b'"extFields":%b,' % _ext_text(header, extra)
     text = _JSON_HEADER % (
         code,
         ext,

@@ -77,6 +77,20 @@ def fields_of(header: Header) -> dict[str, str]:
     }
 
 
+def texts_of(header: Header) -> msgspec.Struct:
+    """The same keys and texts as in ``fields_of``, as a struct: for msgspec to write.
+
+    No map is made, and only what is no text yet is looked at: half the time of ``fields_of``.
+    """
+    make, numbers = _text_struct(type(header))
+    texts = [*_keys(type(header))[1](header)]
+    for place in numbers:
+        value = texts[place]
+        if value is not None:
+            texts[place] = _TEXTS[type(value)](value)
+    return make(*texts)
+
+
 _TEXTS: Mapping[type, Callable[[Any], str]] = {
     int: int.__repr__,
     bool: {True: "true", False: "false"}.__getitem__,
@@ -91,6 +105,20 @@ def _keys(kind: type[Header]) -> tuple[tuple[str, ...], Callable[[Header], tuple
     if len(names) < 2:  # attrgetter of one name gives no tuple
         return tuple(f.encode_name for f in fields), lambda h: tuple(getattr(h, n) for n in names)
     return tuple(f.encode_name for f in fields), attrgetter(*names)
+
+
+@functools.cache
+def _text_struct(kind: type[Header]) -> tuple[type[msgspec.Struct], tuple[int, ...]]:
+    """A struct of texts, absent ones left out, and the places of what is no text in *kind*."""
+    fields = _fields(kind)
+    struct = msgspec.defstruct(
+        f"{kind.__name__}Texts",
+        [(field.attribute, str | None, None) for field in fields],
+        rename={field.attribute: field.key for field in fields},
+        omit_defaults=True,
+        gc=False,
+    )
+    return struct, tuple(at for at, field in enumerate(fields) if field.kind is not str)
 
 
 def coerce_fields(given: Mapping[str, str], kind: type[H]) -> H:

@@ -47,7 +47,9 @@ _ESCAPES = {
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 
 # In msgspec's output: escapes that fastjson writes in capitals, and what it does not write raw.
-_ODD = re.compile(rb"\\u00[01][a-f]|\x7f|\xc2[\x80-\x9f]|\xe2\x80[\xa8\xa9]")
+_ODD_ESCAPE = re.compile(rb"\\u00[01][a-f]")
+_ODD = re.compile(rb"\xc2[\x80-\x9f]|\xe2\x80[\xa8\xa9]")
+_BACKSLASH, _DELETE = b"\\\x7f"  # as numbers: those are looked for without an error inside
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 _SCALARS = (str, int, bool)
 
@@ -61,9 +63,10 @@ def all_members(kind: type) -> Members:
 
 def is_odd(data: bytes) -> bool:
     """Whether *data*, written by msgspec, is not what fastjson writes."""
-    if data.isascii() and b"\\" not in data and b"\x7f" not in data:
-        return False  # nothing was escaped, and nothing should have been
-    return _ODD.search(data) is not None
+    # One search each: this is asked for every header, and an alternation is five times slower.
+    if _BACKSLASH in data and _ODD_ESCAPE.search(data):
+        return True
+    return _DELETE in data or not (data.isascii() or _ODD.search(data) is None)
 
 
 def write_value(value: Any, shape: Shape = all_members, style: Style = COMPACT) -> bytes:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import inspect
+import typing
 from typing import Any
 
+import msgspec
 import pytest
 from golden_data import cases
 
+from protocol import java_json
+from protocol.catalog import CALLS
 from protocol.command import RemotingCommand, decode_command, ext_of
 from protocol.fields import BadFields, Header, fields_of
 from protocol.framing import FrameDecoder
@@ -124,6 +128,29 @@ def test_both_send_headers_have_the_same_attributes() -> None:
         sending.SendMessageRequestV2.__struct_fields__
     )
     assert sending.SendMessageRequestV2.__struct_encode_fields__ == tuple("abcdefghijklmn")
+
+
+TEXTS = ("plain", '"\\ \n', "WAIT\x01true\x02", "\x1f", "\x7f", "\x85é", "\u2028", "\ud800")
+KINDS = dict.fromkeys(kind for rpc in CALLS for kind in (rpc.request, rpc.reply))
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=ascii)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_header_is_written_as_the_map_of_its_fields(kind: type[Header], text: str) -> None:
+    fields = msgspec.structs.fields(kind)
+    whole = kind(**{field.name: a_value(field.type, text) for field in fields})
+    least = kind(**{f.name: a_value(f.type, text) for f in fields if f.required})
+    for header in (whole, least):
+        assert bytes(ext_of(header)) == java_json.write_value(fields_of(header))
+        assert ext_of(header, {"more": text}) == ext_of(None, {**fields_of(header), "more": text})
+
+
+def a_value(hint: Any, text: str) -> str | int | bool:
+    if typing.get_origin(hint) is typing.Literal:
+        return str(typing.get_args(hint)[0])
+    if "int" in str(hint):
+        return 8
+    return True if "bool" in str(hint) else text
 
 
 def test_1_is_false_in_a_boolean_field_as_java_reads_it() -> None:
