@@ -146,4 +146,5 @@ DROPPED_LOCKS_LAPSE = Release(5, 0, 0)  # orderly: locks of dropped queues are n
 ALL_ARE_DROPPED_FIRST = Release(5, 0, 0)  # rebalance: before the first release is waited for
 LOCK_REFUSED_WAKES = Release(5, 0, 0)  # orderly: the next pass comes half a second later
 PULL_LIMITS_BYTES = Release(5, 0, 0)  # a pull has maxMsgBytes
+CLIENT_FIELDS_SHOWN = Release(5, 1, 0)  # GET_CONSUMER_RUNNING_INFO: those of ClientConfig, too
 RECORD_MAGIC_MATTERS = Release(5, 0, 0)  # records are decoded by their magic code

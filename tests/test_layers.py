@@ -14,6 +14,7 @@ LAYERS = (  # from the bottom up; names in one row never import each other
         "emulator.clock",
         "emulator.config",
         "emulator.releases",
+        "emulator.sampled_sums",
         "emulator.facts",
         "emulator.journal",
         "emulator.logs",

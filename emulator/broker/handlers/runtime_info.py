@@ -15,9 +15,10 @@ from collections.abc import Sequence
 
 from emulator.broker.broker import Broker
 from emulator.broker.checks import java_text
-from emulator.broker.tables.figures import RATE_WINDOWS_S, SampledSums
+from emulator.broker.tables.figures import RATE_WINDOWS_S
 from emulator.net.results import Call, Refusal, Reply, Result
 from emulator.releases import EARLIEST_TIME_EXACT, RUNTIME_INFO_OF_5
+from emulator.sampled_sums import SampledSums
 from protocol.bodies.body import encode_body
 from protocol.bodies.routes import KVTable
 from protocol.codes import ResponseCode

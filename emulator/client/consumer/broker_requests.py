@@ -4,7 +4,7 @@ The calls: RESET_CONSUMER_CLIENT_OFFSET (220), GET_CONSUMER_STATUS_FROM_CLIENT (
 GET_CONSUMER_RUNNING_INFO (307), CONSUME_MESSAGE_DIRECTLY (309).  The instance finds the
 consumer by its group.
 
-Upstream: ClientRemotingProcessor, MQClientInstance, DefaultMQPushConsumerImpl.consumerRunningInfo,
+Upstream: ClientRemotingProcessor, MQClientInstance,
 ConsumeMessageConcurrentlyService.consumeMessageDirectly, and the orderly one's.
 """
 
@@ -15,27 +15,20 @@ from typing import TYPE_CHECKING
 import trio
 
 from emulator.client.consumer.listeners import ConsumeContext, ConsumeResult, restore_topic
-from emulator.client.consumer.process_queue import MIB
+from emulator.client.consumer.running_info import running_info
 from emulator.net.results import NO_REPLY, Call, Reply, Result, Wait
 from protocol.bodies.body import Body, decode_long_body, encode_body
 from protocol.bodies.offsets import GetConsumerStatusBody, ResetOffsetBody
-from protocol.bodies.running import (
-    CMResult,
-    ConsumeMessageDirectlyResult,
-    ConsumerRunningInfo,
-    ProcessQueueInfo,
-)
+from protocol.bodies.running import CMResult, ConsumeMessageDirectlyResult
 from protocol.fields import BadFields
 from protocol.message import decode_messages
 from protocol.queues import MessageQueue
-from protocol.versions import version_desc
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from emulator.client.consumer.listeners import ListenerInvoker
     from emulator.client.consumer.member import Member
-    from emulator.client.consumer.process_queue import ProcessQueue
     from emulator.client.consumer.rebalance import Rebalance
     from protocol.fields import Header
     from protocol.message import MessageExt
@@ -79,24 +72,8 @@ class BrokerRequests:
         return self._reply(GetConsumerStatusBody(message_queue_table=table))
 
     def running_info(self, _call: Call[Header]) -> Result:
-        """The consumer's settings, subscriptions and process queues."""
-        member, config = self._member, self._member.config
-        held = {queue: self._about(queue, found) for queue, found in sorted(member.held.items())}
-        properties = {
-            "PROP_NAMESERVER_ADDR": config.namesrv,
-            "PROP_THREADPOOL_CORE_SIZE": str(config.consume_threads_max),
-            "PROP_CONSUMEORDERLY": str(config.orderly).lower(),
-            "PROP_CONSUME_TYPE": "CONSUME_PASSIVELY",
-            "PROP_CLIENT_VERSION": version_desc(member.release.version),
-            "PROP_CONSUMER_START_TIMESTAMP": str(member.started_ms),
-        }
-        return self._reply(
-            ConsumerRunningInfo(
-                properties=properties,
-                subscription_set=list(member.subscriptions.values()),
-                mq_table=held,
-            )
-        )
+        """The consumer's settings, subscriptions, process queues and figures."""
+        return self._reply(running_info(self._member))
 
     def consume_directly(self, call: Call[ConsumeMessageDirectlyRequest]) -> Result:
         """Answered when the listener has returned."""
@@ -120,27 +97,6 @@ class BrokerRequests:
 
     def _reply(self, body: Body) -> Reply:
         return Reply(body=encode_body(body, self._member.release))
-
-    def _about(self, queue: MessageQueue, found: ProcessQueue) -> ProcessQueueInfo:
-        first = found.first()
-        waiting = found.count - len(found.taken)
-        taken = [message.queue_offset for message in found.taken]
-        return ProcessQueueInfo(
-            commit_offset=self._member.offsets.table.get(queue) or 0,
-            cached_msg_min_offset=first.queue_offset if first else 0,
-            cached_msg_max_offset=first.queue_offset + found.span if first else 0,
-            cached_msg_count=waiting,
-            cached_msg_size_in_mib=found.bytes_cached // MIB,
-            transaction_msg_min_offset=min(taken, default=0),
-            transaction_msg_max_offset=max(taken, default=0),
-            transaction_msg_count=len(taken),
-            locked=found.locked,
-            try_unlock_times=found.unlock_tries,
-            last_lock_timestamp=found.last_lock_ms,
-            droped=found.dropped,
-            last_pull_timestamp=found.last_pull_ms,
-            last_consume_timestamp=found.last_consume_ms,
-        )
 
 
 class DirectConsume:

@@ -45,6 +45,7 @@ class Batch(msgspec.Struct, eq=False):
     messages: list[MessageExt]
     process_queue: ProcessQueue
     queue: MessageQueue
+    took_ms: int = 0  # what the call took
 
 
 class ConsumeConcurrently:
@@ -87,8 +88,10 @@ class ConsumeConcurrently:
     # Calling the listener -------------------------------------------------------------
 
     async def _consume(self, batch: Batch) -> None:
-        if (context := self._begin(batch, self._member.now_ms())) is not None:
+        began_ms = self._member.now_ms()
+        if (context := self._begin(batch, began_ms)) is not None:
             outcome = await self._invoker.wait_outcome(batch.messages, context, LATER)
+            batch.took_ms = self._member.now_ms() - began_ms
             await self._finish(batch, outcome)
 
     async def _consume_several(self, first: Batch) -> None:
@@ -114,9 +117,10 @@ class ConsumeConcurrently:
             if (context := self._begin(batch, now_ms + int(passed_s * 1000))) is not None:
                 outcome = self._invoker.invoke(batch.messages, context, LATER)
                 done.append((batch, outcome))
+                call_began_s, passed_s = passed_s, time.monotonic() - began_s
+                batch.took_ms = int((passed_s - call_began_s) * 1000)
                 if outcome.result is not ConsumeResult.SUCCESS:
                     break
-            passed_s = time.monotonic() - began_s
             if passed_s >= one_run_s_max or not self._member.is_running:
                 break
             batch = self.pool.next_job()
@@ -140,14 +144,26 @@ class ConsumeConcurrently:
         ok = outcome.result is ConsumeResult.SUCCESS
         acked = max(0, min(context.ack_index + 1, len(messages))) if ok else 0
         self._facts.note_consumed(batch.queue, messages, acked)
+        now_ms = self._count(batch, acked)
         if batch.process_queue.dropped:
             return  # another client has the queue now
         done = messages
         if acked < len(messages) and not self._member.is_broadcasting:
             done = await self._send_failed_back(batch, acked, context.delay_level)
-        offset = batch.process_queue.remove(done, self._member.now_ms())
+            now_ms = self._member.now_ms()
+        offset = batch.process_queue.remove(done, now_ms)
         if offset != NOTHING_CACHED and not batch.process_queue.dropped:
             self._member.offsets.table.raise_to(batch.queue, offset)
+
+    def _count(self, batch: Batch, acked: int) -> int:
+        """Add to the figures, of a dropped queue the call only; returns what time it is."""
+        now_ms = self._member.now_ms()
+        failed = len(batch.messages) - acked
+        if batch.process_queue.dropped:
+            acked = failed = 0
+        figures, topic = self._member.figures, batch.queue.topic
+        figures.consumed(topic, batch.took_ms, now_ms, ok=acked, failed=failed)
+        return now_ms
 
     async def _send_failed_back(
         self, batch: Batch, acked: int, delay_level: int

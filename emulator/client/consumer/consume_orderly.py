@@ -133,9 +133,14 @@ class ConsumeOrderly:
         async with process_queue.listening:
             if process_queue.dropped:
                 return False
+            began_ms = member.now_ms()
             outcome = await self._invoker.wait_outcome(messages, context, SUSPEND)
         acked = 0 if _is_retried(outcome) else len(messages)
         self._facts.note_consumed(turn.queue, messages, acked)
+        now_ms = member.now_ms()
+        failed = len(messages) - acked
+        topic = turn.queue.topic
+        member.figures.consumed(topic, now_ms - began_ms, now_ms, ok=acked, failed=failed)
         return await self._finish(turn, messages, outcome)
 
     def _may_consume(self, turn: QueueTurn) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from emulator.client.consumer.consume_figures import ConsumeFigures
 from emulator.client.consumer.offsets import StartOffsets
 from protocol.names import retry_topic
 
@@ -59,6 +60,7 @@ class Member:
             config.consume_from,
             new_group_from_ms=config.new_group_from_ms(self.started_ms),
         )
+        self.figures = ConsumeFigures(self.started_ms)
         self.is_running = False
         self.is_paused = False
         self._nursery = nursery

@@ -201,6 +201,9 @@ class Pulling:
         if not found:
             self._pull_again(request)
             return
+        now_ms = self._member.now_ms()
+        took_ms = now_ms - request.process_queue.last_pull_ms
+        self._member.figures.pulled(request.queue.topic, len(found), took_ms, now_ms)
         wake = request.process_queue.put(found)
         self._submit(found, request.process_queue, request.queue, wake)
         self._pull_again(request, self._member.config.pull_interval_ms)

@@ -85,6 +85,11 @@ class NameServerRing:
         self._tries = 1 if self._tries_one else len(self._ring)
         self.chosen: str | None = None
 
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """All of them, in the order in which they are tried."""
+        return tuple(self._ring)
+
     def replace(self, addresses: Sequence[str], rng: random.Random) -> str | None:
         """Use *addresses* instead; the one that was chosen and is none of them, if there was.
 

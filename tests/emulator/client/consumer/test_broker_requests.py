@@ -60,17 +60,41 @@ def test_consumer_status_has_the_offsets_of_the_topic() -> None:
     assert table == {a_queue(): 3}
 
 
-def test_running_info_has_process_queues_and_settings() -> None:
+def running_info(**settings):
     _, reply = invoked(
         RequestCode.GET_CONSUMER_RUNNING_INFO,
         GetConsumerRunningInfoRequest(consumer_group="cg", client_id="any"),
+        **settings,
     )
-    info = decode_body(reply.body, ConsumerRunningInfo)
+    return decode_body(reply.body, ConsumerRunningInfo)
+
+
+def test_running_info_has_the_subscriptions_and_the_process_queues() -> None:
+    info = running_info()
     held = info.mq_table[a_queue()]
     assert (held.commit_offset, held.cached_msg_count, held.droped) == (3, 0, False)
+    assert held.locked  # as of a Java client of 4.9.5 or later, which locks what it has not to
     assert {subscription.topic for subscription in info.subscription_set} == {"T", "%RETRY%cg"}
-    assert info.properties["PROP_CONSUMEORDERLY"] == "false"
-    assert info.properties["PROP_CLIENT_VERSION"] == "V4_9_7"
+
+
+def test_running_info_has_the_settings_by_the_names_of_a_java_client() -> None:
+    shown = running_info(reconsume_times_max=7, topic_messages_max=100).properties
+    assert shown["PROP_NAMESERVER_ADDR"].endswith(":9876;")
+    assert shown["PROP_CONSUMEORDERLY"] == "false"
+    assert shown["PROP_CLIENT_VERSION"] == "V4_9_7"
+    assert shown["consumerGroup"] == "cg"
+    assert shown["messageModel"] == "CLUSTERING"
+    assert (shown["maxReconsumeTimes"], shown["consumeTimeout"]) == ("7", "15")
+    assert (shown["pullThresholdForTopic"], shown["pullThresholdSizeForTopic"]) == ("100", "-1")
+    assert (shown["unitMode"], shown["consumeTimestamp"][:2]) == ("false", "20")
+    assert "pollNameServerInterval" not in shown
+
+
+def test_since_5_1_running_info_has_the_settings_of_every_client_too() -> None:
+    shown = running_info(release="5.3.3").properties
+    assert shown["pollNameServerInterval"] == "30000"
+    assert shown["pullBatchSizeInBytes"] == "262144"
+    assert "pollNameServerInterval" not in running_info(release="5.0.0").properties
 
 
 @pytest.mark.parametrize(
