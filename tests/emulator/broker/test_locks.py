@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+from bench import Bench, Client
+
 from emulator.broker.tables.locks import RebalanceLocks
+from emulator.facts import Queue, QueuesLocked, QueuesUnlocked
+from protocol import catalog
+from protocol.bodies.body import decode_body, encode_body
+from protocol.bodies.groups import LockBatchReply, LockBatchRequestBody
+from protocol.codes import ResponseCode
+from protocol.command import RemotingCommand
 from protocol.queues import MessageQueue
+from protocol.rpc import Rpc
 
 MINUTE_MS = 60_000
 Q0, Q1, Q2 = (MessageQueue("t", "broker-a", n) for n in range(3))
@@ -62,3 +74,68 @@ def test_lapsed_locks_are_forgotten_and_live_ones_kept() -> None:
     locks.lock("live", [Q0], "a", 59_999)
     locks.lock("other", [Q0], "a", 2 * MINUTE_MS - 1)
     assert sorted(locks._locks) == ["live", "other"]
+
+
+def test_lapsed_locks_are_looked_for_once_a_lifetime() -> None:
+    locks = RebalanceLocks(MINUTE_MS)
+    locks.lock("g", [Q0], "a", 0)
+    locks.lock("h", [Q0], "a", 1)
+    locks.lock("h", [Q1], "a", MINUTE_MS + 10)  # sweeps; the next sweep is a minute later
+    locks.lock("h", [Q2], "a", 2 * MINUTE_MS + 9)
+    assert locks.held_count == 2
+    locks.unlock("h", [Q2], "a")
+    locks.lock("i", [Q2], "a", 2 * MINUTE_MS + 12)
+    assert locks.held_count == 1
+
+
+# Asked over the network -------------------------------------------------------------------
+
+
+def asked(client: Client, rpc: Rpc, **fields: Any) -> RemotingCommand:
+    body = LockBatchRequestBody(**{"consumer_group": "g", "client_id": "c", **fields})
+    return client.must(rpc, None, encode_body(body, client.bench.broker.release))
+
+
+def granted(client: Client, *queues: MessageQueue, **fields: Any) -> list[MessageQueue]:
+    answer = asked(client, catalog.LOCK_BATCH_MQ, mq_set=list(queues), **fields)
+    assert answer.code == 0, answer.remark
+    return decode_body(answer.body, LockBatchReply).lock_ok_mq_set
+
+
+async def test_as_many_locks_are_held_as_the_limit_says_and_not_one_more() -> None:
+    client = Bench(locks_max=2).client()
+    assert granted(client, Q0, Q1) == [Q0, Q1]
+    assert granted(client, Q0, Q1) == [Q0, Q1], "a renewal takes no more room"
+    assert granted(client, Q0, client_id="d") == [], "nor does a queue that another has"
+    answer = asked(client, catalog.LOCK_BATCH_MQ, mq_set=[Q1, Q2])
+    assert (answer.code, answer.remark) == (
+        ResponseCode.SYSTEM_BUSY,
+        "too many queue locks at once: 3, the limit is 2",
+    )
+
+
+async def test_the_journal_says_which_locks_were_granted_and_which_refused() -> None:
+    bench = Bench()
+    client = bench.client()
+    granted(client, Q0)
+    assert granted(client, Q2, Q0, Q1, client_id="d") == [Q2, Q1]
+    asked(client, catalog.UNLOCK_BATCH_MQ, mq_set=[Q1, Q0])
+    q0, q1, q2 = (Queue("t", "broker-a", n) for n in range(3))
+    assert bench.facts(QueuesLocked) == [
+        QueuesLocked("g", "c", (q0,), ()),
+        QueuesLocked("g", "d", (q1, q2), (q0,)),
+    ]
+    assert bench.facts(QueuesUnlocked) == [QueuesUnlocked("g", "c", (q0, q1))]
+
+
+@pytest.mark.parametrize("rpc", [catalog.LOCK_BATCH_MQ, catalog.UNLOCK_BATCH_MQ])
+async def test_locks_of_no_group_are_refused(rpc: Rpc) -> None:
+    answer = asked(Bench().client(), rpc, consumer_group=None)
+    assert answer.code != 0
+    assert "locks of a group without a name" in (answer.remark or "")
+
+
+async def test_a_client_without_an_id_locks_as_the_empty_name() -> None:
+    bench = Bench()
+    granted(bench.client(), Q0, client_id=None)
+    assert bench.broker.locks.owner("g", Q0, bench.now_ms()) == ""

@@ -14,6 +14,7 @@ from emulator.clock import StoppedClock
 from emulator.config import BrokerConfig
 from emulator.disk.memory import MemoryDisk
 from emulator.journal import Journal
+from emulator.net.results import Refusal
 from emulator.releases import Release
 from protocol.bodies.body import decode_body
 from protocol.bodies.offsets import ConsumerOffsetSerializeWrapper
@@ -34,6 +35,7 @@ def a_table(disk: MemoryDisk | None = None, **config: Any) -> ConsumerOffsets:
         ("5.0.0", 0, 0, 0),
         ("5.1.0", 0, 0, None),
         (LAST_5, 0, 0, None),
+        (LAST_4, 1, 5, None),
     ],
 )
 def test_invariant_64_a_new_group_gets_an_offset_only_while_the_queue_is_whole(
@@ -75,6 +77,112 @@ def test_a_5x_table_carries_the_time_of_its_last_change(*, durable: bool) -> Non
     saved = decode_body(disk.read(DOCUMENT) or b"", ConsumerOffsetSerializeWrapper)
     assert saved.data_version is not None
     assert saved.data_version.timestamp == NOW + 7
+
+
+def test_a_commit_tells_whether_it_changed_anything() -> None:
+    table = a_table(release=LAST_5)
+    assert table.commit("g", "t", 0, 10, NOW) is True
+    assert table.commit("g", "t", 0, 10, NOW) is False
+    table.reset("g", "t", 0, 3, NOW)
+    assert table.commit("g", "t", 0, 11, NOW) is False
+
+
+def test_a_durable_table_is_written_once_for_commits_that_repeat() -> None:
+    disk = MemoryDisk()
+    table = a_table(disk, durable_offsets=True)
+    table.commit("g", "t", 0, 10, NOW)
+    disk.replace(DOCUMENT, b"{}")
+    table.commit("g", "t", 0, 10, NOW)
+    assert disk.read(DOCUMENT) == b"{}"
+
+
+def test_a_repeated_commit_is_written_by_a_durable_table_that_owes_it_to_the_disk() -> None:
+    disk = MemoryDisk(bytes_max=10)
+    table = a_table(disk, durable_offsets=True)
+    table.commit("g", "t", 0, 10, NOW)
+    assert table.owes_disk
+    disk.bytes_max = None
+    assert table.commit("g", "t", 0, 10, NOW) is True
+    assert a_table(disk).query("g", "t", 0) == 10
+
+
+def test_a_5x_table_has_a_new_version_every_500_commits() -> None:
+    table = a_table(release=LAST_5)
+    versions = []
+    for offset in range(1, 1001):
+        table.commit("g", "t", 0, offset, NOW)
+        version = table.wrapper().data_version
+        assert version is not None
+        versions.append(version.counter)
+    assert versions == [0] * 499 + [1] * 500 + [2]
+
+
+def test_a_4x_table_has_no_version_and_no_map_of_groups() -> None:
+    table = a_table()
+    for offset in range(501):
+        table.commit("g", "t", 0, offset, NOW)
+    assert (table.wrapper().data_version, table.wrapper().group_topic_map) == (None, None)
+
+
+def test_a_5x_table_tells_the_topics_of_each_group() -> None:
+    table = a_table(release=LAST_5)
+    for group, topic in (("g", "t"), ("g", "u"), ("h", "t")):
+        table.commit(group, topic, 0, 1, NOW)
+    assert table.wrapper().group_topic_map == {"g": ["t", "u"], "h": ["t"]}
+    assert list(table.entries()) == [
+        ("t", "g", {0: 1}),
+        ("u", "g", {0: 1}),
+        ("t", "h", {0: 1}),
+    ]
+
+
+def test_a_new_topic_or_queue_is_refused_where_the_table_is_full() -> None:
+    table = a_table(committed_max=1, topic_queues_max=1)
+    table.check_room("g", "t", 0)
+    table.commit("g", "t", 0, 1, NOW)
+    table.check_room("g", "t", 0)
+    refusals = []
+    for topic, queue_id in (("u", 0), ("t", 1), ("t" * 2_000, 0)):
+        with pytest.raises(Refusal) as refused:
+            table.check_room("g", topic, queue_id)
+        refusals.append(str(refused.value.remark))
+    assert refusals == [
+        "too many committed topics: the limit is 1",
+        "too many committed queues: the limit is 1",
+        "a topic and a group of 2002 characters",
+    ]
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_a_group_that_is_deleted_leaves_no_offset_and_no_reset(*, durable: bool) -> None:
+    disk = MemoryDisk()
+    table = a_table(disk, release=LAST_5, durable_offsets=durable)
+    for group, topic in (("g", "t"), ("g", "u"), ("h", "t")):
+        table.commit(group, topic, 0, 5, NOW)
+        table.reset(group, topic, 0, 1, NOW)
+    table.delete_group("g", NOW + 7)
+    assert (table.topics_of_group("g"), table.topics_of_group("h")) == ([], ["t"])
+    assert table.pending_resets == {"t@h": {0: 1}}
+    table.delete_group("never", NOW + 9)
+    table.persist(NOW + 7)
+    saved = decode_body(disk.read(DOCUMENT) or b"", ConsumerOffsetSerializeWrapper)
+    assert saved.offset_table == {"t@h": {0: 1}}
+    assert saved.data_version is not None
+    assert saved.data_version.timestamp == NOW + 7
+
+
+def test_a_group_that_committed_nothing_is_deleted_without_a_write() -> None:
+    disk = MemoryDisk()
+    a_table(disk, durable_offsets=True).delete_group("never", NOW)
+    assert disk.read(DOCUMENT) is None
+
+
+def test_a_topic_that_is_deleted_takes_its_resets_along() -> None:
+    table = a_table(release=LAST_5)
+    for topic in ("t", "u"):
+        table.reset("g", topic, 0, 1, NOW)
+    table.delete_topic("t", NOW)
+    assert table.pending_resets == {"u@g": {0: 1}}
 
 
 def test_a_broker_that_stops_dates_its_offsets() -> None:

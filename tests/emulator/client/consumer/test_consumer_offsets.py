@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from pathlib import Path
 
+import pytest
 from golden_data import cases
 
 from emulator.client.consumer.offsets import (
@@ -12,6 +14,7 @@ from emulator.client.consumer.offsets import (
     OffsetFolder,
     OffsetsInMemory,
     OffsetTable,
+    StartOffsets,
 )
 from emulator.releases import Release
 from protocol.queues import MessageQueue
@@ -46,6 +49,12 @@ class ABroker:
     async def query_offset(self, queue):
         return self.stored.get(queue)
 
+    async def max_offset(self, queue):
+        return 100
+
+    async def offset_at(self, queue, at_ms):
+        return at_ms
+
 
 def a_file_store(documents, release=NEW, client="10.0.0.1@DEFAULT") -> FileOffsets:
     store = FileOffsets(documents, client, "cg", release)
@@ -70,7 +79,16 @@ def test_a_frozen_offset_changes_only_after_it_was_dropped() -> None:
     assert table.get(q(0)) == 10
     table.forget(q(0))
     table.raise_to(q(0), 3)
-    assert table.get(q(0)) == 3
+    table.raise_to(q(0), 4)
+    assert table.get(q(0)) == 4
+
+
+def test_the_offsets_of_a_topic_come_in_queue_order() -> None:
+    table = OffsetTable()
+    other = MessageQueue("U", "broker-a", 0)
+    for queue, offset in ((q(1), 6), (other, 7), (q(0), 5)):
+        table.update(queue, offset)
+    assert list(table.of_topic("T").items()) == [(q(0), 5), (q(1), 6)]
 
 
 def test_client_invariant_56_persisting_no_queues_writes_and_drops_nothing() -> None:
@@ -120,6 +138,40 @@ def test_client_invariant_57_a_file_is_found_again_under_the_same_client_id_only
     assert a_file_store(OffsetFolder(tmp_path)).table.get(q(0)) == 5
     assert a_file_store(OffsetFolder(tmp_path), client="10.0.0.1@7#1").table.get(q(0)) is None
     assert (tmp_path / NAME).exists()
+
+
+def test_a_write_that_was_cut_short_leaves_the_file_as_it_was(tmp_path, monkeypatch) -> None:
+    folder = OffsetFolder(tmp_path)
+    folder.replace(NAME, b"whole")
+
+    def full(path, data):
+        assert path.name == "offsets.json.tmp"
+        raise OSError(28, "the disk is full")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(OSError, match="the disk is full"):
+        folder.replace(NAME, b"half")
+    assert folder.read(NAME) == b"whole"
+
+
+@pytest.mark.parametrize(
+    ("policy", "normal", "retry"),
+    [
+        ("CONSUME_FROM_LAST_OFFSET", 100, 0),
+        ("CONSUME_FROM_MAX_OFFSET", 100, 0),
+        ("CONSUME_FROM_FIRST_OFFSET", 0, 0),
+        ("CONSUME_FROM_TIMESTAMP", 42, 100),
+    ],
+)
+async def test_a_group_without_an_offset_starts_where_its_policy_says(
+    policy, normal, retry
+) -> None:
+    broker = ABroker()
+    starts = StartOffsets(BrokerOffsets(broker), broker, policy, new_group_from_ms=42)
+    assert await starts.find(q(0)) == normal
+    assert await starts.find(MessageQueue("%RETRY%cg", "broker-a", 0)) == retry
+    broker.stored[q(0)] = 7
+    assert await starts.find(q(0)) == 7
 
 
 def test_a_damaged_file_is_replaced_by_its_last_good_copy() -> None:
