@@ -130,6 +130,12 @@ class _Writer:
             parts.append("}")
 
     def map(self, value: Mapping[Any, Any]) -> None:
+        if not self._style.standard and _holds_only_int(value):
+            self.parts.append("{" + ",".join([f"{key}:{number}" for key, number in value.items()]))
+            if value:
+                self._break_line()
+            self.parts.append("}")
+            return
         members = [(key, member) for key, member in value.items() if member is not None]
         self._members(sorted(members, key=itemgetter(0)) if self._style.standard else members)
 
@@ -223,6 +229,11 @@ _WRITES: tuple[tuple[type | tuple[type, ...], Callable[[_Writer, Any], None]], .
 @functools.cache
 def _write_of(kind: type) -> Callable[[_Writer, Any], None]:
     return next(write for known, write in _WRITES if issubclass(kind, known))
+
+
+def _holds_only_int(value: Mapping[Any, Any]) -> bool:
+    """Whether all keys and values are whole numbers, as the offsets of a topic's queues are."""
+    return set(map(type, value)) | set(map(type, value.values())) <= {int}
 
 
 def _is_tame(text: str) -> bool:

@@ -15,6 +15,7 @@ from emulator.broker.broker import Broker
 from emulator.broker.checks import check_expression_type
 from emulator.broker.tables.client_channels import ClientChannel
 from emulator.net.results import Call, Refusal, Reply, Result
+from emulator.net.slices import in_pieces, in_slices, long_body, reply_of
 from emulator.releases import (
     EMPTY_BODY_CHECKS_NOTHING,
     GROUP_NEEDED_TO_REGISTER,
@@ -33,6 +34,8 @@ from protocol.fields import BadFields, Header
 from protocol.names import retry_topic
 from protocol.requests.groups import GetConsumerListByGroupRequest, UnregisterClientRequest
 from protocol.sysflag import TOPIC_UNIT_SUB
+
+SLICE_GROUPS = 200  # of some 50 µs each
 
 
 class ClientManageProcessor:
@@ -104,13 +107,15 @@ class ClientManageProcessor:
             group.encoded_client_ids = encode_body(body, self._broker.release)
         return Reply(Header(), group.encoded_client_ids)
 
-    def all_producers(self, _call: Call[Header]) -> Result:
+    def all_producers(self, call: Call[Header]) -> Result:
         """Every connection of every producer group."""
-        data = {
-            group: [_producer(channel) for channel in channels.values()]
-            for group, channels in self._broker.clients.producer_table.items()
-        }
-        return Reply(body=encode_body(ProducerTableInfo(data=data), self._broker.release))
+        table = self._broker.clients.producer_table
+        pieces = (
+            {name: list(map(_producer, table[name].values())) for name in piece if name in table}
+            for piece in in_pieces(list(table), SLICE_GROUPS)
+        )
+        body = long_body(ProducerTableInfo(), {"data": pieces}, self._broker.release)
+        return in_slices(reply_of(body), call.now_ms)
 
     def check_config(self, call: Call[Header]) -> Result:
         """Could this broker filter by the client's expression?"""

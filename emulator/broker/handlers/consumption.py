@@ -10,10 +10,19 @@ queryConsumeTimeSpan.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from emulator.broker.broker import Broker
 from emulator.net.results import Call, Refusal, Reply, Result
+from emulator.net.slices import (
+    Pace,
+    Slices,
+    filled,
+    in_pieces,
+    in_slices,
+    long_body,
+    reply_of,
+)
 from emulator.releases import CORRECTIONS_ARE_COMPARED
 from protocol.bodies.body import encode_body
 from protocol.bodies.offsets import QueryCorrectionOffsetBody
@@ -33,6 +42,8 @@ from protocol.requests.groups import (
 )
 from protocol.requests.offsets import QueryCorrectionOffsetRequest
 
+SLICE_ROWS = 500  # of some 20 µs each
+SLICE_OFFSETS = 20_000  # of some 0.5 µs each
 LONG_MAX = 2**63 - 1
 
 
@@ -44,73 +55,78 @@ class ConsumptionProcessor:
 
     def all_stats(self, call: Call[GetConsumeStatsInBrokerRequest]) -> Result:
         """The backlog of every group in each topic that it has committed offsets of."""
-        broker = self._broker
+        return in_slices(self._all_stats(only_ordered=call.request.is_order), call.now_ms)
+
+    def _all_stats(self, *, only_ordered: bool) -> Slices:
+        broker, pace, diff = self._broker, Pace(SLICE_ROWS), _Diff()
         topics_of: dict[str, list[str]] = {}
-        for topic, group, _ in broker.offsets.entries():
-            topics_of.setdefault(group, []).append(topic)
-        listed = [
-            {name: self._stats(name, topics_of.get(name, ()), only_ordered=call.request.is_order)}
-            for name in broker.groups.subscription_group_table
-        ]
-        wrappers = [
-            wrapper
-            for groups in listed
-            for stats in groups.values()
-            for one in stats
-            for wrapper in one.offset_table.values()
-        ]
-        body = ConsumeStatsList(
-            consume_stats_list=listed,
+        for name, group, _ in broker.offsets.entries():
+            topics_of.setdefault(group, []).append(name)
+        listed: list[bytes] = []
+        for group in list(broker.groups.subscription_group_table):
+            texts: list[bytes] = []
+            for topic in self._seen_topics(group, topics_of.get(group, ())):
+                if only_ordered and not topic.order:
+                    continue
+                rows = map(dict, in_pieces(self._rows(group, topic, diff), SLICE_ROWS))
+                stats = long_body(ConsumeStats(), {"offsetTable": rows}, broker.release)
+                texts.append((yield from stats))
+                if pace.is_over(topic.write_queue_nums):
+                    yield
+            key = encode_body(group, broker.release)
+            listed.append(b"{%b:[%b]}" % (key, b",".join(texts)))
+            if pace.is_over(1):
+                yield
+        empty = ConsumeStatsList(
             broker_addr=broker.address,
-            total_diff=sum(w.broker_offset - w.consumer_offset for w in wrappers),
-            # As upstream: nothing fills the pull offsets that this is computed from.
-            total_inflight_diff=sum(w.pull_offset - w.consumer_offset for w in wrappers),
+            total_diff=diff.to_consume,
+            total_inflight_diff=diff.in_flight,
         )
-        return Reply(body=encode_body(body, broker.release))
+        return Reply(body=filled(empty, {"consumeStatsList": listed}, broker.release))
 
-    def _stats(
-        self, group: str, topics: Iterable[str], *, only_ordered: bool
-    ) -> list[ConsumeStats]:
-        broker = self._broker
-        online = broker.clients.group(group)
+    def _seen_topics(self, group: str, committed: Iterable[str]) -> Iterator[TopicConfig]:
+        """Those of its *committed* topics that the group still subscribes to, if it is online."""
+        online = self._broker.clients.group(group)
         subscribed = online.subscription_table if online is not None else {}
-        found = []
-        for name in topics:
-            topic = broker.topics.get(name)
-            if topic is None or (only_ordered and not topic.order):
-                continue
-            if subscribed and name not in subscribed:
-                continue
-            found.append(ConsumeStats(offset_table=self._offsets(group, topic)))
-        return found
+        for name in committed:
+            topic = self._broker.topics.get(name)
+            if topic is not None and not (subscribed and name not in subscribed):
+                yield topic
 
-    def _offsets(self, group: str, topic: TopicConfig) -> dict[MessageQueue, OffsetWrapper]:
+    def _rows(
+        self, group: str, topic: TopicConfig, diff: _Diff
+    ) -> Iterator[tuple[MessageQueue, OffsetWrapper]]:
         broker, name = self._broker, topic.topic_name or ""
-        table = {}
         for queue_id in range(topic.write_queue_nums):
             consumed = max(0, broker.offsets.query(group, name, queue_id) or 0)
             last_ms = broker.store.store_ms(name, queue_id, consumed - 1) if consumed else 0
-            table[MessageQueue(name, broker.config.name, queue_id)] = OffsetWrapper(
+            row = OffsetWrapper(
                 broker_offset=broker.store.max_offset(name, queue_id),
                 consumer_offset=consumed,
                 last_timestamp=max(0, last_ms),
             )
-        return table
+            diff.add(row)
+            yield MessageQueue(name, broker.config.name, queue_id), row
 
     def correction_offset(self, call: Call[QueryCorrectionOffsetRequest]) -> Result:
         """By queue: the lowest offset of all groups but the filtered ones.
 
         Since 5.1.0 the largest number where the group that is compared with is further back.
         """
-        request, broker = call.request, self._broker
+        return in_slices(self._corrections(call.request), call.now_ms)
+
+    def _corrections(self, request: QueryCorrectionOffsetRequest) -> Slices:
+        broker, pace = self._broker, Pace(SLICE_OFFSETS)
         filtered = set((request.filter_groups or "").split(","))
         lowest: dict[int, int] = {}
-        for topic, group, queues in broker.offsets.entries():
+        for topic, group, queues in list(broker.offsets.entries()):
             if topic != request.topic or group in filtered:
                 continue
             for queue_id, offset in queues.items():
                 if offset >= broker.store.min_offset(topic, queue_id):
                     lowest[queue_id] = min(offset, lowest.get(queue_id, offset))
+            if pace.is_over(len(queues)):
+                yield
         if broker.release >= CORRECTIONS_ARE_COMPARED:
             for queue_id in list(lowest):
                 known = broker.offsets.query(request.compare_group, request.topic, queue_id)
@@ -125,12 +141,13 @@ class ConsumptionProcessor:
         topic = broker.topics.get(name)
         if topic is None:
             raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist")
-        spans = [
+        spans = (
             self._span(call.request.group or "", name, queue_id, call.now_ms)
             for queue_id in range(topic.write_queue_nums)
-        ]
-        body = QueryConsumeTimeSpanBody(consume_time_span_set=spans)
-        return Reply(body=encode_body(body, broker.release))
+        )
+        pieces = {"consumeTimeSpanSet": in_pieces(spans, SLICE_ROWS)}
+        body = long_body(QueryConsumeTimeSpanBody(), pieces, broker.release)
+        return in_slices(reply_of(body), call.now_ms)
 
     def _span(self, group: str, topic: str, queue_id: int, now_ms: int) -> QueueTimeSpan:
         broker, store = self._broker, self._broker.store
@@ -150,3 +167,16 @@ class ConsumptionProcessor:
             ),
             delay_time=delay_ms,
         )
+
+
+class _Diff:
+    """How far all groups together are behind."""
+
+    def __init__(self) -> None:
+        self.to_consume = 0
+        self.in_flight = 0
+
+    def add(self, row: OffsetWrapper) -> None:
+        self.to_consume += row.broker_offset - row.consumer_offset
+        # As upstream: nothing fills the pull offsets that this is computed from.
+        self.in_flight += row.pull_offset - row.consumer_offset

@@ -12,13 +12,18 @@ Upstream: AdminBrokerProcessor, Broker2Client.
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterable, Iterator
 from functools import partial
+from typing import Any
+
+import msgspec
 
 from emulator.broker.broker import Broker
 from emulator.broker.checks import NOT_SET, java_text
 from emulator.broker.tables.client_channels import ClientChannel
 from emulator.facts import GroupOffsetMoved
 from emulator.net.results import Ask, Call, Refusal, Reply, Result
+from emulator.net.slices import Pace, Slices, in_pieces, in_slices, long_body, reply_of
 from emulator.releases import RESET_TOPIC_CODED, SERVER_SIDE_RESET
 from protocol.bodies.body import decode_body, encode_body
 from protocol.bodies.offsets import (
@@ -38,6 +43,9 @@ from protocol.versions import version_desc
 
 RESET_SINCE_VERSION = 28  # MQVersion.V3_0_7_SNAPSHOT: clients that know 220 and 221
 STATUS_MS_MAX = 5_000  # Broker2Client.getConsumeStatus: of each member
+SLICE_QUEUES = 20_000  # offsets, of some 0.5 µs each
+SLICE_RESETS = 1_000  # queues, of some 10 µs each
+QUEUES_A_TOPIC = 10  # what the name costs
 LATEST = -1  # a time that means the end of the queue
 
 StatusTable = dict[str, dict[MessageQueue, int]]
@@ -49,9 +57,30 @@ class GroupOffsetProcessor:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
-    def all_offsets(self, _call: Call[Header]) -> Result:
+    def all_offsets(self, call: Call[Header]) -> Result:
         """Every committed offset, as it is saved."""
-        return Reply(body=encode_body(self._broker.offsets.wrapper(), self._broker.release))
+        broker = self._broker
+        empty = msgspec.structs.replace(broker.offsets.wrapper(), offset_table={})
+        pieces: dict[str, Iterable[Any]] = {"offsetTable": self._tables()}
+        if empty.group_topic_map is not None:
+            topics = list(empty.group_topic_map.items())
+            pieces["groupTopicMap"] = map(dict, in_pieces(topics, SLICE_QUEUES))
+            empty = msgspec.structs.replace(empty, group_topic_map={})
+        return in_slices(reply_of(long_body(empty, pieces, broker.release)), call.now_ms)
+
+    def _tables(self) -> Iterator[dict[str, dict[int, int]]]:
+        """The offset table in pieces: of some queues each, or of one topic's."""
+        table = self._broker.offsets.offset_table
+        pace = Pace(SLICE_QUEUES)
+        piece: dict[str, dict[int, int]] = {}
+        for key in list(table):
+            if key not in table:
+                continue  # deleted meanwhile
+            piece[key] = table[key]
+            if pace.is_over(len(table[key]) + QUEUES_A_TOPIC):
+                yield piece
+                piece = {}
+        yield piece
 
     def all_delays(self, _call: Call[Header]) -> Result:
         """The next message to deliver of each delay level, as it is saved."""
@@ -94,24 +123,38 @@ class GroupOffsetProcessor:
         if group is None or broker.groups.get(group) is None:
             remark = f"Group {java_text(group)} does not exist"
             raise Refusal(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
-        offsets = self._wanted(request, known)
-        for queue_id in offsets:
-            broker.offsets.check_room(group, topic, queue_id)
-        for queue_id, offset in offsets.items():
-            broker.offsets.reset(group, topic, queue_id, offset, call.now_ms)
-            queue = broker.queue(topic, queue_id)
-            broker.note(GroupOffsetMoved(group, queue, offset, "broker", call.peer.address))
-        return Reply(body=encode_body(self._body(topic, offsets), broker.release))
+        return in_slices(self._move(call, self._wanted(request, known)), call.now_ms)
 
-    def _wanted(self, request: ResetOffsetRequest, topic: TopicConfig) -> dict[int, int]:
+    def _move(self, call: Call[ResetOffsetRequest], queues: Iterable[tuple[int, int]]) -> Slices:
+        """The group goes on from these offsets; nothing is changed before all are known."""
+        broker, topic, group = self._broker, call.request.topic, call.request.group or ""
+        offsets: dict[int, int] = {}
+        for piece in in_pieces(queues, SLICE_RESETS):
+            for queue_id, _ in piece:
+                broker.offsets.check_room(group, topic, queue_id)
+            offsets.update(piece)
+            if len(piece) == SLICE_RESETS:
+                yield
+        for piece in in_pieces(offsets.items(), SLICE_RESETS):
+            for queue_id, offset in piece:
+                broker.offsets.reset(group, topic, queue_id, offset, call.now_ms)
+                queue = broker.queue(topic, queue_id)
+                broker.note(GroupOffsetMoved(group, queue, offset, "broker", call.peer.address))
+            if len(piece) == SLICE_RESETS:
+                yield
+        return Reply(body=(yield from self._body(topic, offsets)))
+
+    def _wanted(
+        self, request: ResetOffsetRequest, topic: TopicConfig
+    ) -> Iterable[tuple[int, int]]:
         """Offsets by queue: of one queue if it is named, else of all that can be read."""
         only = request.queue_id
         if only is None or only < 0:
             if topic.read_queue_nums <= 0:
                 raise Refusal(ResponseCode.SYSTEM_ERROR, "No queues to reset.")
-            return {n: self._at(request, n) for n in range(topic.read_queue_nums)}
+            return ((n, self._at(request, n)) for n in range(topic.read_queue_nums))
         if request.offset is None or request.offset == -1:
-            return {only: self._at(request, only)}
+            return [(only, self._at(request, only))]
         low = self._broker.store.min_offset(request.topic, only)
         high = self._broker.store.max_offset(request.topic, only)
         if not low <= request.offset <= high + 1:
@@ -119,7 +162,7 @@ class GroupOffsetProcessor:
                 ResponseCode.SYSTEM_ERROR,
                 f"Target offset {request.offset} not in consume queue range [{low}-{high}]",
             )
-        return {only: request.offset}
+        return [(only, request.offset)]
 
     def _at(self, request: ResetOffsetRequest, queue_id: int, *, below_is_end: bool = True) -> int:
         """The offset for the time of *request*; any time below 0 may mean the end, or only -1."""
@@ -130,8 +173,7 @@ class GroupOffsetProcessor:
 
     def _reset_at_members(self, call: Call[ResetOffsetRequest]) -> Result:
         """Upstream: Broker2Client.resetOffset."""
-        request, broker = call.request, self._broker
-        topic, group = request.topic, request.group or ""
+        broker, topic = self._broker, call.request.topic
         known = broker.topics.get(topic)
         if known is None:
             coded = broker.release >= RESET_TOPIC_CODED
@@ -139,53 +181,75 @@ class GroupOffsetProcessor:
                 ResponseCode.TOPIC_NOT_EXIST if coded else ResponseCode.SYSTEM_ERROR,
                 f"[reset-offset] reset offset failed, no topic in this broker. topic={topic}",
             )
+        return in_slices(self._move_members(call, known.write_queue_nums), call.now_ms)
+
+    def _move_members(self, call: Call[ResetOffsetRequest], queue_count: int) -> Slices:
+        request, group = call.request, call.request.group or ""
         offsets: dict[int, int] = {}
-        for queue_id in range(known.write_queue_nums):
-            stored = broker.offsets.query(group, topic, queue_id)
-            if stored is None or stored == -1:
-                remark = f"THe consumer group <{java_text(request.group)}> not exist"
-                raise Refusal(ResponseCode.SYSTEM_ERROR, remark)
-            at = self._at(request, queue_id, below_is_end=False)
-            offsets[queue_id] = at if request.is_force else min(at, stored)
-        self._push_reset(call, group, offsets)
-        body = encode_body(self._body(topic, offsets), broker.release)
+        for queue_ids in in_pieces(range(queue_count), SLICE_RESETS):
+            offsets.update((n, self._member_offset(request, n)) for n in queue_ids)
+            if len(queue_ids) == SLICE_RESETS:
+                yield
+        self._online(request)
+        for_c = call.command.language == "CPP"
+        pushed = yield from self._body(request.topic, offsets, for_c=for_c)
+        self._push_reset(request, pushed)
+        for piece in in_pieces(offsets.items(), SLICE_RESETS):
+            for queue_id, offset in piece:
+                queue = self._broker.queue(request.topic, queue_id)
+                address = call.peer.address
+                self._broker.note(GroupOffsetMoved(group, queue, offset, "members", address))
+            if len(piece) == SLICE_RESETS:
+                yield
+        body = yield from self._body(request.topic, offsets)
         return Reply(body=body, remark=NOT_SET)
 
-    def _push_reset(
-        self, call: Call[ResetOffsetRequest], group: str, offsets: dict[int, int]
-    ) -> None:
+    def _member_offset(self, request: ResetOffsetRequest, queue_id: int) -> int:
+        """Where the members go on in a queue.  Raises ``Refusal`` if the group never was there."""
+        stored = self._broker.offsets.query(request.group or "", request.topic, queue_id)
+        if stored is None or stored == -1:
+            remark = f"THe consumer group <{java_text(request.group)}> not exist"
+            raise Refusal(ResponseCode.SYSTEM_ERROR, remark)
+        at = self._at(request, queue_id, below_is_end=False)
+        return at if request.is_force else min(at, stored)
+
+    def _push_reset(self, request: ResetOffsetRequest, body: bytes) -> None:
         """RESET_CONSUMER_CLIENT_OFFSET to every member.  Raises ``Refusal`` where none can."""
-        broker, topic, time_ms = self._broker, call.request.topic, call.request.timestamp
-        online = broker.clients.group(group)
+        topic, group, time_ms = request.topic, request.group or "", request.timestamp
+        header = ResetOffsetRequest(topic=topic, group=group, timestamp=time_ms)
+        for channel in self._online(request):
+            _check_knows_resets(channel)
+            code = RequestCode.RESET_CONSUMER_CLIENT_OFFSET
+            self._broker.push(channel.peer, code, header, body)
+
+    def _online(self, request: ResetOffsetRequest) -> list[ClientChannel]:
+        """The members of the group.  Raises ``Refusal`` where there are none."""
+        group = request.group or ""
+        online = self._broker.clients.group(group)
         if online is None:
             raise Refusal(
                 ResponseCode.CONSUMER_NOT_ONLINE,
                 "Consumer not online, so can not reset offset, "
-                f"Group: {group} Topic: {topic} Timestamp: {time_ms}",
+                f"Group: {group} Topic: {request.topic} Timestamp: {request.timestamp}",
             )
-        header = ResetOffsetRequest(topic=topic, group=group, timestamp=time_ms)
-        for_c = call.command.language == "CPP"
-        body = encode_body(self._body(topic, offsets, for_c=for_c), broker.release)
-        for channel in list(online.channel_info_table.values()):
-            _check_knows_resets(channel)
-            broker.push(channel.peer, RequestCode.RESET_CONSUMER_CLIENT_OFFSET, header, body)
-        for queue_id, offset in offsets.items():
-            queue = broker.queue(topic, queue_id)
-            broker.note(GroupOffsetMoved(group, queue, offset, "members", call.peer.address))
+        return list(online.channel_info_table.values())
 
     def _body(
         self, topic: str, offsets: dict[int, int], *, for_c: bool = False
-    ) -> ResetOffsetBody | ResetOffsetBodyForC:
+    ) -> Generator[None, None, bytes]:
         """Offsets by queue; as a list for C++, which cannot read keys that are objects."""
-        name = self._broker.config.name
+        name, pieces = self._broker.config.name, in_pieces(offsets.items(), SLICE_RESETS)
         if not for_c:
-            table = {MessageQueue(topic, name, n): offset for n, offset in offsets.items()}
-            return ResetOffsetBody(offset_table=table)
-        rows = [
-            MessageQueueForC(topic=topic, broker_name=name, queue_id=n, offset=offset)
-            for n, offset in offsets.items()
-        ]
-        return ResetOffsetBodyForC(offset_table=rows)
+            tables = ({MessageQueue(topic, name, n): at for n, at in piece} for piece in pieces)
+            return long_body(ResetOffsetBody(), {"offsetTable": tables}, self._broker.release)
+        rows = (
+            [
+                MessageQueueForC(topic=topic, broker_name=name, queue_id=n, offset=at)
+                for n, at in piece
+            ]
+            for piece in pieces
+        )
+        return long_body(ResetOffsetBodyForC(), {"offsetTable": rows}, self._broker.release)
 
     # What members believe -------------------------------------------------------------
 

@@ -11,12 +11,16 @@ Upstream: AdminBrokerProcessor.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
 from emulator.broker.broker import Broker
 from emulator.broker.checks import check_size
 from emulator.broker.tables.client_channels import ClientChannel
 from emulator.net.results import Call, Refusal, Reply, Result
+from emulator.net.slices import in_pieces, in_slices, long_body, reply_of
 from emulator.releases import CLEAN_OFFSET_SPELLED, FORBIDDEN_TABLE_SENT
-from protocol.bodies.body import decode_body, encode_body
+from protocol.bodies.body import Body, decode_body, encode_body
 from protocol.bodies.connections import ClientConnection, ConsumerConnection, ProducerConnection
 from protocol.bodies.groups import (
     GroupList,
@@ -36,6 +40,8 @@ from protocol.requests.groups import (
     QueryTopicConsumeByWhoRequest,
     QueryTopicsByConsumerRequest,
 )
+
+SLICE_ROWS = 400  # of some 20 µs each
 
 
 class GroupProcessor:
@@ -95,15 +101,16 @@ class GroupProcessor:
         )
         return Reply(body=encode_body(body, self._broker.release))
 
-    def all(self, _call: Call[Header]) -> Result:
+    def all(self, call: Call[Header]) -> Result:
         """Every consumer group, those of the system included."""
         groups = self._broker.groups
-        wrapper = SubscriptionGroupWrapper(
-            subscription_group_table=groups.subscription_group_table,
+        table = groups.subscription_group_table
+        empty = SubscriptionGroupWrapper(
             data_version=groups.data_version,
             forbidden_table={} if self._broker.release >= FORBIDDEN_TABLE_SENT else None,
         )
-        return Reply(body=encode_body(wrapper, self._broker.release))
+        pieces = map(table.part, in_pieces(list(table), SLICE_ROWS))
+        return self._long(empty, {"subscriptionGroupTable": pieces}, call.now_ms)
 
     def consumer_connections(self, call: Call[GetConsumerConnectionListRequest]) -> Result:
         """The connected members of a group and their subscriptions."""
@@ -113,14 +120,18 @@ class GroupProcessor:
             raise Refusal(
                 ResponseCode.CONSUMER_NOT_ONLINE, f"the consumer group[{name}] not online"
             )
-        body = ConsumerConnection(
-            connection_set=[_connection(c) for c in group.channel_info_table.values()],
-            subscription_table=group.subscription_table,
+        empty = ConsumerConnection(
             consume_type=group.consume_type,
             message_model=group.message_model,
             consume_from_where=group.consume_from_where,
         )
-        return Reply(body=encode_body(body, self._broker.release))
+        members = in_pieces(list(group.channel_info_table.values()), SLICE_ROWS)
+        subscribed = in_pieces(list(group.subscription_table.items()), SLICE_ROWS)
+        pieces = {
+            "connectionSet": _connections(members),
+            "subscriptionTable": map(dict, subscribed),
+        }
+        return self._long(empty, pieces, call.now_ms)
 
     def producer_connections(self, call: Call[GetProducerConnectionListRequest]) -> Result:
         """The connected members of a producer group."""
@@ -128,8 +139,11 @@ class GroupProcessor:
         channels = self._broker.clients.producers(name)
         if not channels:
             raise Refusal(ResponseCode.SYSTEM_ERROR, f"the producer group[{name}] not exist")
-        body = ProducerConnection(connection_set=[_connection(c) for c in channels])
-        return Reply(body=encode_body(body, self._broker.release))
+        pieces = {"connectionSet": _connections(in_pieces(channels, SLICE_ROWS))}
+        return self._long(ProducerConnection(), pieces, call.now_ms)
+
+    def _long(self, empty: Body, pieces: Mapping[str, Iterable[Any]], now_ms: int) -> Result:
+        return in_slices(reply_of(long_body(empty, pieces, self._broker.release)), now_ms)
 
     def who_consumes(self, call: Call[QueryTopicConsumeByWhoRequest]) -> Result:
         """Groups that subscribe to a topic, or have committed offsets of it."""
@@ -139,10 +153,14 @@ class GroupProcessor:
         return Reply(body=encode_body(GroupList(group_list=list(found)), broker.release))
 
 
-def _connection(channel: ClientChannel) -> ClientConnection:
-    return ClientConnection(
-        client_id=channel.client_id,
-        client_addr=channel.peer.address,
-        language=channel.language,
-        version=channel.version,
-    )
+def _connections(pieces: Iterable[list[ClientChannel]]) -> Iterator[list[ClientConnection]]:
+    for piece in pieces:
+        yield [
+            ClientConnection(
+                client_id=channel.client_id,
+                client_addr=channel.peer.address,
+                language=channel.language,
+                version=channel.version,
+            )
+            for channel in piece
+        ]

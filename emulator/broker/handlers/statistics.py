@@ -8,13 +8,11 @@ Upstream: AdminBrokerProcessor.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
 
 from emulator.broker.broker import Broker
-from emulator.net.results import Call, Refusal, Reply, Result
-from emulator.net.slices import Slices, in_slices
-from emulator.releases import TOPIC_STATS_OF_ALL_QUEUES, Release
-from protocol.bodies.body import encode_body
+from emulator.net.results import Call, Refusal, Result
+from emulator.net.slices import in_pieces, in_slices, long_body, reply_of
+from emulator.releases import TOPIC_STATS_OF_ALL_QUEUES
 from protocol.bodies.stats import ConsumeStats, OffsetWrapper, TopicOffset, TopicStatsTable
 from protocol.bodies.topics import TopicConfig
 from protocol.codes import ResponseCode
@@ -23,7 +21,6 @@ from protocol.requests.admin import GetTopicStatsInfoRequest
 from protocol.requests.groups import GetConsumeStatsRequest
 
 SLICE_ROWS = 500  # of some 10 µs each
-NO_ROWS = b'"offsetTable":{}'
 
 
 class StatisticsProcessor:
@@ -49,7 +46,7 @@ class StatisticsProcessor:
             )
             for queue_id in range(self._shown_queues(topic))
         )
-        return in_slices(_table(TopicStatsTable(), rows, broker.release), call.now_ms)
+        return self._table(TopicStatsTable(), rows, call.now_ms)
 
     def _shown_queues(self, topic: TopicConfig) -> int:
         if self._broker.release >= TOPIC_STATS_OF_ALL_QUEUES:
@@ -77,7 +74,7 @@ class StatisticsProcessor:
             if (topic := broker.topics.get(name)) is not None
             for queue_id in range(topic.read_queue_nums)
         )
-        return in_slices(_table(ConsumeStats(), rows, broker.release), call.now_ms)
+        return self._table(ConsumeStats(), rows, call.now_ms)
 
     def _offsets(self, group: str, topic: str, queue_id: int) -> OffsetWrapper:
         broker = self._broker
@@ -90,17 +87,13 @@ class StatisticsProcessor:
             last_timestamp=max(0, last_ms),
         )
 
-
-def _table(
-    empty: TopicStatsTable | ConsumeStats,
-    rows: Iterator[tuple[MessageQueue, TopicOffset | OffsetWrapper]],
-    release: Release,
-) -> Slices:
-    """The body of *empty* with *rows* in its table: a topic may have 100,000 queues."""
-    parts = []
-    while part := dict(islice(rows, SLICE_ROWS)):
-        parts.append(encode_body(part, release)[1:-1])  # without its braces
-        if len(part) == SLICE_ROWS:
-            yield
-    text = encode_body(empty, release)
-    return Reply(body=text.replace(NO_ROWS, b'"offsetTable":{%b}' % b",".join(parts), 1))
+    def _table(
+        self,
+        empty: TopicStatsTable | ConsumeStats,
+        rows: Iterator[tuple[MessageQueue, TopicOffset | OffsetWrapper]],
+        now_ms: int,
+    ) -> Result:
+        """A topic may have 100,000 queues."""
+        pieces = map(dict, in_pieces(rows, SLICE_ROWS))
+        body = long_body(empty, {"offsetTable": pieces}, self._broker.release)
+        return in_slices(reply_of(body), now_ms)

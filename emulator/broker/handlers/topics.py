@@ -12,6 +12,7 @@ from __future__ import annotations
 from emulator.broker.broker import Broker
 from emulator.broker.checks import NOT_SET
 from emulator.net.results import Call, Refusal, Reply, Result, Wait
+from emulator.net.slices import in_pieces, in_slices, long_body, reply_of
 from emulator.releases import (
     ABSENT_NAMES_FAIL,
     MORE_SYSTEM_TOPICS,
@@ -35,6 +36,8 @@ from protocol.requests.admin import (
     GetTopicConfigRequest,
 )
 from protocol.validation import broker_refuses_topic
+
+SLICE_TOPICS = 500  # of some 15 µs each
 
 
 class TopicProcessor:
@@ -87,18 +90,18 @@ class TopicProcessor:
         self._broker.delete_topic(name, call.now_ms)
         return Reply()
 
-    def all(self, _call: Call[Header]) -> Result:
+    def all(self, call: Call[Header]) -> Result:
         """Every topic, those of the system included."""
         topics = self._broker.topics
         kind: type[TopicConfigAndMappingSerializeWrapper | TopicConfigSerializeWrapper]
         kind = TopicConfigSerializeWrapper
         if self._broker.release >= TOPIC_MAPPING_SENT:
             kind = TopicConfigAndMappingSerializeWrapper
-        wrapper = kind(
-            topic_config_table=topics.topic_config_table,
-            data_version=topics.data_version,
-        )
-        return Reply(Header(), encode_body(wrapper, self._broker.release))
+        table = topics.topic_config_table
+        pieces = map(table.part, in_pieces(list(table), SLICE_TOPICS))
+        empty = kind(data_version=topics.data_version)
+        body = long_body(empty, {"topicConfigTable": pieces}, self._broker.release)
+        return in_slices(reply_of(body, Header()), call.now_ms)
 
     def one(self, call: Call[GetTopicConfigRequest]) -> Result:
         """One topic, those of the system included."""

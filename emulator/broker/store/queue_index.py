@@ -21,6 +21,8 @@ from emulator.broker.store.recovery import LogEnd, scan
 from protocol.names import SCHEDULE_TOPIC
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from emulator.broker.store.commit_log import CommitLog
     from emulator.disk.port import Disk
     from protocol.delay_levels import DelayLevels
@@ -78,9 +80,9 @@ class QueueIndex:
         for queue in self.queues.values():
             queue.drop_before(position)
 
-    def drop_topic(self, topic: str, end_position: int) -> None:
-        """A successor of that name starts from 0; what is in the log no longer counts."""
-        gone = [key for key in self.queues if key[0] == topic]
+    def drop_topics(self, topics: Collection[str], end_position: int) -> None:
+        """Successors of those names start from 0; what is in the log no longer counts."""
+        gone = [key for key in self.queues if key[0] in topics]
         self._floors.set({key: Floor(0, end_position) for key in gone})
         for key in gone:
             del self.queues[key]

@@ -144,16 +144,16 @@ class Store:
 
         Raises what a disk without room raises, and then all is as it was.
         """
-        self._index.drop_topic(topic, self.log.end_position)
+        self._index.drop_topics({topic}, self.log.end_position)
 
     def drop_topics_except(self, known: Collection[str]) -> None:
         """Drop the queues of all topics but these.
 
-        Raises what a disk without room raises.  Upstream: DefaultMessageStore.cleanUnusedTopic.
+        Raises what a disk without room raises, and then all is as it was.
+        Upstream: DefaultMessageStore.cleanUnusedTopic.
         """
-        for topic in self._index.topics():
-            if topic not in known:
-                self.drop_topic(topic)
+        unknown = {topic for topic in self._index.topics() if topic not in known}
+        self._index.drop_topics(unknown, self.log.end_position)
 
     def forget_empty_queues(self) -> None:
         """Queues all of whose messages have expired start again from offset 0.
