@@ -15,6 +15,8 @@ from typing import Protocol
 
 import trio
 
+from emulator.alarms import Alarm, TrioAlarm
+
 
 class Clock(Protocol):
     """What a journal reads of a clock."""
@@ -31,6 +33,7 @@ class WallClock:
 
     *mono_ns* is the machine's monotonic clock, *began_ns* what it showed at the epoch; without
     one it is trio's time since the world began, which all machines of a virtual world share.
+    *new_alarm* makes what its services wait with.
     """
 
     def __init__(
@@ -40,6 +43,7 @@ class WallClock:
         skew_ms: int = 0,
         mono_ns: Callable[[], int] | None = None,
         began_ns: int = 0,
+        new_alarm: Callable[[], Alarm] = TrioAlarm,
     ) -> None:
         self._epoch_ms = epoch_ms
         self._trio_s = trio.lowlevel.current_clock().current_time
@@ -47,6 +51,7 @@ class WallClock:
         self._mono_ns = mono_ns or self._passed_ns  # asked for every frame: a plain function
         self._began_ns = began_ns
         self.skew_ms = skew_ms
+        self.new_alarm = new_alarm
 
     @classmethod
     def of_this_machine(cls) -> WallClock:

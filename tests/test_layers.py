@@ -11,6 +11,7 @@ from import_graph import imports_of, module_of, paths
 LAYERS = (  # from the bottom up; names in one row never import each other
     ("protocol",),
     (
+        "emulator.alarms",
         "emulator.clock",
         "emulator.config",
         "emulator.releases",
@@ -43,9 +44,16 @@ INNER_LAYERS = (  # the same inside a role; imports for type checkers count here
 )
 SAME_ROW_MAY_MEET = {1, 5, 6}  # facts know releases, clusters start nodes, __main__ is the cli
 
-BYTES_ONLY = ("emulator.net.transport", "emulator.disk", "emulator.clock", "emulator.sim")
+BYTES_ONLY = (
+    "emulator.net.transport",
+    "emulator.disk",
+    "emulator.alarms",
+    "emulator.clock",
+    "emulator.sim",
+)
 SHELL_WORDS = {"trio", "time", "socket", "os", "structlog", "subprocess", "threading", "signal"}
 SHELLS = {  # file by file: what of the machine it touches
+    "emulator.alarms": "trio",
     "emulator.broker.registration": "trio",
     "emulator.broker.service": "trio",
     "emulator.cli.consume": "trio",
@@ -101,6 +109,7 @@ SHELLS = {  # file by file: what of the machine it touches
     "emulator.net.timers": "trio",
     "emulator.node": "os trio",
     "emulator.node_forks": "os socket",
+    "emulator.sim.alarms": "trio",
     "emulator.sim.clock": "trio",
     "emulator.sim.determinism": "threading trio",
     "emulator.sim.host": "trio",

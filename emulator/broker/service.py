@@ -169,7 +169,7 @@ class ScheduledTasks:
             (self._broker.delays.persist, config.persist_delays_interval_ms, 10_000),
             (self._retain, RETENTION_INTERVAL_MS, 60_000),
         )
-        nursery.start_soon(every_of, services)
+        nursery.start_soon(every_of, services, self._clock.new_alarm())
         self._broker.puts.on_delayed = self._plan_delivery
         self._plan_delivery()
         if (timers := self._broker.timers) is not None:

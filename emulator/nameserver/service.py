@@ -58,7 +58,8 @@ async def serve_name_server(
         listener = await server.serve(network, config.listen_address, nursery)
         name_server.settings.listens_at(listener.address)
         interval_ms = name_server.scan_interval_ms
-        nursery.start_soon(lambda: every(interval_ms, scan, first_ms=config.scan_first_ms))
+        first_ms, alarm = config.scan_first_ms, clock.new_alarm()
+        nursery.start_soon(lambda: every(interval_ms, scan, first_ms=first_ms, alarm=alarm))
         note(NodeStarted("nameserver", listener.address, config.release))
         task_status.started(listener.address)
         await stop.wait()

@@ -88,7 +88,7 @@ class Remoting:
         self.version = release.version
         self.note = note
         self.turn = Turn(clock)
-        self.timers = Timers(self.turn)
+        self.timers = Timers(self.turn, clock.new_alarm())
         self.bells = Bells(clock, self.timers, self.turn)
         self.ring: Ring = self.bells.ring
         self.watermarks = Watermarks(clock, self.timers)

@@ -14,6 +14,8 @@ from typing import NoReturn
 
 import trio
 
+from emulator.alarms import Alarm, TrioAlarm
+
 CANCELLED_MAX = 1_000  # fewer entries than that are not worth a new heap
 
 
@@ -40,20 +42,23 @@ class Timer:
 class Timers:
     """Runs due actions, in order of time and then of birth, all of one time in one *turn*."""
 
-    def __init__(self, turn: AbstractContextManager[object] | None = None) -> None:
+    def __init__(
+        self,
+        turn: AbstractContextManager[object] | None = None,
+        alarm: Alarm | None = None,
+    ) -> None:
         self._turn = turn or nullcontext()
+        self._alarm: Alarm = alarm or TrioAlarm()
         self._heap: list[tuple[float, int, Timer]] = []
         self._born = 0
         self.cancelled_count = 0  # of those whose entries are still in the heap
-        self._scope: trio.CancelScope | None = None
 
     def at(self, at_s: float, action: Callable[[], object]) -> Timer:
         """Run *action* at *at_s* (trio time), or as soon as possible if that is over."""
         timer = Timer(at_s, action, self)
         self._born += 1
         heapq.heappush(self._heap, (at_s, self._born, timer))
-        if self._scope is not None and at_s < self._scope.deadline:
-            self._scope.deadline = at_s
+        self._alarm.ring_by(at_s)
         return timer
 
     def tidy(self) -> None:
@@ -66,9 +71,7 @@ class Timers:
     async def run(self) -> NoReturn:
         """Wait for the first to fall due, for ever."""
         while True:
-            with trio.CancelScope(deadline=self._next_s()) as self._scope:
-                await trio.sleep_forever()
-            self._scope = None
+            await self._alarm.wait_until(self._next_s())
             self.fire(trio.current_time())
 
     def fire(self, now_s: float) -> None:

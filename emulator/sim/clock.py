@@ -3,7 +3,8 @@
 trio asks its clock how long it may sleep until the next deadline.  This one answers "not
 at all": it walks along a heap of *deliveries*, moves time to each and carries it out,
 until a task became runnable or the deadline is reached.  So the network needs no task:
-an idle link costs nothing, and a call wakes nobody but its caller.
+an idle link costs nothing, and a call wakes nobody but its caller.  ``alarms`` are
+deadlines too, of tasks that the clock wakes itself.
 
 Time is kept in whole microseconds since the world began, at 0.0 of trio's seconds.
 """
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import trio
 
+from emulator.sim.alarms import VirtualAlarms
 from emulator.sim.scheduler import current_runner
 
 if TYPE_CHECKING:
@@ -44,6 +46,7 @@ class VirtualClock(trio.abc.Clock):
     def __init__(self, events_max: int = 1_000_000) -> None:
         self.now_us = 0
         self.deliveries = 0
+        self.alarms = VirtualAlarms()
         self.on_crash: Callable[[Exception], object] = _raise
         self._now_s = 0.0
         self.events_max = events_max
@@ -86,18 +89,22 @@ class VirtualClock(trio.abc.Clock):
             return _LONGER_THAN_ANY_CUSHION_S
         if runner.waiting_for_idle:
             return self._settle(runner)
-        due, deadline_us = self._due, self._as_us(deadline)
+        due, alarms = self._due, self.alarms
+        deadline = min(deadline, alarms.next_s())
+        deadline_us = self._as_us(deadline)
         while due and due[0][0] <= deadline_us:
             self._deliver()
             if runner.runq:
+                alarms.ring(self._now_s)
                 return 0
             # A delivery that wakes nobody may still have brought a timer forward.
-            deadline = runner.deadlines.next_deadline()
+            deadline = min(runner.deadlines.next_deadline(), alarms.next_s())
             deadline_us = self._as_us(deadline)
         if deadline == inf:
             self.on_crash(VirtualDeadlock(f"at {self._now_s} s every task waits for ever"))
         elif deadline > self._now_s:
             self._move(int(deadline_us), deadline)
+        alarms.ring(self._now_s)
         return 0
 
     def _settle(self, runner: Runner) -> float:

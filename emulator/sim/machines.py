@@ -114,7 +114,10 @@ class Machines:
         """The machine *name*, made when first asked for."""
         if name not in self._machines:
             host = self._network.host(name)
-            clock = WallClock(self._epoch_ms, 0.0, mono_ns=host.clock.passed_ns)
+            time = host.clock
+            clock = WallClock(
+                self._epoch_ms, 0.0, mono_ns=time.passed_ns, new_alarm=time.alarms.new
+            )
             drive = VirtualDrive(clock=host.clock, deliver=host.take_interrupt)
             self._machines[name] = Machine(host, drive, clock, self._rngs)
         return self._machines[name]

@@ -7,6 +7,7 @@ that is why a slow one makes the others late, as upstream's single threads do.
 from __future__ import annotations
 
 from collections import deque
+from math import inf
 from typing import TYPE_CHECKING, NoReturn
 
 import trio
@@ -16,6 +17,7 @@ from emulator.releases import REBALANCE_PACED, Release
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from emulator.alarms import Alarm
     from emulator.client.instance.interfaces import QueuedPull, RegisteredConsumer
     from emulator.facts.clients import RebalanceCause
     from emulator.net.timers import Timers
@@ -36,12 +38,14 @@ class RebalanceService:
         *,
         interval_ms: int,
         interval_ms_min: int,
+        alarm: Alarm,
     ) -> None:
         self._consumers = consumers
         self._is_paced = release >= REBALANCE_PACED
         self._interval_s = interval_ms / 1000
         self._interval_s_min = interval_ms_min / 1000
-        self._woken = trio.Event()
+        self._alarm = alarm
+        self._is_woken = False
         self._cause: RebalanceCause | None = None
 
     def wake(self, cause: RebalanceCause) -> None:
@@ -51,14 +55,18 @@ class RebalanceService:
         """
         if self._cause is None:
             self._cause = cause
-        self._woken.set()
+        self._is_woken = True
+        self._alarm.ring_by(-inf)
 
     async def run(self) -> NoReturn:
         """Wait, pass, and so on, until cancelled."""
         wait_s = self._interval_s
         last_s = trio.current_time()
         while True:
-            await self._wait_woken(wait_s)
+            # One who was woken meanwhile waits for its next turn alone.
+            until_s = -inf if self._is_woken else trio.current_time() + wait_s
+            await self._alarm.wait_until(until_s)
+            self._is_woken = False
             # Up to a time, not for what is left of the pause: that may round to no time at all.
             now_s, due_s = trio.current_time(), last_s + self._interval_s_min
             if self._is_paced and now_s < due_s:
@@ -69,12 +77,6 @@ class RebalanceService:
             wait_s = self._interval_s
             if self._is_paced and not balanced:
                 wait_s = self._interval_s_min
-
-    async def _wait_woken(self, timeout_s: float) -> None:
-        with trio.move_on_after(timeout_s):
-            await self._woken.wait()
-        if self._woken.is_set():
-            self._woken = trio.Event()
 
     async def _run_pass(self) -> bool:
         cause, self._cause = self._cause or "timer", None

@@ -88,6 +88,7 @@ class ClientInstance:
             self.release,
             interval_ms=config.rebalance_interval_ms,
             interval_ms_min=config.rebalance_interval_ms_min,
+            alarm=self.clock.new_alarm(),
         )
         self.remoting = self._remoting_client(resources.network or TcpNetwork(nursery))
         self.name_servers = NameServerRing(config.namesrv_addresses, self.rng, self.release)
@@ -109,7 +110,7 @@ class ClientInstance:
             client_id, config, remoting=self.remoting, brokers=self.brokers, members=self.members
         )
         self.pull_service = PullMessageService(self.consumers, self.remoting.timers)
-        nursery.start_soon(run_schedule, self._periodic())
+        nursery.start_soon(run_schedule, self._periodic(), self.clock.new_alarm())
         nursery.start_soon(self.pull_service.run)
         nursery.start_soon(self.rebalance_service.run)
 

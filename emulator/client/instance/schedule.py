@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Awaitable, Callable, Sequence
-from typing import NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import trio
+
+if TYPE_CHECKING:
+    from emulator.alarms import Alarm
 
 
 class Periodic(NamedTuple):
@@ -23,13 +26,13 @@ class Periodic(NamedTuple):
     action: Callable[[], Awaitable[object]]
 
 
-async def run_schedule(tasks: Sequence[Periodic]) -> NoReturn:
+async def run_schedule(tasks: Sequence[Periodic], alarm: Alarm) -> NoReturn:
     """Run *tasks* by turns, counted from now, until cancelled; what one raises ends all."""
     began_s = trio.current_time()
     due = [(began_s + task.first_ms / 1000, number) for number, task in enumerate(tasks)]
     heapq.heapify(due)
     while True:
         due_s, number = due[0]
-        await trio.sleep_until(due_s)
+        await alarm.wait_until(due_s)
         await tasks[number].action()
         heapq.heapreplace(due, (due_s + tasks[number].every_ms / 1000, number))

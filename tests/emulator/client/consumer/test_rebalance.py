@@ -7,6 +7,7 @@ import trio
 from client_cluster import SILENT
 from pulled_broker import LIST, LOCK, PULL, a_queue, in_group
 
+from emulator.alarms import TrioAlarm
 from emulator.client.consumer.allocation import CannotAllocate, Strategy
 from emulator.client.errors import NoRoute
 from emulator.client.instance.consumer_services import RebalanceService
@@ -36,7 +37,7 @@ async def passes_of(consumer, release, ring_at_s=(), until_s=61) -> list[float]:
     consumer.began_s = trio.current_time()
     rules = Release.parse(release)
     intervals = {"interval_ms": 20_000, "interval_ms_min": 1_000}
-    service = RebalanceService({"cg": consumer}, rules, **intervals)
+    service = RebalanceService({"cg": consumer}, rules, **intervals, alarm=TrioAlarm())
     async with trio.open_nursery() as nursery:
         nursery.start_soon(service.run)
         for at_s in ring_at_s:
