@@ -33,7 +33,7 @@ GROUPS, WIDE = 700, 1_300
 ASKER = Peer("10.0.0.1:1", 1)
 
 
-def a_broker_with_much(release: str) -> Bench:
+def a_broker_with_much(release: str, *, queues: int = 20) -> Bench:
     """Many topics and groups, each of which has committed something; one topic is wide."""
     bench = Bench(release=release, keeps_facts=False)
     broker = bench.broker
@@ -41,7 +41,7 @@ def a_broker_with_much(release: str) -> Bench:
         topic = TopicConfig(topic_name=f"t{number}", read_queue_nums=1, write_queue_nums=1)
         broker.update_topic(topic, EPOCH_MS)
         broker.groups.update(SubscriptionGroupConfig(group_name=f"g{number}"), EPOCH_MS)
-        for queue_id in range(20):
+        for queue_id in range(queues):
             broker.offsets.commit(f"g{number}", f"t{number}", queue_id, number, EPOCH_MS)
     wide = TopicConfig(topic_name="wide", read_queue_nums=WIDE, write_queue_nums=WIDE)
     broker.update_topic(wide, EPOCH_MS)
@@ -97,7 +97,7 @@ async def test_every_offset_is_told_in_slices(release: str) -> None:
 
 
 async def test_what_is_deleted_between_two_slices_is_not_told() -> None:
-    bench = a_broker_with_much("4.9.7")
+    bench = a_broker_with_much("4.9.7", queues=60)
     handler: Handler = bench.server.handlers[catalog.GET_ALL_CONSUMER_OFFSET.code][1]
     result = handler(Call(RemotingCommand(), Header(), ASKER, EPOCH_MS))
     bench.broker.offsets.delete_group(f"g{GROUPS - 1}", EPOCH_MS)
