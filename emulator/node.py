@@ -8,8 +8,9 @@ world (a port in use, an unwritable store) are one line on standard error.
 
 Options after it: ``--journal FILE`` appends facts as JSON Lines, and begins anew when it is long
 (FILE.1 …); ``--log JSON`` (a ``LogSettings``) says which facts are shown on standard error, and
-how: without it warnings and errors; ``--with-parent`` ends the node when its standard input
-ends, so that no orphan outlives who started it. A second signal ends it at once.
+how: without it warnings and errors.  Lines that nobody reads there are left out and counted.
+``--with-parent`` ends the node when its standard input ends, so that no orphan outlives who
+started it.  A second signal ends it at once.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import os
 import random
 import resource
 import sys
+import traceback
 from collections.abc import Callable
 
 import msgspec
@@ -28,6 +30,7 @@ import trio
 
 from emulator.clock import WallClock
 from emulator.cluster.ending import end_when_told
+from emulator.cluster.log_output import LogOutput
 from emulator.cluster.process_errors import first_error, plain_text
 from emulator.cluster.roles import CONFIG_OF_ROLE, RoleConfig, import_role, serve_role
 from emulator.config import BrokerConfig
@@ -55,7 +58,7 @@ def main() -> int:
         split_address(config.listen_address)
         log = msgspec.json.decode(_option(options, "--log", "{}"), type=LogSettings)
     except (msgspec.MsgspecError, ValueError) as error:
-        _print_error(f"{role}: {error}")
+        _standard_error().write(f"{role}: {error}\n")
         return BAD_USE
     journal = _option(options, "--journal", "")
     _allow_open_files()
@@ -70,10 +73,14 @@ def run(
     with_parent: bool = False,
 ) -> int:
     """Serve in this process until a signal; the exit code."""
+    errors = _standard_error()
     try:
-        trio.run(_serve_until_stopped, config, journal, log, with_parent)
+        trio.run(_serve_until_stopped, config, journal, log, errors, with_parent)
     except Exception as error:  # noqa: BLE001  # bugs keep their traceback
-        return _exit_code(name_of(config), first_error(error))
+        errors.write(f"{_text_of_end(name_of(config), first_error(error))}\n")
+        return FAILED
+    finally:
+        errors.close()
     return 0
 
 
@@ -89,29 +96,20 @@ def name_of(config: RoleConfig) -> str:
     return config.name if isinstance(config, BrokerConfig) else "namesrv"
 
 
-def _exit_code(name: str, error: BaseException) -> int:
+def _text_of_end(name: str, error: BaseException) -> str:
     text = plain_text(error)
-    if text is None:
-        raise error
-    _print_error(f"{name}: {text}")
-    return FAILED
+    if text is not None:
+        return f"{name}: {text}"
+    return "".join(traceback.format_exception(error)).rstrip()
 
 
 def _option(options: list[str], name: str, default: str) -> str:
     return options[options.index(name) + 1] if name in options else default
 
 
-def _print_error(line: str) -> None:
-    _write_error(f"{line}\n")
-
-
-def _write_error(text: str) -> None:
-    # Standard error may be closed, or a file on the very disk that is full.
-    if sys.stderr is None:
-        return
-    with contextlib.suppress(OSError):
-        sys.stderr.write(text)
-        sys.stderr.flush()
+def _standard_error() -> LogOutput:
+    """It may be closed, and then its number may be that of another file by now."""
+    return LogOutput(None if sys.stderr is None else sys.stderr.fileno())
 
 
 def _first_line() -> str:
@@ -125,7 +123,7 @@ def _first_line() -> str:
 
 
 async def _serve_until_stopped(
-    config: RoleConfig, journal_path: str, log: LogSettings, with_parent: bool
+    config: RoleConfig, journal_path: str, log: LogSettings, errors: LogOutput, with_parent: bool
 ) -> None:
     """Until a signal, or the end of standard input, sets *stop*."""
     stop = trio.Event()
@@ -138,7 +136,7 @@ async def _serve_until_stopped(
     with end_when_told(ask_to_stop, with_parent=with_parent):
         clock = WallClock.of_this_machine()
         journal = Journal(name_of(config), clock, _appender(journal_path, config))
-        log_to(journal, _write_error, log)
+        log_to(journal, errors.write, log)
         async with trio.open_nursery() as nursery:
             address = await nursery.start(_serve, config, clock, journal, stop)
             role = "broker" if isinstance(config, BrokerConfig) else "nameserver"

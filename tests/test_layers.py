@@ -87,6 +87,7 @@ SHELLS = {  # file by file: what of the machine it touches
     "emulator.cluster.embedded_node": "trio",
     "emulator.cluster.ending": "os signal threading",
     "emulator.cluster.forking": "os signal socket subprocess threading",
+    "emulator.cluster.log_output": "os",
     "emulator.cluster.node_process": "os subprocess time",
     "emulator.cluster.processes": "signal time",
     "emulator.cluster.reply_rules": "socket",

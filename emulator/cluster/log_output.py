@@ -1,0 +1,62 @@
+"""Where the log of a node goes, which must never stop the node: nobody may be reading it.
+
+A pipe is a buffer already: what it has room for is written, and what it has no room for is
+left out and counted.  The next line that finds room comes behind the count.  So the file
+stays as blocking as it was given to us, since others may share it, and is asked before each
+write instead.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+
+_PIECE_BYTES = select.PIPE_BUF  # a pipe with any room takes that much without waiting
+
+
+class LogOutput:
+    """The open file with that number; None where there is none, and everything is dropped."""
+
+    def __init__(self, file: int | None) -> None:
+        self._file = file
+        self._room = select.poll()
+        if file is not None:
+            self._room.register(file, select.POLLOUT)
+        self._dropped_lines = 0
+        self._is_torn = False  # the last line has no end
+
+    def write(self, text: str) -> None:
+        """Write whole lines if somebody takes them; never waits, never raises."""
+        if self._put(self._remark() + text):
+            self._dropped_lines = 0
+        else:
+            self._dropped_lines += text.count("\n")
+
+    def close(self) -> None:
+        """Say what was dropped, if there is room by now; the file stays open."""
+        if self._dropped_lines:
+            self.write("")
+
+    def _remark(self) -> str:
+        count = self._dropped_lines
+        return f"{count} lines were left out here: nobody read those before\n" if count else ""
+
+    def _put(self, text: str) -> bool:
+        data = (b"\n" if self._is_torn else b"") + text.encode("utf-8", "replace")
+        for at in range(0, len(data), _PIECE_BYTES):
+            if not self._put_piece(data[at : at + _PIECE_BYTES]):
+                self._is_torn |= at > 0
+                return False
+        self._is_torn = False
+        return True
+
+    def _put_piece(self, piece: bytes) -> bool:
+        if self._file is None or not self._has_room():
+            return False
+        try:
+            return os.write(self._file, piece) == len(piece)
+        except OSError:  # its reader has gone, or it is a file on the very disk that is full
+            return False
+
+    def _has_room(self) -> bool:
+        return any(events & select.POLLOUT for _, events in self._room.poll(0))
