@@ -55,16 +55,19 @@ class FrameDecoder:
 
     def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
         self._frame_bytes_max = frame_bytes_max
-        self._buffer = bytearray()
+        self._buffer: bytes | bytearray = b""
         self._start = 0
 
     def feed(self, data: bytes) -> None:
         """Add bytes read from the stream."""
-        if self._start == len(self._buffer):
-            self._buffer.clear()
-            self._start = 0
-        elif self._start > 1 << 16:
-            del self._buffer[: self._start]
+        buffer, start = self._buffer, self._start
+        if start == len(buffer):
+            self._buffer, self._start = data, 0  # mostly whole frames: nothing is copied
+            return
+        if isinstance(buffer, bytes):
+            self._buffer, self._start = bytearray(buffer[start:]), 0
+        elif start > 1 << 16:
+            del buffer[:start]
             self._start = 0
         self._buffer += data
 
@@ -81,15 +84,16 @@ class FrameDecoder:
                 self._check(int.from_bytes(buffer[start : start + 4], "big", signed=True), 0)
             return None
         length, word = _WORDS.unpack_from(buffer, start)
-        header_length = word & 0xFFFFFF
-        self._check(length, header_length)
+        header_end = start + 8 + (word & 0xFFFFFF)
         end = start + 4 + length
+        if not header_end <= end < start + self._frame_bytes_max:
+            self._check(length, word & 0xFFFFFF)
         if end > len(buffer):
             return None
-        header_end = start + 8 + header_length
         self._start = end
-        header = bytes(buffer[start + 8 : header_end])
-        return Frame(word >> 24, header, bytes(buffer[header_end:end]))
+        return Frame(
+            word >> 24, bytes(buffer[start + 8 : header_end]), bytes(buffer[header_end:end])
+        )
 
     def __iter__(self) -> Iterator[Frame]:
         while (frame := self.next_frame()) is not None:

@@ -19,6 +19,7 @@ from protocol.bodies.body import decode_long_body, encode_config_file
 from protocol.bodies.offsets import OffsetSerializeWrapper
 from protocol.fields import BadFields
 from protocol.names import is_retry_topic
+from protocol.queues import in_order
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -61,7 +62,7 @@ class OffsetTable:
         self._frozen.discard(queue)
 
     def __iter__(self) -> Iterator[MessageQueue]:
-        return iter(sorted(self._offsets))
+        return iter(in_order(self._offsets))
 
     def of_topic(self, topic: str) -> dict[MessageQueue, int]:
         """The offsets of one topic, in queue order."""

@@ -25,7 +25,7 @@ from emulator.releases import (
 )
 from protocol.allocation import CannotAllocate
 from protocol.names import is_retry_topic
-from protocol.queues import MessageQueue, java_order
+from protocol.queues import MessageQueue, in_order, java_order
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -131,7 +131,7 @@ class Rebalance:
         if queues is None or not ids:
             return None
         members = tuple(sorted(ids, key=java_order))
-        mine = self._strategy.allocate(sorted(queues), members, member.instance.client_id)
+        mine = self._strategy.allocate(in_order(queues), members, member.instance.client_id)
         member.note(
             RebalancePassed(
                 group=member.group,
@@ -235,9 +235,7 @@ def to_release(
     Upstream: RebalanceImpl.updateProcessQueueTableInRebalance.
     """
     leaving: list[tuple[MessageQueue, ReleaseReason]] = []
-    for queue in sorted(held):
-        if queue.topic != topic:
-            continue
+    for queue in in_order([queue for queue in held if queue.topic == topic]):
         if queue not in wanted:
             leaving.append((queue, "not mine"))
         elif held[queue].is_pull_expired(now_ms):
@@ -251,7 +249,7 @@ def to_claim(held: Held, wanted: Collection[MessageQueue]) -> list[MessageQueue]
     Called after the releases: a queue that could not be released is still held, and is
     not claimed again.
     """
-    return [queue for queue in sorted(wanted) if queue not in held]
+    return in_order([queue for queue in wanted if queue not in held])
 
 
 def to_forget(held: Held, subscribed: Collection[str]) -> list[MessageQueue]:
@@ -259,7 +257,7 @@ def to_forget(held: Held, subscribed: Collection[str]) -> list[MessageQueue]:
 
     Upstream: RebalanceImpl.truncateMessageQueueNotMyTopic.
     """
-    return [queue for queue in sorted(held) if queue.topic not in subscribed]
+    return in_order([queue for queue in held if queue.topic not in subscribed])
 
 
 def is_balanced(held: Held, topic: str, allocated: Collection[MessageQueue]) -> bool:
