@@ -14,7 +14,7 @@ from protocol.compression import BODY_BYTES_MAX, BadCompression, decompress
 from protocol.hosts import host_text
 from protocol.message_ids import offset_msg_id
 from protocol.records import Buffer, StoredMessage, decode_records
-from protocol.sysflag import without_compressed
+from protocol.sysflag import is_compressed, without_compressed
 
 
 class BadProperty(ValueError):
@@ -156,7 +156,9 @@ class MessageExt(Message):
         clears_compressed: bool = False,
     ) -> None:
         self.topic = stored.topic
-        self.body = decompress(stored.body, stored.sys_flag, body_bytes_max)
+        self.body = stored.body
+        if is_compressed(stored.sys_flag):
+            self.body = decompress(stored.body, stored.sys_flag, body_bytes_max)
         self.flag = stored.flag
         self.properties = stored.property_map()
         self.transaction_id = self.properties.get(names.TRANSACTION_ID)
@@ -175,7 +177,12 @@ class MessageExt(Message):
         self.store_host = host_text(stored.store_host)
         self.reconsume_times = stored.reconsume_times
         self.prepared_transaction_offset = stored.prepared_offset
-        self.offset_msg_id = offset_msg_id(stored.store_host, stored.position)
+        self._store_host = stored.store_host
+
+    @property
+    def offset_msg_id(self) -> str:
+        """The store's id: its host, and the position in its log."""
+        return offset_msg_id(self._store_host, self.commit_log_offset)
 
     @property
     def msg_id(self) -> str:

@@ -86,6 +86,7 @@ _LAYOUTS = {  # by the lengths of born and store host
 }
 _HOST_FLAGS = BORN_HOST_V6 | STORE_HOST_V6
 _HEADS = {layout.host_flags: layout.head for layout in _LAYOUTS.values()}
+_HEAD_V4 = _HEADS[0]
 _SYS_FLAG_AT = 36
 _INT = Struct(">i")
 _SHORT = Struct(">h")
@@ -266,9 +267,11 @@ def stored_at_ms(head: Buffer) -> int:
 
 
 def _walk(buffer: Buffer, at: int, *, magic_matters: bool) -> StoredMessage:
-    (sys_flag,) = _INT.unpack_from(buffer, at + _SYS_FLAG_AT)
-    head = _HEADS[sys_flag & _HOST_FLAGS]
+    head = _HEAD_V4
     fields = head.unpack_from(buffer, at)
+    if host_flags := fields[7] & _HOST_FLAGS:
+        head = _HEADS[host_flags]
+        fields = head.unpack_from(buffer, at)
     magic, body_length = fields[1], fields[-1]
     if magic_matters and magic not in _MAGICS:
         raise BadRecord(f"magic {magic:#010x} is no record's")

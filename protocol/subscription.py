@@ -112,9 +112,12 @@ def wants_tag(subscription: SubscriptionData, tag: str | None) -> bool:
 
     Upstream: PullAPIWrapper.processPullResult.
     """
-    if not subscription.tags_set or subscription.class_filter_mode:
-        return True
-    return tag in subscription.tags_set
+    return not filters_tags(subscription) or tag in subscription.tags_set
+
+
+def filters_tags(subscription: SubscriptionData) -> bool:
+    """Whether any message that was pulled may be unwanted."""
+    return bool(subscription.tags_set) and not subscription.class_filter_mode
 
 
 def _anything(_code: int | None) -> bool:

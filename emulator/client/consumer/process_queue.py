@@ -110,13 +110,20 @@ class ProcessQueue:
 
         Upstream: ProcessQueue.putMessage.
         """
-        held = self._messages
+        held, highest, added_bytes = self._messages, self.offset_highest, 0
         for message in messages:
             offset = message.queue_offset
-            if offset not in held:
+            if offset in held:
+                continue
+            if offset > highest:  # as nearly all are
+                held[offset] = message
+                self._order.append(offset)
+                highest = offset
+            else:
                 self._insert(offset, message)
-                self.bytes_cached += len(message.body)
-                self.offset_highest = max(self.offset_highest, offset)
+            added_bytes += len(message.body)
+        self.offset_highest = highest
+        self.bytes_cached += added_bytes
         wake = bool(held) and not self._consuming
         self._consuming = self._consuming or wake
         return wake

@@ -35,7 +35,7 @@ from protocol.names import MASTER_ID
 from protocol.properties import MAX_OFFSET, MIN_OFFSET
 from protocol.pull_flags import pull_flag
 from protocol.requests.pulling import PullMessageReply, PullMessageRequest
-from protocol.subscription import wants_tag
+from protocol.subscription import filters_tags, wants_tag
 
 if TYPE_CHECKING:
     from emulator.client.consumer.member import Member
@@ -279,14 +279,14 @@ class Pulling:
         body: bytes,
     ) -> list[MessageExt]:
         """The broker compared hash codes; here the tags themselves are compared."""
-        found = []
-        low, high = str(header.min_offset), str(header.max_offset)
         modern = self._member.release >= RECORD_MAGIC_MATTERS
-        for message in decode_messages(
+        found = decode_messages(
             body, queue.broker_name, magic_matters=modern, clears_compressed=modern
-        ):
-            if wants_tag(subscription, message.tags):
-                message.properties[MIN_OFFSET] = low
-                message.properties[MAX_OFFSET] = high
-                found.append(message)
+        )
+        if filters_tags(subscription):
+            found = [message for message in found if wants_tag(subscription, message.tags)]
+        low, high = str(header.min_offset), str(header.max_offset)
+        for message in found:
+            message.properties[MIN_OFFSET] = low
+            message.properties[MAX_OFFSET] = high
         return found
