@@ -49,11 +49,11 @@ class SampledSums:
         self._next_ms = self._after(self._tick)
         self._kept = [[(self._sample(grid, now_ms), _NOTHING)] for grid in grids]
 
-    def add(self, count: int, size: int, now_ms: int) -> None:
-        """One more call, of *count* messages with *size* bytes (or that took so many ms)."""
+    def add(self, count: int, size: int, now_ms: int, calls: int = 1) -> None:
+        """More *calls*, of *count* messages with *size* bytes (or that took so many ms)."""
         if now_ms >= self._next_ms:
             self._keep(now_ms)
-        self.calls += 1
+        self.calls += calls
         self.messages += count
         self.size += size
 

@@ -233,6 +233,15 @@ def test_the_settings_page_matches_the_config_structs() -> None:
     assert with_section(page, "settings", settings.settings_text()) == page, "run make page"
 
 
+def test_the_settings_page_says_what_changes_while_a_server_runs() -> None:
+    rows = [line.split(" | ") for line in settings.PAGE.read_text().splitlines()]
+    live = {row[0].strip("| `"): row[3] for row in rows if len(row) == 5 and row[3]}
+    assert live["perm"] == live["order_message_enable"] == "yes"
+    assert live["client_silence_ms_max"] == live["support_acting_master"] == "from 5.0"
+    assert live["server_side_reset"] == "from 5.2"
+    assert "store" not in live
+
+
 def test_the_page_of_facts_matches_the_structs_and_their_sources() -> None:
     page = facts.PAGE.read_text()
     assert with_section(page, "facts", facts.facts_text()) == page, "run make page"

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from docs.generate.sections import DOCS, write_section
+from emulator.broker.handlers import configuration as broker
 from emulator.client import ClientConfig, ConsumerConfig, ProducerConfig, PushConsumerConfig
 from emulator.cluster.property_names import (
     ADVERTISED_HOST,
@@ -26,12 +27,25 @@ from emulator.cluster.property_names import (
 from emulator.cluster.roles import RoleConfig
 from emulator.cluster.settings import NET, PROPERTY_TABLES
 from emulator.config import BrokerConfig, NameServerConfig, NetConfig
+from emulator.nameserver import settings as nameserver
 
 PAGE = DOCS / "configuration.md"
 ADDRESS_PARTS = {
     LISTEN_HOST: "listen_address",
     LISTEN_PORT: "listen_address",
     ADVERTISED_HOST: "advertised_address",
+}
+# Our fields that an administrator can change while a server runs, and from which release on.
+LIVE: dict[type[RoleConfig], Mapping[str, str]] = {
+    NameServerConfig: {
+        **{known.field: "from 5.0" for known in nameserver.SETTINGS_5.values()},
+        **{known.field: "yes" for known in nameserver.SETTINGS.values()},
+    },
+    BrokerConfig: {
+        **dict.fromkeys(broker.LIVE_5_2.values(), "from 5.2"),
+        **dict.fromkeys(broker.LIVE_5.values(), "from 5.0"),
+        **dict.fromkeys(broker.LIVE.values(), "yes"),
+    },
 }
 SERVERS: dict[str, type[RoleConfig]] = {"NameServer": NameServerConfig, "Broker": BrokerConfig}
 CLIENTS: dict[str, tuple[type[ClientConfig], ...]] = {
@@ -55,12 +69,14 @@ def settings_text() -> str:
 
 def _server_table(config: type[RoleConfig], known: PropertyTable) -> Table:
     properties = _properties(known)
-    rows: Table = [("setting", "default", "RocketMQ's property", "from")]
+    live = LIVE[config]
+    rows: Table = [("setting", "default", "RocketMQ's property", "while it runs", "from")]
     for prefix, kind in (("", config), (NET, NetConfig)):
         explained = explanations(kind)
         for name, default in _defaults(kind):
             known_as = ", ".join(properties.get(prefix + name, ()))
-            rows.append((f"`{prefix}{name}`", default, known_as, explained[name]))
+            changes = "" if prefix else live.get(name, "")
+            rows.append((f"`{prefix}{name}`", default, known_as, changes, explained[name]))
     return rows
 
 

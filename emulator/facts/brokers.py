@@ -76,6 +76,17 @@ class MembersNotified(Fact, frozen=True):
 # Registration -----------------------------------------------------------------------------
 
 
+class MemberAnswerIgnored(Fact, frozen=True):
+    """A consumer's answer to a broker's question could not be read, and counts as none."""
+
+    severity: ClassVar[Severity] = "warning"
+
+    group: str
+    client: str  # its client id
+    peer: str  # its address
+    error: str  # what is wrong with it
+
+
 class RegisteredWith(Fact, frozen=True):
     """A registration round ended."""
 

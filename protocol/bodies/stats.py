@@ -130,3 +130,36 @@ class QueryConsumeQueueReply(Body, frozen=True):
     queue_data: list[ConsumeQueueData] | None = None
     max_queue_index: int = 0
     min_queue_index: int = 0
+
+
+class HAConnectionRuntimeInfo(Body, frozen=True):
+    """Upstream: HARuntimeInfo.HAConnectionRuntimeInfo."""
+
+    addr: str | None = None
+    slave_ack_offset: int = 0
+    diff: int = 0
+    in_sync: bool = False
+    transferred_byte_in_second: int = 0
+    transfer_from_where: int = 0
+
+
+class HAClientRuntimeInfo(Body, frozen=True):
+    """Upstream: HARuntimeInfo.HAClientRuntimeInfo."""
+
+    master_addr: str | None = None
+    transferred_byte_in_second: int = 0
+    max_offset: int = 0
+    last_read_timestamp: int = 0
+    last_write_timestamp: int = 0
+    master_flush_offset: int = 0
+    activated: bool = False
+
+
+class HARuntimeInfo(Body, frozen=True):
+    """Upstream: HARuntimeInfo."""
+
+    master: bool = False
+    master_commit_log_max_offset: int = 0
+    in_sync_slave_nums: int = 0
+    ha_connection_info: list[HAConnectionRuntimeInfo] = []
+    ha_client_runtime_info: HAClientRuntimeInfo = HAClientRuntimeInfo()

@@ -24,6 +24,7 @@ from protocol.bodies.stats import (
     BrokerStatsData,
     ConsumeStats,
     ConsumeStatsList,
+    HARuntimeInfo,
     QueryConsumeQueueReply,
     QueryConsumeTimeSpanBody,
     TopicStatsTable,
@@ -157,6 +158,8 @@ QUERY_CONSUME_QUEUE = broker(
     "QUERY_CONSUME_QUEUE", admin.QueryConsumeQueueRequest, reply_body=QueryConsumeQueueReply
 )
 GET_BROKER_RUNTIME_INFO = broker("GET_BROKER_RUNTIME_INFO", reply_body=KVTable)
+GET_BROKER_HA_STATUS = broker("GET_BROKER_HA_STATUS", reply_body=HARuntimeInfo, since=R_5_0_0)
+GET_BROKER_EPOCH_CACHE = broker("GET_BROKER_EPOCH_CACHE", since=R_5_0_0)
 
 # Configuration and housekeeping -------------------------------------------------------
 

@@ -19,12 +19,13 @@ import msgspec
 from emulator.broker.broker import Broker
 from emulator.facts import SettingsChanged, SettingsIgnored
 from emulator.net.results import Call, Refusal, Reply, Result, Wait
-from emulator.releases import BROKER_HAS_BLACK_LIST, SERVER_SIDE_RESET
+from emulator.releases import BROKER_HAS_BLACK_LIST, FILTER_SERVERS_GONE, SERVER_SIDE_RESET
 from protocol import java_properties
 from protocol.bodies.body import encode_body
 from protocol.bodies.topics import DataVersion
 from protocol.codes import ResponseCode
 from protocol.fields import Header
+from protocol.names import TRACE_TOPIC
 from protocol.requests.admin import GetBrokerConfigReply
 
 LIVE = {  # by upstream's name: our field, in the same unit
@@ -67,6 +68,12 @@ FIXED = {
     "traceOn": "trace_on",
     "traceTopicEnable": "trace_topic",
 }
+OF_ALL = {  # what every broker here is
+    "brokerRole": "ASYNC_MASTER",
+    "msgTraceTopicName": TRACE_TOPIC,
+    "useTLS": "false",
+}
+OF_ALL_4 = {**OF_ALL, "filterServerNums": "0"}
 BLACK_LIST = frozenset({"brokerConfigPath", "rocketmqHome", "configBlackList"})  # 5.x
 NUMBER_DIGITS_MAX = 15
 
@@ -86,9 +93,9 @@ class ConfigurationProcessor:
         broker = self._broker
         host, _, port = broker.address.rpartition(":")
         found = {name: self._text(field) for name, field in {**FIXED, **self._live}.items()}
+        found |= OF_ALL if broker.release >= FILTER_SERVERS_GONE else OF_ALL_4
         found |= {
             "brokerIP1": host,
-            "brokerRole": "ASYNC_MASTER",
             "listenPort": port,
             "registerBrokerTimeoutMills": str(broker.register_call_ms_max),
             "serverChannelMaxIdleTimeSeconds": str(broker.config.net.idle_ms_max // 1_000),

@@ -21,7 +21,7 @@ import msgspec
 from emulator.broker.broker import Broker
 from emulator.broker.checks import NOT_SET, java_text
 from emulator.broker.tables.client_channels import ClientChannel
-from emulator.facts import GroupOffsetMoved
+from emulator.facts import GroupOffsetMoved, MemberAnswerIgnored
 from emulator.net.results import Ask, Call, Refusal, Reply, Result
 from emulator.net.slices import Pace, Slices, in_pieces, in_slices, long_body, reply_of
 from emulator.releases import RESET_TOPIC_CODED, SERVER_SIDE_RESET
@@ -302,8 +302,9 @@ class GroupOffsetProcessor:
         if reply is not None and reply.code == ResponseCode.SUCCESS and reply.body:
             try:
                 status = decode_body(reply.body, GetConsumerStatusBody)
-            except BadFields:
-                pass  # as if it had not answered
+            except BadFields as error:
+                client, peer = channel.client_id or "", channel.peer.address
+                self._broker.note(MemberAnswerIgnored(request.group, client, peer, str(error)))
             else:
                 found[channel.client_id or ""] = status.message_queue_table
         return self._ask_next(request, others, found, now_ms)

@@ -49,8 +49,9 @@ _FIXED = {
     "EndTransactionQueueSize": "0",
     "EndTransactionThreadPoolQueueCapacity": str(_TRANSACTIONS_CAPACITY),
 }
-_FIXED_5 = {
-    "brokerActive": "true",
+_FIXED_5 = {"brokerActive": "true"}
+_TIMERS_RATE_S = 10  # PerfCounter: the time it counts before it begins anew
+_NO_TIMERS = {
     "timerReadBehind": "0",
     "timerOffsetBehind": "0",
     "timerCongestNum": "0",
@@ -73,7 +74,7 @@ class RuntimeInfoProcessor:
         figures.pass_midnight(call.now_ms)
         table = {
             **_FIXED,
-            **(_FIXED_5 if self._is_5 else {}),
+            **({**_FIXED_5, **self._timers(call.now_ms)} if self._is_5 else {}),
             **self._pools(),
             **self._times(call.now_ms),
             **self._totals(),
@@ -135,10 +136,10 @@ class RuntimeInfoProcessor:
             "putMessageFailedTimes": str(figures.put_failures),
             "putMessageSizeTotal": str(puts.size),
             "putMessageAverageSize": java_double(puts.size / calls),
-            "msgPutTotalTodayNow": str(puts.messages),
+            "msgPutTotalTodayNow": str(figures.put_total),
             "msgPutTotalTodayMorning": str(morning[0]),
             "msgPutTotalYesterdayMorning": str(before[0]),
-            "msgGetTotalTodayNow": str(figures.gets.messages),
+            "msgGetTotalTodayNow": str(figures.got_total),
             "msgGetTotalTodayMorning": str(morning[1]),
             "msgGetTotalYesterdayMorning": str(before[1]),
         }
@@ -176,6 +177,21 @@ class RuntimeInfoProcessor:
         ratio = java_double(math.ceil(100 * used) / 100)
         names = ("commitLogDiskRatio", f"commitLogDiskRatio_{folder}", "consumeQueueDiskRatio")
         return found | dict.fromkeys(names, ratio)
+
+    def _timers(self, now_ms: int) -> dict[str, str]:
+        """How many timer messages wait, how late they are, and how many come and go a second."""
+        timers = self._broker.timers
+        if timers is None:
+            return _NO_TIMERS
+        enqueued = timers.enqueued.rate(_TIMERS_RATE_S, now_ms) or 0.0
+        dequeued = timers.dequeued.rate(_TIMERS_RATE_S, now_ms) or 0.0
+        return {
+            "timerReadBehind": str(timers.late_ms(now_ms) // 1_000),
+            "timerOffsetBehind": str(timers.unread_count()),
+            "timerCongestNum": str(timers.waiting_count()),
+            "timerEnqueueTps": java_double(enqueued),
+            "timerDequeueTps": java_double(dequeued),
+        }
 
     def _delays(self) -> dict[str, str]:
         """Per level with progress: delivered up to, and the end of its queue.

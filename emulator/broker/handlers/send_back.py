@@ -12,7 +12,7 @@ import random
 
 from emulator.broker.broker import Broker
 from emulator.broker.checks import check_writable, client_retries_max
-from emulator.broker.store.appender import MessageToStore, PutRefused
+from emulator.broker.store.appender import MessageToStore, PutRefused, stored_again
 from emulator.facts import MessageSentBack
 from emulator.net.results import Call, Refusal, Reply, Result
 from emulator.releases import LAST_PAIR_ENDED, SENT_BACK_IS_STORED_HERE
@@ -100,16 +100,9 @@ class SendMessageBackProcessor:
         properties.setdefault(ORIGIN_MESSAGE_ID, origin)
         properties[WAIT] = "false"
         properties[DELAY] = str(level)
-        is_stored_here = release >= SENT_BACK_IS_STORED_HERE
-        return MessageToStore(
-            topic=topic,
-            queue_id=queue_id,
-            body=original.body,
-            properties=properties_text(properties, trailing=release >= LAST_PAIR_ENDED),
-            flag=original.flag,
-            sys_flag=original.sys_flag,
-            born_ms=original.born_ms,
-            born_host=original.born_host,
-            reconsume_times=to_int32(original.reconsume_times + 1),  # as Java counts
-            store_host=None if is_stored_here else original.store_host,
-        )
+        text = properties_text(properties, trailing=release >= LAST_PAIR_ENDED)
+        copy = stored_again(original, topic, queue_id, text)
+        copy.reconsume_times = to_int32(original.reconsume_times + 1)  # as Java counts
+        if release >= SENT_BACK_IS_STORED_HERE:
+            copy.store_host = None
+        return copy

@@ -21,6 +21,7 @@ from emulator.broker.handlers.offsets import ConsumerManageProcessor
 from emulator.broker.handlers.pulling import PullMessageProcessor
 from emulator.broker.handlers.queues import QueueProcessor
 from emulator.broker.handlers.recalling import RecallMessageProcessor
+from emulator.broker.handlers.replicas import ReplicaProcessor
 from emulator.broker.handlers.runtime_info import RuntimeInfoProcessor
 from emulator.broker.handlers.send_back import SendMessageBackProcessor
 from emulator.broker.handlers.sending import SendMessageProcessor
@@ -78,9 +79,7 @@ def _of_administrators(broker: Broker) -> tuple[Row, ...]:
     topics = TopicProcessor(broker)
     groups = GroupProcessor(broker)
     group_offsets = GroupOffsetProcessor(broker)
-    runtime = RuntimeInfoProcessor(broker)
     configuration = ConfigurationProcessor(broker)
-    statistics = StatisticsProcessor(broker)
     return (
         Row(catalog.UPDATE_AND_CREATE_TOPIC, topics.update),
         Row(catalog.DELETE_TOPIC_IN_BROKER, topics.delete),
@@ -89,15 +88,13 @@ def _of_administrators(broker: Broker) -> tuple[Row, ...]:
         Row(catalog.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, topics.system_topics),
         Row(catalog.GET_BROKER_CONFIG, configuration.get),
         Row(catalog.UPDATE_BROKER_CONFIG, configuration.update),
-        Row(catalog.GET_BROKER_RUNTIME_INFO, runtime.runtime_info),
-        Row(catalog.VIEW_BROKER_STATS_DATA, runtime.stats_item),
-        Row(catalog.GET_TOPIC_STATS_INFO, statistics.topic_stats),
         Row(catalog.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, groups.update),
         Row(catalog.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, groups.all),
         Row(catalog.GET_SUBSCRIPTIONGROUP_CONFIG, groups.one),
         Row(catalog.DELETE_SUBSCRIPTIONGROUP, groups.delete),
         Row(catalog.QUERY_TOPICS_BY_CONSUMER, groups.topics_of_group),
         Row(catalog.QUERY_SUBSCRIPTION_BY_CONSUMER, groups.subscription),
+        Row(catalog.QUERY_TOPIC_CONSUME_BY_WHO, groups.who_consumes),
         Row(catalog.GET_CONSUMER_CONNECTION_LIST, groups.consumer_connections),
         Row(catalog.GET_PRODUCER_CONNECTION_LIST, groups.producer_connections),
         Row(catalog.GET_ALL_CONSUMER_OFFSET, group_offsets.all_offsets),
@@ -105,19 +102,24 @@ def _of_administrators(broker: Broker) -> tuple[Row, ...]:
         Row(catalog.CLONE_GROUP_OFFSET, group_offsets.clone),
         Row(catalog.INVOKE_BROKER_TO_RESET_OFFSET, group_offsets.reset),
         Row(catalog.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, group_offsets.status),
-        Row(catalog.GET_CONSUME_STATS, statistics.consume_stats),
-        Row(catalog.QUERY_TOPIC_CONSUME_BY_WHO, groups.who_consumes),
     )
 
 
 def _of_observers(broker: Broker) -> tuple[Row, ...]:
-    """What looks into queues and members, and what cleans up."""
+    """What shows figures, looks into queues and members, and cleans up."""
+    runtime = RuntimeInfoProcessor(broker)
+    statistics = StatisticsProcessor(broker)
     messages = QueryMessageProcessor(broker)
     assignment = QueryAssignmentProcessor(broker)
     calling = ClientCallProcessor(broker)
     consumption = ConsumptionProcessor(broker)
     cleaning = HousekeepingProcessor(broker)
+    replicas = ReplicaProcessor(broker)
     return (
+        Row(catalog.GET_BROKER_RUNTIME_INFO, runtime.runtime_info),
+        Row(catalog.VIEW_BROKER_STATS_DATA, runtime.stats_item),
+        Row(catalog.GET_TOPIC_STATS_INFO, statistics.topic_stats),
+        Row(catalog.GET_CONSUME_STATS, statistics.consume_stats),
         Row(catalog.VIEW_MESSAGE_BY_ID, messages.view),
         Row(catalog.QUERY_MESSAGE, messages.query),
         Row(catalog.QUERY_CONSUME_QUEUE, messages.consume_queue),
@@ -131,5 +133,7 @@ def _of_observers(broker: Broker) -> tuple[Row, ...]:
         Row(catalog.CLEAN_EXPIRED_CONSUMEQUEUE, cleaning.clean_expired_queues),
         Row(catalog.CLEAN_UNUSED_TOPIC, cleaning.clean_unused_topics),
         Row(catalog.DELETE_EXPIRED_COMMITLOG, cleaning.delete_expired),
+        Row(catalog.GET_BROKER_HA_STATUS, replicas.ha_status),
+        Row(catalog.GET_BROKER_EPOCH_CACHE, replicas.epoch_cache),
         Row(catalog.RESUME_CHECK_HALF_MESSAGE, cleaning.resume_check),
     )

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from emulator.broker.store.consume_queue import ConsumeQueue
     from emulator.config import BrokerConfig
     from emulator.facts import Note
+    from protocol.records import StoredMessage
 
 CANNOT_APPEND = (RecordTooLarge, *NOT_WRITTEN)
 
@@ -48,6 +49,27 @@ class MessageToStore(msgspec.Struct):
     prepared_offset: int = 0
     store_host: bytes | None = None  # packed; None: this broker's
     retries_max: int | None = None  # sent to a retry topic: with more, it is a dead letter
+
+
+def stored_again(
+    message: StoredMessage, topic: str, queue_id: int, properties: str
+) -> MessageToStore:
+    """What was put aside, as it is stored in the queue where it goes next.
+
+    Upstream: ScheduleMessageService.messageTimeup, TimerMessageStore.convertMessage.
+    """
+    return MessageToStore(
+        topic=topic,
+        queue_id=queue_id,
+        body=message.body,
+        properties=properties,
+        flag=message.flag,
+        sys_flag=message.sys_flag,
+        born_ms=message.born_ms,
+        born_host=message.born_host,
+        reconsume_times=message.reconsume_times,
+        store_host=message.store_host,
+    )
 
 
 class PutStatus(enum.Enum):

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from emulator.broker.store.appender import MessageToStore, PutRefused, PutStatus
+from emulator.broker.store.appender import PutRefused, PutStatus, stored_again
 from emulator.broker.tables.documents import Document
 from emulator.facts import DelayedDelivered, DelayedMessageDropped, Queue
 from emulator.releases import OFFSETS_HAVE_VERSION
@@ -22,7 +22,7 @@ from protocol.bodies.topics import DataVersion
 from protocol.delay_levels import queue_of_level
 from protocol.names import SCHEDULE_TOPIC, TRANS_HALF_TOPIC
 from protocol.properties import REAL_QID, REAL_TOPIC, UNIQ_KEY, property_of
-from protocol.records import StoredMessage, decode_record
+from protocol.records import decode_record
 
 if TYPE_CHECKING:
     from emulator.broker.store.store import Store
@@ -147,7 +147,10 @@ class ScheduleMessageService:
             reason = "it does not belong to a topic"
         else:
             try:
-                self._store.put(_delivered(message, text, queue), now_ms)
+                # The properties stay as they were stored, DELAY included: a consumer of a real
+                # broker sees it too, where the text is made before the property is taken away.
+                again = stored_again(message, topic, queue.queue_id, text)
+                self._store.put(again, now_ms)
             except PutRefused as refused:
                 if refused.status is PutStatus.SERVICE_NOT_AVAILABLE:
                     return False
@@ -161,20 +164,3 @@ class ScheduleMessageService:
         self.offset_table[head.level] = head.offset + 1
         self._is_dirty = True
         return True
-
-
-def _delivered(message: StoredMessage, properties: str, queue: Queue) -> MessageToStore:
-    # The properties stay as they were stored, DELAY included: a consumer of a real broker
-    # sees it too, because there the text is made before the property is taken away.
-    return MessageToStore(
-        topic=queue.topic,
-        queue_id=queue.queue_id,
-        body=message.body,
-        properties=properties,
-        flag=message.flag,
-        sys_flag=message.sys_flag,
-        born_ms=message.born_ms,
-        born_host=message.born_host,
-        reconsume_times=message.reconsume_times,
-        store_host=message.store_host,
-    )

@@ -29,6 +29,7 @@ from emulator.broker.store.reading import (
 from emulator.broker.store.recovery import measure_tail
 from emulator.broker.store.retention import Retention
 from emulator.broker.tables.figures import EVENTS_MAX, BrokerFigures, Stored
+from emulator.broker.tables.topics import system_topics
 from emulator.disk.port import Space
 from emulator.facts import (
     LogRecovered,
@@ -36,6 +37,7 @@ from emulator.facts import (
     MessageStored,
     Queue,
 )
+from emulator.releases import SYSTEM_TOPICS_NOT_COUNTED
 from protocol.delay_levels import parse_delay_levels
 from protocol.properties import UNIQ_KEY, property_of
 from protocol.records import StoredMessage, check_record, decode_record
@@ -73,7 +75,7 @@ class Store:
         self._wants = wants
         self.ring = ring
         self._limits = _limits(config)
-        self.figures = BrokerFigures(began_ms, config.cluster)
+        self.figures = BrokerFigures(began_ms, config.cluster, _not_counted(config))
         self._disk = disk
         self._index = QueueIndex(disk, self.levels)
         self.log = CommitLog(disk, config.segment_bytes, self._make_room)
@@ -299,3 +301,10 @@ def _limits(config: BrokerConfig) -> GetLimits:
     return GetLimits(
         config.transfer_messages_max, config.transfer_bytes_max, config.scan_entries_max
     )
+
+
+def _not_counted(config: BrokerConfig) -> frozenset[str]:
+    """The topics that have no part in the totals of days."""
+    if config.profile < SYSTEM_TOPICS_NOT_COUNTED:
+        return frozenset()
+    return frozenset(topic.topic_name or "" for topic in system_topics(config))

@@ -36,6 +36,7 @@ from emulator.facts import (
     TimerMessageRolled,
 )
 from emulator.releases import TIMER_DELETE_NAMES_TOPIC, TIMER_PUT_GIVEN_UP
+from emulator.sampled_sums import RATES, SampledSums
 from protocol.names import TIMER_TOPIC
 
 if TYPE_CHECKING:
@@ -71,6 +72,8 @@ class TimerMessageStore:
         self._store = store
         self._disk = disk
         self._note = note
+        self.enqueued = SampledSums((RATES,), began_ms, began_ms)
+        self.dequeued = SampledSums((RATES,), began_ms, began_ms)  # delivered or rolled
         self._config = config
         self._rng = rng
         self._rule = SlotRule.of(config)
@@ -111,9 +114,23 @@ class TimerMessageStore:
         odds = 1_000 * (num - few) / (few + 0.1)
         return num >= 2 * few or self._rng.randrange(1_000) > odds
 
+    # For who asks how it stands ---------------------------------------------------------
+
     def waiting_count(self) -> int:
         """How many messages wait.  Upstream: getAllCongestNum."""
         return self._wheel.total_num()
+
+    def unread_count(self) -> int:
+        """How many records of the timer topic were not read yet.
+
+        Upstream: getEnqueueBehindMessages.
+        """
+        return max(0, self._store.max_offset(TIMER_TOPIC, 0) - self._next_offset)
+
+    def late_ms(self, now_ms: int) -> int:
+        """How long ago the first slot that waits was over.  Upstream: getDequeueBehindMillis."""
+        slot = self._wheel.first()
+        return 0 if slot is None else max(0, now_ms - slot.at_ms - self._rule.precision_ms)
 
     # For whoever has a clock ----------------------------------------------------------
 
@@ -186,7 +203,10 @@ class TimerMessageStore:
                 self._wheel.remember_deleted(slot_ms, deletes)
             return
         self._wheel.add(slot_ms, offset, deleted_key=deletes)
-        if not is_found and not record.roll_times:
+        if is_found:
+            return
+        self.enqueued.add(1, 0, store_ms)
+        if not record.roll_times:
             key = record.uniq_key
             self._note(TimerMessagePutAside(record.queue, offset, record.out_ms, key))
 
@@ -242,6 +262,7 @@ class TimerMessageStore:
             self._puts += 1
             is_over = self._gives_up and self._puts == PUTS_MAX
             return None if refused.status in _TRIED_AGAIN and not is_over else str(refused)
+        self.dequeued.add(1, 0, now_ms)
         return ""
 
     def _delete_key(self, record: TimerRecord) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from emulator.broker.store.appender import MessageToStore
+from emulator.broker.store.appender import MessageToStore, stored_again
 from emulator.broker.store.timer_puts import java_long, with_marks
 from emulator.facts import Queue
 from protocol.names import TIMER_TOPIC
@@ -99,19 +99,7 @@ class TimerRecord(NamedTuple):
         return self._stored_as(TIMER_TOPIC, 0, marks)
 
     def _stored_as(self, topic: str, queue_id: int, marks: dict[str, str]) -> MessageToStore:
-        message = self.message
-        return MessageToStore(
-            topic=topic,
-            queue_id=queue_id,
-            body=message.body,
-            properties=with_marks(self.text, marks),
-            flag=message.flag,
-            sys_flag=message.sys_flag,
-            born_ms=message.born_ms,
-            born_host=message.born_host,
-            reconsume_times=message.reconsume_times,
-            store_host=message.store_host,
-        )
+        return stored_again(self.message, topic, queue_id, with_marks(self.text, marks))
 
 
 def read_timer_record(record: Buffer, broker: str) -> TimerRecord | None:

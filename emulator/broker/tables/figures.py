@@ -41,18 +41,23 @@ class BrokerFigures:
     """What one broker has stored and given out, as a whole and by topic and group.
 
     Topics and groups that are deleted are no longer counted, so their own limits hold here too.
+    The totals of days are without the topics that are *not_counted*.
     """
 
-    def __init__(self, began_ms: int, cluster: str) -> None:
+    def __init__(
+        self, began_ms: int, cluster: str, not_counted: frozenset[str] = frozenset()
+    ) -> None:
         self.began_ms = began_ms
         self.events: list[Stored | Looked] = []
         self._cluster = cluster
+        self._not_counted = not_counted
         grids = (RATES, MINUTE, HOUR, DAY)
         self.puts = SampledSums(grids, began_ms, began_ms)
         self.gets = SampledSums(grids, began_ms, began_ms)  # that found messages
         self.misses = SampledSums((RATES,), began_ms, began_ms)
         self.put_failures = 0
-        # Messages put and given out by this midnight, and by the one before.
+        self.put_total = self.got_total = 0  # messages, as the totals of days have them
+        # What both were at this midnight, and at the one before.
         self.mornings = ((0, 0), (0, 0))
         self._midnight_ms = _next_midnight(began_ms)
         self._puts_of: dict[str, SampledSums] = {}  # by topic
@@ -75,6 +80,8 @@ class BrokerFigures:
         if now_ms >= self._midnight_ms:
             self.pass_midnight(now_ms)
         self.puts.add(count, size, now_ms)
+        if topic not in self._not_counted:
+            self.put_total += count
         sums = self._puts_of.get(topic)
         if sums is None:
             sums = self._puts_of[topic] = self._new(now_ms)
@@ -88,6 +95,8 @@ class BrokerFigures:
             self.misses.add(1, 0, now_ms)
             return
         self.gets.add(count, size, now_ms)
+        if topic not in self._not_counted:
+            self.got_total += count
         sums = self._gets_of.get((topic, group))
         if sums is None:
             sums = self._gets_of[topic, group] = self._new(now_ms)
@@ -119,7 +128,7 @@ class BrokerFigures:
         """Keep the totals of the day that has ended.  Upstream: BrokerStats.record."""
         if now_ms < self._midnight_ms:
             return
-        totals = (self.puts.messages, self.gets.messages)
+        totals = (self.put_total, self.got_total)
         is_next_day = now_ms < self._midnight_ms + DAY_MS
         self.mornings = (totals, self.mornings[0] if is_next_day else totals)
         self._midnight_ms = _next_midnight(now_ms)

@@ -8,8 +8,6 @@ Upstream: SubscriptionGroupManager.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from emulator.broker.checks import check_name, check_room
@@ -26,6 +24,8 @@ from protocol.text_table import TextTable
 from protocol.validation import broker_refuses_group
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from emulator.config import BrokerConfig
     from emulator.disk.port import Disk
     from emulator.facts import Note
@@ -54,6 +54,7 @@ class SubscriptionGroups:
             (SubscriptionGroupWrapper, TableChange[SubscriptionGroupConfig]),
             config.profile,
             note,
+            self._whole,
             flushed=config.is_sync_flush,
         )
         has_more = config.profile >= MORE_SYSTEM_GROUPS
@@ -118,18 +119,13 @@ class SubscriptionGroups:
             self._changed(name, now_ms)
             self._note(GroupDeleted(name))
 
-    @contextmanager
-    def saved_together(self) -> Iterator[None]:
+    def saved_together(self) -> AbstractContextManager[None]:
         """All that changes inside is saved once, at the end; what finds no room, later."""
-        self._document.hold()
-        try:
-            yield
-        finally:
-            self._document.settle(self._whole())
+        return self._document.saved_together()
 
     def close(self) -> None:
         """Leave one file, as upstream does."""
-        self._document.rewrite(self._whole())
+        self._document.rewrite()
 
     def check_room(self, name: str) -> None:
         """May there be a group of that name?  Raises ``Refusal``."""
@@ -153,7 +149,7 @@ class SubscriptionGroups:
         change = TableChange[SubscriptionGroupConfig](
             data_version=self.data_version, put=put, removed=[] if put else [name]
         )
-        self._document.save(change, self._whole(), must_last=False)
+        self._document.save(change, must_last=False)
 
     def _load(self) -> None:
         saved, changes = self._document.load()
@@ -168,7 +164,7 @@ class SubscriptionGroups:
                 self.subscription_group_table.pop(name, None)
                 self._forbidden.pop(name, None)
             self.data_version = change.data_version
-        self._document.rewrite(self._whole())
+        self._document.rewrite()
 
     def _whole(self) -> SubscriptionGroupWrapper:
         return SubscriptionGroupWrapper(

@@ -13,6 +13,8 @@ other file are not read.  A line that is torn was never acknowledged.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import msgspec
@@ -45,7 +47,8 @@ class TableChange(Body, Generic[Entry], frozen=True):
 class TableDocument(Generic[Table, Entry]):
     """The table *name* on *disk*; *kinds* are those of its body and of its changes.
 
-    What was saved survives the process; with *flushed* also a loss of power.
+    *whole* gives the table as it is now, with every change that is to be saved.  What was
+    saved survives the process; with *flushed* also a loss of power.
     """
 
     def __init__(
@@ -55,10 +58,12 @@ class TableDocument(Generic[Table, Entry]):
         kinds: tuple[type[Table], type[TableChange[Entry]]],
         release: Release,
         note: Note,
+        whole: Callable[[], Table],
         *,
         flushed: bool,
     ) -> None:
         kind, change = kinds
+        self._now: Callable[[], Table] = whole
         self._whole: Document[Table] = Document(disk, name, kind, release, note, flushed=flushed)
         self._disk = disk
         self._release = release
@@ -78,47 +83,48 @@ class TableDocument(Generic[Table, Entry]):
         self._saved_version = whole.data_version
         return whole, self._changes_since()
 
-    def save(self, change: TableChange[Entry], whole: Table, *, must_last: bool) -> bool:
-        """Whether *change*, which *whole* has already, is on disk.
+    def save(self, change: TableChange[Entry], *, must_last: bool) -> bool:
+        """Whether *change*, which the table has already, is on disk.
 
         If it is not and *must_last*, the caller takes it back; else a later save writes it.
         """
         if self._held is not None:
             self._held.append(change)
             return True
-        is_saved = self._save([change], whole)
+        is_saved = self._save([change])
         self._owes = self._owes or not (is_saved or must_last)
         return is_saved
 
-    def hold(self) -> None:
-        """What is saved from now on is written together, by ``settle``."""
-        assert self._held is None, "what is held is settled before more is"
+    @contextmanager
+    def saved_together(self) -> Iterator[None]:
+        """All that is saved inside is one write, at the end; what finds no room, a later one."""
+        assert self._held is None, "what is held is written before more is"
         self._held = []
+        try:
+            yield
+        finally:
+            held, self._held = self._held, None
+            if held and not self._save(held):
+                self._owes = True
 
-    def settle(self, whole: Table) -> None:
-        """Write what was held, with one write; what finds no room is written later."""
-        held, self._held = self._held, None
-        if held and not self._save(held, whole):
-            self._owes = True
-
-    def rewrite(self, whole: Table) -> bool:
+    def rewrite(self) -> bool:
         """Write the file, if there are changes beside it; then there are none."""
         if not self._changes_bytes and not self._owes:
             return True
-        is_done = self._rewrite(whole)
+        is_done = self._rewrite()
         self._owes = self._owes or not is_done
         return is_done
 
     # Inside ---------------------------------------------------------------------------
 
-    def _save(self, changes: list[TableChange[Entry]], whole: Table) -> bool:
+    def _save(self, changes: list[TableChange[Entry]]) -> bool:
         if self._owes or self._whole.text_bytes <= SMALL_BYTES_MAX:
-            return self._rewrite(whole)
+            return self._rewrite()
         lines = b"".join(encode_body(change, self._release) + b"\n" for change in changes)
         for change in changes:  # now, not all of them when the file is written
             encode_config_file(change, self._release)
         if self._changes_bytes + len(lines) > self._whole.text_bytes:
-            return self._rewrite(whole)
+            return self._rewrite()
         if not self._changes_bytes:
             assert self._saved_version is not None, "a file of some size has been written"
             first: TableChange[Entry] = TableChange(data_version=self._saved_version)
@@ -132,7 +138,8 @@ class TableDocument(Generic[Table, Entry]):
         self._whole.is_refusing = False
         return True
 
-    def _rewrite(self, whole: Table) -> bool:
+    def _rewrite(self) -> bool:
+        whole = self._now()
         if not self._whole.save(whole):
             return False
         self._saved_version = whole.data_version

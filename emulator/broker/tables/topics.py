@@ -9,8 +9,7 @@ Upstream: TopicConfigManager.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -28,6 +27,7 @@ from protocol.text_table import TextTable
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+    from contextlib import AbstractContextManager
 
     from emulator.config import BrokerConfig
     from emulator.disk.port import Disk
@@ -49,9 +49,10 @@ class TopicConfigs:
             (TopicConfigSerializeWrapper, TableChange[TopicConfig]),
             config.profile,
             note,
+            self._whole,
             flushed=config.is_sync_flush,
         )
-        self._system = {_name(topic): topic for topic in _system_topics(config)}
+        self._system = {_name(topic): topic for topic in system_topics(config)}
         self.topic_config_table = TextTable(self._system.items())
         self.data_version = DataVersion(timestamp=now_ms)
         self._load()
@@ -155,18 +156,13 @@ class TopicConfigs:
         if self.topic_config_table.pop(name, None) is not None:
             self._changed([name], now_ms)
 
-    @contextmanager
-    def saved_together(self) -> Iterator[None]:
+    def saved_together(self) -> AbstractContextManager[None]:
         """All that changes inside is saved once, at the end; what finds no room, later."""
-        self._document.hold()
-        try:
-            yield
-        finally:
-            self._document.settle(self._whole())
+        return self._document.saved_together()
 
     def close(self) -> None:
         """Leave one file, as upstream does."""
-        self._document.rewrite(self._whole())
+        self._document.rewrite()
 
     def _create(
         self, topic: TopicConfig, now_ms: int, *, by: str, must_last: bool = False
@@ -199,7 +195,7 @@ class TopicConfigs:
             put=put,
             removed=[name for name in topics if name not in put],
         )
-        return self._document.save(change, self._whole(), must_last=must_last)
+        return self._document.save(change, must_last=must_last)
 
     def _load(self) -> None:
         saved, changes = self._document.load()
@@ -212,7 +208,7 @@ class TopicConfigs:
             for name in change.removed:
                 self.topic_config_table.pop(name, None)
             self.data_version = change.data_version
-        self._document.rewrite(self._whole())
+        self._document.rewrite()
 
     def _whole(self) -> TopicConfigSerializeWrapper:
         return TopicConfigSerializeWrapper(
@@ -229,7 +225,7 @@ def _shape(topic: TopicConfig) -> tuple[str, int, int, int]:
     return _name(topic), topic.read_queue_nums, topic.write_queue_nums, topic.perm
 
 
-def _system_topics(config: BrokerConfig) -> list[TopicConfig]:
+def system_topics(config: BrokerConfig) -> list[TopicConfig]:
     """What every broker has, in upstream's order: its own topics, and templates.
 
     Upstream: the constructor of TopicConfigManager.

@@ -11,7 +11,8 @@ Upstream: ConsumeMessageConcurrentlyService, ProcessQueue.cleanExpiredMsg.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, NoReturn
+from collections import defaultdict
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 import msgspec
 import trio
@@ -45,7 +46,9 @@ class Batch(msgspec.Struct, eq=False):
     messages: list[MessageExt]
     process_queue: ProcessQueue
     queue: MessageQueue
-    took_ms: int = 0  # what the call took
+
+
+Done: TypeAlias = "tuple[Batch, ListenerOutcome]"
 
 
 class ConsumeConcurrently:
@@ -91,24 +94,29 @@ class ConsumeConcurrently:
         began_ms = self._member.now_ms()
         if (context := self._begin(batch, began_ms)) is not None:
             outcome = await self._invoker.wait_outcome(batch.messages, context, LATER)
-            batch.took_ms = self._member.now_ms() - began_ms
-            await self._finish(batch, outcome)
+            took_ms = self._member.now_ms() - began_ms
+            await self._finish_all([(batch, outcome)], took_ms)
 
     async def _consume_several(self, first: Batch) -> None:
         """As many batches as one run of plain functions may do."""
         plain_calls, now_ms = self._plain_calls, self._member.now_ms()
         assert plain_calls is not None
         one_run_s_max = plain_calls.one_run_s_max
-        done = await plain_calls.run(lambda: self._invoke_several(first, now_ms, one_run_s_max))
+        done, took_s = await plain_calls.run(
+            lambda: self._invoke_several(first, now_ms, one_run_s_max)
+        )
         for batch, outcome in done:
             if outcome.error is not None:
                 self._facts.note_raised(batch.messages, batch.queue, outcome.error)
-            await self._finish(batch, outcome)
+        await self._finish_all(done, int(took_s * 1000))
 
     def _invoke_several(
         self, first: Batch, now_ms: int, one_run_s_max: float
-    ) -> list[tuple[Batch, ListenerOutcome]]:
-        """Until the run's time is over, or one fails: this worker sends it back next."""
+    ) -> tuple[list[Done], float]:
+        """Until the run's time is over, or one fails: this worker sends it back next.
+
+        Returns also how many seconds that took.
+        """
         began_s = time.monotonic()
         passed_s = 0.0
         done = []
@@ -117,14 +125,13 @@ class ConsumeConcurrently:
             if (context := self._begin(batch, now_ms + int(passed_s * 1000))) is not None:
                 outcome = self._invoker.invoke(batch.messages, context, LATER)
                 done.append((batch, outcome))
-                call_began_s, passed_s = passed_s, time.monotonic() - began_s
-                batch.took_ms = int((passed_s - call_began_s) * 1000)
                 if outcome.result is not ConsumeResult.SUCCESS:
                     break
+            passed_s = time.monotonic() - began_s
             if passed_s >= one_run_s_max or not self._member.is_running:
                 break
             batch = self.pool.next_job()
-        return done
+        return done, time.monotonic() - began_s
 
     def _begin(self, batch: Batch, now_ms: int) -> ConsumeContext | None:
         """Prepare the messages; None if their queue was dropped already."""
@@ -138,32 +145,39 @@ class ConsumeConcurrently:
 
     # Its outcome ----------------------------------------------------------------------
 
-    async def _finish(self, batch: Batch, outcome: ListenerOutcome) -> None:
-        """Upstream: ConsumeMessageConcurrentlyService.processConsumeResult."""
+    async def _finish_all(self, done: list[Done], took_ms: int) -> None:
+        """The outcomes of one run, and its figures: its calls share the time that it took."""
+        tallies: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
+        for batch, outcome in done:
+            tally = tallies[batch.queue.topic]
+            tally[0] += 1
+            acked = await self._finish(batch, outcome)
+            if acked is not None:
+                tally[1] += acked
+                tally[2] += len(batch.messages) - acked
+        now_ms = self._member.now_ms()
+        for topic, (calls, ok, failed) in tallies.items():
+            shared_ms = took_ms * calls // len(done)
+            self._member.figures.consumed(topic, calls, shared_ms, now_ms, ok=ok, failed=failed)
+
+    async def _finish(self, batch: Batch, outcome: ListenerOutcome) -> int | None:
+        """How many messages were consumed; None if their queue was dropped meanwhile.
+
+        Upstream: ConsumeMessageConcurrentlyService.processConsumeResult.
+        """
         messages, context = batch.messages, outcome.context
         ok = outcome.result is ConsumeResult.SUCCESS
         acked = max(0, min(context.ack_index + 1, len(messages))) if ok else 0
         self._facts.note_consumed(batch.queue, messages, acked)
-        now_ms = self._count(batch, acked)
         if batch.process_queue.dropped:
-            return  # another client has the queue now
+            return None  # another client has the queue now
         done = messages
         if acked < len(messages) and not self._member.is_broadcasting:
             done = await self._send_failed_back(batch, acked, context.delay_level)
-            now_ms = self._member.now_ms()
-        offset = batch.process_queue.remove(done, now_ms)
+        offset = batch.process_queue.remove(done, self._member.now_ms())
         if offset != NOTHING_CACHED and not batch.process_queue.dropped:
             self._member.offsets.table.raise_to(batch.queue, offset)
-
-    def _count(self, batch: Batch, acked: int) -> int:
-        """Add to the figures, of a dropped queue the call only; returns what time it is."""
-        now_ms = self._member.now_ms()
-        failed = len(batch.messages) - acked
-        if batch.process_queue.dropped:
-            acked = failed = 0
-        figures, topic = self._member.figures, batch.queue.topic
-        figures.consumed(topic, batch.took_ms, now_ms, ok=acked, failed=failed)
-        return now_ms
+        return acked
 
     async def _send_failed_back(
         self, batch: Batch, acked: int, delay_level: int

@@ -25,10 +25,12 @@ class ConsumeFigures:
         """A pull was answered with *count* messages after *took_ms*."""
         self._of(topic, now_ms).pulls.add(count, took_ms, now_ms)
 
-    def consumed(self, topic: str, took_ms: int, now_ms: int, *, ok: int, failed: int) -> None:
-        """A listener returned after *took_ms*; so many of its messages were consumed."""
+    def consumed(
+        self, topic: str, calls: int, took_ms: int, now_ms: int, *, ok: int, failed: int
+    ) -> None:
+        """Listeners returned, after *took_ms* in all; so many of their messages were consumed."""
         figures = self._of(topic, now_ms)
-        figures.calls.add(ok, took_ms, now_ms)
+        figures.calls.add(ok, took_ms, now_ms, calls)
         if failed:
             figures.failures.add(failed, 0, now_ms)
 

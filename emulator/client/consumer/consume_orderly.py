@@ -140,7 +140,7 @@ class ConsumeOrderly:
         now_ms = member.now_ms()
         failed = len(messages) - acked
         topic = turn.queue.topic
-        member.figures.consumed(topic, now_ms - began_ms, now_ms, ok=acked, failed=failed)
+        member.figures.consumed(topic, 1, now_ms - began_ms, now_ms, ok=acked, failed=failed)
         return await self._finish(turn, messages, outcome)
 
     def _may_consume(self, turn: QueueTurn) -> bool:

@@ -29,6 +29,13 @@ def test_names_mean_here_what_they_mean_in_a_properties_file() -> None:
             assert BROKER.settings[name] == (field, 1)
 
 
+async def test_the_settings_that_mqadmin_exports_are_shown() -> None:
+    of_4, of_5 = (shown(Bench(release=release).client()) for release in (LAST_4, LAST_5))
+    assert (of_4["filterServerNums"], of_4["useTLS"]) == ("0", "false")
+    assert of_4["msgTraceTopicName"] == "RMQ_SYS_TRACE_TOPIC"
+    assert set(of_4) - set(of_5) == {"filterServerNums"}
+
+
 async def test_a_change_is_shown_and_a_fact() -> None:
     bench = Bench(release=LAST_5)
     client = bench.client()

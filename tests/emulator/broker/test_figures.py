@@ -38,6 +38,59 @@ async def test_totals_count_what_is_stored_and_given_out() -> None:
     assert float(found["putMessageAverageSize"]) == sizes[-1] / 3
 
 
+@pytest.mark.parametrize(("release", "total"), [(LAST_4, "3"), (LAST_5, "1")])
+async def test_since_5_1_the_topics_of_the_system_have_no_part_in_the_totals(
+    release: str, total: str
+) -> None:
+    client = Bench(release=release).client()
+    for topic in ("t", "broker-a", "broker-a"):
+        client.sent(topic)
+    assert len(client.pulled("broker-a", sys_flag=4, subscription="*")) == 2
+    found = figures_of(client)
+    assert found["msgPutTotalTodayNow"] == total
+    assert found["msgGetTotalTodayNow"] == ("2" if release == LAST_4 else "0")
+    assert found["putMessageTimesTotal"] == "3"
+
+
+async def test_timer_messages_are_counted_as_they_come_wait_and_go(
+    autojump_clock: MockClock, nursery: trio.Nursery
+) -> None:
+    bench = Bench(release=LAST_5)
+    bench.start(nursery)
+    client = bench.client()
+    for _ in range(20):
+        client.sent("t", properties="TIMER_DELAY_SEC\x0130")
+    await trio.sleep(5)
+    found = figures_of(client)
+    assert (found["timerCongestNum"], found["timerOffsetBehind"]) == ("20", "0")
+    await trio.sleep(6)
+    assert figures_of(client)["timerEnqueueTps"] == "0.0"  # its first sample has them already
+    for _ in range(10):
+        client.sent("t", properties="TIMER_DELAY_SEC\x0130")
+    await trio.sleep(2)
+    assert figures_of(client)["timerEnqueueTps"] == "1.0"
+    await trio.sleep(20)
+    found = figures_of(client)
+    assert (found["timerCongestNum"], found["timerDequeueTps"]) == ("10", "2.0")
+    assert (found["timerEnqueueTps"], found["timerReadBehind"]) == ("0.0", "0")
+
+
+async def test_what_is_due_and_was_not_delivered_is_behind(autojump_clock: MockClock) -> None:
+    bench = Bench(release=LAST_5)  # nothing runs here that would deliver
+    client = bench.client()
+    client.sent("t", properties="TIMER_DELAY_SEC\x0110")
+    timers = bench.broker.timers
+    assert timers is not None
+    assert timers.late_ms(bench.now_ms() + 9_000) == 0
+    await trio.sleep(15)
+    assert figures_of(client)["timerReadBehind"] == "5"
+
+
+async def test_a_broker_without_a_wheel_has_no_timer_messages() -> None:
+    found = figures_of(Bench(release=LAST_5, timer_wheel=False).client())
+    assert (found["timerCongestNum"], found["timerDequeueTps"]) == ("0", "0.0")
+
+
 async def test_events_are_counted_up_before_there_are_many(monkeypatch: Any) -> None:
     monkeypatch.setattr("emulator.broker.store.store.EVENTS_MAX", 3)
     bench = Bench()

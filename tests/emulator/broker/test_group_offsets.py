@@ -10,7 +10,7 @@ from bench import Bench, Client, next_offset
 from store_makers import LAST_4, LAST_5
 from trio.testing import MockClock
 
-from emulator.facts import GroupOffsetMoved
+from emulator.facts import GroupOffsetMoved, MemberAnswerIgnored
 from protocol import catalog
 from protocol.bodies.body import decode_body, encode_body
 from protocol.bodies.offsets import GetConsumerStatusBody, ResetOffsetBody, ResetOffsetBodyForC
@@ -181,11 +181,26 @@ async def test_the_status_of_a_group_is_what_each_member_answers_and_silence_is_
         nursery.cancel_scope.cancel()
 
 
+async def test_an_answer_of_a_member_that_cannot_be_read_is_left_out_with_a_fact() -> None:
+    bench = Bench(release=LAST_4)
+    member, tool = a_consumer(bench), bench.client()
+    request = GetConsumerStatusRequest(topic="t", group="g")
+    tool.ask(catalog.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, request)
+    answer_with(member, b"no JSON")
+    answer = tool.answer_to(tool.last_opaque)
+    assert answer is not None
+    assert decode_body(answer.body, GetConsumerStatusBody).consumer_table == {}
+    (ignored,) = bench.facts(MemberAnswerIgnored)
+    assert (ignored.group, ignored.client, ignored.severity) == ("g", "A", "warning")
+
+
 def answer_status(client: Client, table: dict[MessageQueue, int]) -> None:
+    body = GetConsumerStatusBody(message_queue_table=table)
+    answer_with(client, encode_body(body, client.bench.broker.release))
+
+
+def answer_with(client: Client, body: bytes) -> None:
     asked = client.heard[-1]
     assert asked.code == RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT
-    body = encode_body(
-        GetConsumerStatusBody(message_queue_table=table), client.bench.broker.release
-    )
     reply = RemotingCommand(code=0, flag=RESPONSE, opaque=asked.opaque, body=body)
     client.endpoint.feed(encode_command(reply))

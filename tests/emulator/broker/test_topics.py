@@ -227,5 +227,5 @@ def test_a_real_brokers_file_is_loaded_and_written_back_to_the_byte(
             assert topic.order == fields["order"]
         topics.topic_config_table = topics.topic_config_table.part(name for name, _ in pairs)
         disk.replace(DOCUMENT, b"")
-        topics._document._rewrite(topics._whole())
+        topics._document._rewrite()
         assert disk.read(DOCUMENT) == text

@@ -31,8 +31,8 @@ def test_rates_are_of_the_samples_of_the_last_minute() -> None:
 
 def test_consumed_and_failed_messages_are_counted_apart() -> None:
     figures = ConsumeFigures(began_ms=0)
-    figures.consumed("T", 40, 5_000, ok=8, failed=2)
-    figures.consumed("T", 20, 5_000, ok=0, failed=1)
+    figures.consumed("T", 1, 40, 5_000, ok=8, failed=2)
+    figures.consumed("T", 1, 20, 5_000, ok=0, failed=1)
     found = figures.status("T", 10_000)
     assert (found.consume_ok_tps, found.consume_failed_tps, found.consume_rt) == (0.8, 0.3, 30.0)
     assert found.consume_failed_msgs == 0  # they are sampled every ten minutes
@@ -41,7 +41,7 @@ def test_consumed_and_failed_messages_are_counted_apart() -> None:
 
 def test_where_a_minute_has_no_calls_their_time_is_that_of_the_hour() -> None:
     figures = ConsumeFigures(began_ms=0)
-    figures.consumed("T", 40, 5_000, ok=1, failed=0)
+    figures.consumed("T", 1, 40, 5_000, ok=1, failed=0)
     found = figures.status("T", HOUR_MS)
     assert (found.consume_rt, found.consume_ok_tps) == (40.0, 0.0)
 
