@@ -20,8 +20,9 @@ from protocol.java_json_writer import (
     Shape,
     Style,
     all_members,
-    is_odd,
+    quick_texts,
     write_pretty,
+    write_texts,
     write_value,
 )
 
@@ -42,7 +43,6 @@ __all__ = [
 UNREADABLE = (msgspec.DecodeError, ValueError, RecursionError, ArithmeticError)
 
 _decode = msgspec.json.Decoder(float_hook=Decimal).decode
-_encode = msgspec.json.encode
 
 
 def read(data: bytes, *, strict_utf8: bool = False) -> Any:
@@ -71,20 +71,6 @@ def write(value: Any, shape: Shape = all_members, style: Style = COMPACT) -> byt
     if style is COMPACT and type(value) is str:
         return write_texts(value)
     return write_value(value, shape, style)
-
-
-def write_texts(value: str | dict[str, str]) -> bytes:
-    """As ``write``, for a text or a map of texts."""
-    return quick_texts(value) or write_value(value)
-
-
-def quick_texts(value: str | dict[str, str] | msgspec.Struct) -> bytes | None:
-    """What msgspec writes; None where fastjson would not write the same bytes."""
-    try:
-        data = _encode(value)
-    except UnicodeEncodeError:  # half a surrogate pair
-        return None
-    return None if is_odd(data) else data
 
 
 def text_of(value: Any) -> str:
