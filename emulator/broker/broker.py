@@ -32,6 +32,7 @@ from emulator.broker.tables.topics import TopicConfigs
 from emulator.broker.topic_routes import TopicRouteInfo
 from emulator.config import BrokerConfig
 from emulator.disk.port import NOT_WRITTEN, Disk
+from emulator.disk.refusals import reason
 from emulator.facts import Queue
 from emulator.journal import Journal
 from emulator.net.faq import see_faq
@@ -267,7 +268,7 @@ class Broker:
         try:
             self.store.drop_topic(name)
         except NOT_WRITTEN as error:
-            remark = f"the topic {name} cannot be deleted: {error}"
+            remark = f"the topic {name} cannot be deleted: {reason(error)}"
             raise Refusal(ResponseCode.SERVICE_NOT_AVAILABLE, remark) from error
         self.topics.delete(name, now_ms)
         self.store.figures.forget_topic(name)

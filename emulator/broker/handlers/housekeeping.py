@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from emulator.broker.broker import Broker
 from emulator.disk.port import NOT_WRITTEN
+from emulator.disk.refusals import reason
 from emulator.net.results import Call, Refusal, Reply, Result
 from protocol.codes import ResponseCode
 from protocol.fields import Header
@@ -53,6 +54,6 @@ def _done(clean: Callable[[], object]) -> Reply:
     try:
         clean()
     except NOT_WRITTEN as error:
-        remark = f"nothing was cleaned, the disk does not take the change: {error}"
+        remark = f"nothing was cleaned: {reason(error)}"
         raise Refusal(ResponseCode.SYSTEM_ERROR, remark) from error
     return Reply()

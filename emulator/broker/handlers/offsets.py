@@ -65,7 +65,7 @@ class ConsumerManageProcessor:
             return Reply(Header(), remark="Offset has been previously reset")
         broker.offsets.commit(*place, offset, call.now_ms)
         if broker.offsets.owes_disk:
-            remark = "the offset is not saved: the broker's disk is full"
+            remark = f"the offset is not saved: {broker.offsets.why_refused}"
             raise Refusal(ResponseCode.SERVICE_NOT_AVAILABLE, remark)
         if broker.wants(OffsetCommitted):
             queue, peer = broker.queue(request.topic, queue_id), call.peer.address

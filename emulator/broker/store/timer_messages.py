@@ -26,9 +26,9 @@ from emulator.broker.store.timer_records import (
 )
 from emulator.broker.store.timer_wheel import Slot, TimerWheel
 from emulator.disk.port import NOT_WRITTEN
+from emulator.disk.refusals import refusal
 from emulator.facts import (
     Queue,
-    StoreRefused,
     TimerMessageDelivered,
     TimerMessageDropped,
     TimerMessagePutAside,
@@ -284,7 +284,7 @@ class TimerMessageStore:
             self._disk.replace(DOCUMENT, saved.encode())
         except NOT_WRITTEN as error:
             if not self._is_refusing:  # once, not for every try
-                self._note(StoreRefused(f"{DOCUMENT}: {error}"))
+                self._note(refusal(error, DOCUMENT))
             self._is_refusing = True
             return False
         self._saved, self._is_refusing = saved, False

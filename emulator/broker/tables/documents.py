@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from emulator.disk.port import NOT_WRITTEN
-from emulator.disk.refusals import refusal
+from emulator.disk.refusals import reason, refusal
 from protocol.bodies.body import Body, decode_long_body, encode_config_file
 from protocol.fields import BadFields
 
@@ -46,6 +46,7 @@ class Document(Generic[B]):
         self._note = note
         self._flushed = flushed
         self.is_refusing = False  # the last save found no room, or a broken disk
+        self.why_refused = ""  # in words for clients
         self.text_bytes = 0  # of the text that was loaded or saved last
 
     def load(self) -> B | None:
@@ -81,3 +82,4 @@ class Document(Generic[B]):
         if not self.is_refusing:
             self._note(refusal(error, self._name))
         self.is_refusing = True
+        self.why_refused = reason(error)

@@ -81,6 +81,11 @@ class ConsumerOffsets:
         """Whether a durable table is not on disk: then its commits may not be acknowledged."""
         return self._is_durable and self._is_dirty
 
+    @property
+    def why_refused(self) -> str:
+        """Why the disk took nothing when it last did not, in words for clients."""
+        return self._document.why_refused
+
     def query(self, group: str, topic: str, queue_id: int) -> int | None:
         """What was committed last."""
         return self.offset_table.get(_key(topic, group), {}).get(queue_id)

@@ -75,6 +75,11 @@ class TableDocument(Generic[Table, Entry]):
         self._owes = False  # the table holds what neither file does, or the changes are torn
         self._held: list[TableChange[Entry]] | None = None
 
+    @property
+    def why_refused(self) -> str:
+        """Why the disk took nothing when it last did not, in words for clients."""
+        return self._whole.why_refused
+
     def load(self) -> tuple[Table | None, list[TableChange[Entry]]]:
         """The file, and what has changed since, in order: ``rewrite`` the table they make."""
         whole = self._whole.load()

@@ -183,7 +183,7 @@ class TopicConfigs:
             del table[name]
         else:
             table[name] = topic_before
-        remark = f"the topic {name} cannot be saved: the broker's disk is full"
+        remark = f"the topic {name} cannot be saved: {self._document.why_refused}"
         raise Refusal(ResponseCode.SERVICE_NOT_AVAILABLE, remark)
 
     def _changed(self, topics: Iterable[str], now_ms: int, *, must_last: bool = False) -> bool:
