@@ -88,6 +88,7 @@ ORDER_SET_BY_ADMIN = Release(5, 0, 0)  # before, only the NameServer's table did
 PULL_REPLY_HAS_FLAGS = Release(5, 0, 0)
 REGISTER_WAITS_LONGER = Release(5, 0, 0)  # 24 s instead of 6 s
 RETRY_TOPICS_MAY_BE_LONG = Release(5, 0, 0)  # 255 bytes instead of 127
+RETRY_TOPIC_IS_ORDERED = Release(5, 0, 0)  # by the heartbeat of who consumes an ordered topic
 RETRY_BATCH_REFUSED = Release(5, 0, 0)
 SAME_TOPIC_NOT_WRITTEN = Release(5, 0, 0)  # UPDATE_AND_CREATE_TOPIC without a change
 RUNTIME_INFO_OF_5 = Release(5, 0, 0)  # timers, more pools, a corrected spelling

@@ -213,6 +213,11 @@ class Broker:
         with self.topics.saved_together(), self.groups.saved_together():
             yield
 
+    @property
+    def host(self) -> str:
+        """Its address without the port, as some remarks have it.  Upstream: brokerIP1."""
+        return self.address.rpartition(":")[0]
+
     # Topics ---------------------------------------------------------------------------
 
     def create_topic_on_send(
@@ -227,18 +232,25 @@ class Broker:
         return None if made is None else self._announced(made)
 
     def ensure_topic(
-        self, name: str, queues: int, now_ms: int, *, by: str, sys_flag: int = 0
+        self,
+        name: str,
+        queues: int,
+        now_ms: int,
+        *,
+        by: str,
+        sys_flag: int = 0,
+        order: bool = False,
     ) -> TopicConfig:
         """A retry or dead-letter topic, new if need be and announced; *by* which kind of call.
 
         Raises ``Refusal`` if there is no room.
         """
-        known = self.topics.get(name)
-        if known is not None:
-            return known
+        is_known = self.topics.get(name) is not None
         self._check_room_for(name)
-        made = self.topics.create_internal(name, queues, now_ms, by=by, sys_flag=sys_flag)
-        return self._announced(made)
+        found = self.topics.create_internal(
+            name, queues, now_ms, by=by, sys_flag=sys_flag, order=order
+        )
+        return found if is_known else self._announced(found)
 
     def _make_dlq_topic(self, name: str, now_ms: int) -> None:
         self.ensure_topic(name, 1, now_ms, by="send")

@@ -42,11 +42,11 @@ def check_name(name: str, what: str) -> None:
         raise Refusal(ResponseCode.SYSTEM_BUSY, f"{what} of {len(name)} characters")
 
 
-def check_writable(config: BrokerConfig, address: str) -> None:
+def check_writable(config: BrokerConfig, host: str) -> None:
     """Does the broker's own permission allow writing?"""
     if not config.perm & perm.WRITE:
         raise Refusal(
-            ResponseCode.NO_PERMISSION, f"the broker[{address}] sending message is forbidden"
+            ResponseCode.NO_PERMISSION, f"the broker[{host}] sending message is forbidden"
         )
 
 

@@ -77,7 +77,9 @@ class ClientManageProcessor:
         if config is not None:
             queues, flag = config.retry_queue_nums, TOPIC_UNIT_SUB if data.unit_mode else 0
             topic = retry_topic(name)
-            broker.ensure_topic(topic, queues, now_ms, by="heartbeat", sys_flag=flag)
+            consumed = (subscription.topic for subscription in data.subscription_data_set)
+            order = any(broker.topics.is_order(name) for name in consumed)
+            broker.ensure_topic(topic, queues, now_ms, by="heartbeat", sys_flag=flag, order=order)
         has_changed = broker.clients.register_consumer(data, channel)
         if has_changed and (config is None or config.notify_consumer_ids_changed_enable):
             broker.clients.notify(name, now_ms)

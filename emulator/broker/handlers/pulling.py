@@ -230,7 +230,7 @@ class PullMessageProcessor:
         request, broker = call.request, self._broker
         group_name = request.consumer_group
         if not broker.config.perm & perm.READ:
-            raise self._forbidden(1, f"the broker[{broker.address}] pulling message is forbidden")
+            raise self._forbidden(1, f"the broker[{broker.host}] pulling message is forbidden")
         group = broker.groups.subscription_group_table.get(group_name)
         if group is None:
             group = broker.groups.find(group_name, call.now_ms, by="pull")

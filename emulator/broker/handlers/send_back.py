@@ -47,7 +47,7 @@ class SendMessageBackProcessor:
         """Store the message a second time, for the group alone."""
         broker, request = self._broker, call.request
         config = broker.groups.require(request.group, call.now_ms, by="send back")
-        check_writable(broker.config, broker.address)
+        check_writable(broker.config, broker.host)
         if config.retry_queue_nums <= 0:
             return Reply()  # upstream: success, and the message is gone
         topic, queue_id = self._retry_queue(request, config, call.now_ms)

@@ -256,7 +256,7 @@ class SendMessageProcessor:
 
     def _queue(self, call: Call[SendRequest], topic: TopicConfig) -> int:
         if topic.order:
-            check_writable(self._broker.config, self._broker.address)
+            check_writable(self._broker.config, self._broker.host)
         queue_id = call.request.queue_id
         if queue_id < 0:
             return self._rng.randrange(max(1, topic.write_queue_nums))
@@ -273,7 +273,7 @@ class SendMessageProcessor:
         if property_of(properties, TRAN_MSG) == "true" and self._broker.config.reject_transactions:
             raise Refusal(
                 ResponseCode.NO_PERMISSION,
-                f"the broker[{self._broker.address}] sending transaction message is forbidden",
+                f"the broker[{self._broker.host}] sending transaction message is forbidden",
             )
 
     # Storing --------------------------------------------------------------------------

@@ -17,7 +17,7 @@ import msgspec
 from emulator.broker.tables.table_document import TableChange, TableDocument
 from emulator.facts import TopicChanged, TopicCreated
 from emulator.net.results import Refusal
-from emulator.releases import DLQ_IS_READABLE, MORE_SYSTEM_TOPICS
+from emulator.releases import DLQ_IS_READABLE, MORE_SYSTEM_TOPICS, RETRY_TOPIC_IS_ORDERED
 from protocol import names
 from protocol.bodies.topics import DataVersion, TopicConfig, TopicConfigSerializeWrapper
 from protocol.codes import ResponseCode
@@ -43,6 +43,7 @@ class TopicConfigs:
     def __init__(self, disk: Disk, config: BrokerConfig, *, note: Note, now_ms: int) -> None:
         self.config = config
         self._note = note
+        self._orders_retries = config.profile >= RETRY_TOPIC_IS_ORDERED
         self._document = TableDocument[TopicConfigSerializeWrapper, TopicConfig](
             disk,
             DOCUMENT,
@@ -60,6 +61,11 @@ class TopicConfigs:
     def get(self, name: str) -> TopicConfig | None:
         """The topic if there is one."""
         return self.topic_config_table.get(name)
+
+    def is_order(self, name: str) -> bool:
+        """Whether there is such a topic, and it is ordered."""
+        known = self.topic_config_table.get(name)
+        return known is not None and known.order
 
     def all(self) -> list[TopicConfig]:
         """Every topic, the broker's own included."""
@@ -106,14 +112,27 @@ class TopicConfigs:
         return self._create(topic, now_ms, by="send", must_last=True)
 
     def create_internal(
-        self, name: str, queues: int, now_ms: int, *, by: str, sys_flag: int = 0
+        self,
+        name: str,
+        queues: int,
+        now_ms: int,
+        *,
+        by: str,
+        sys_flag: int = 0,
+        order: bool = False,
     ) -> TopicConfig:
         """A retry or dead-letter topic, or one of the broker's own; the known one if there is.
 
+        Since 5.0 it is ordered if the last caller says so, and not if another one does not.
         Upstream: TopicConfigManager.createTopicInSendMessageBackMethod.
         """
+        order = order and self._orders_retries
         if (known := self.get(name)) is not None:
-            return known
+            if known.order == order or not self._orders_retries:
+                return known
+            changed = msgspec.structs.replace(known, order=order)
+            self._put(changed, now_ms)
+            return changed
         is_closed = is_dlq_topic(name) and self.config.profile < DLQ_IS_READABLE
         topic = TopicConfig(
             topic_name=name,
@@ -121,6 +140,7 @@ class TopicConfigs:
             write_queue_nums=queues,
             perm=WRITE if is_closed else READ_WRITE,
             topic_sys_flag=sys_flag,
+            order=order,
         )
         return self._create(topic, now_ms, by=by)
 

@@ -13,6 +13,7 @@ from emulator.cluster.property_names import BROKER
 from emulator.facts import SettingsChanged, SettingsIgnored
 from protocol import catalog, java_properties
 from protocol.codes import ResponseCode
+from protocol.requests.sending import ConsumerSendMsgBackRequest
 
 
 def set_to(client: Client, text: str) -> int:
@@ -91,6 +92,17 @@ async def test_a_broker_that_may_not_be_read_refuses_pulls() -> None:
     answer = client.pull("t", sys_flag=4, subscription="*")
     assert answer is not None
     assert answer.code == ResponseCode.NO_PERMISSION
+    assert answer.remark == "the broker[127.0.0.1] pulling message is forbidden"
+
+
+async def test_a_broker_that_may_not_be_written_to_refuses_what_is_sent_back() -> None:
+    client = Bench().client()
+    client.sent("t")
+    set_to(client, "brokerPermission=4\n")
+    header = ConsumerSendMsgBackRequest(offset=0, group="g", delay_level=1)
+    answer = client.must(catalog.CONSUMER_SEND_MSG_BACK, header)
+    assert answer.code == ResponseCode.NO_PERMISSION
+    assert answer.remark == "the broker[127.0.0.1] sending message is forbidden"
 
 
 async def test_pulls_give_out_as_many_messages_as_the_setting_says_now() -> None:
