@@ -79,13 +79,13 @@ def test_lapsed_locks_are_forgotten_and_live_ones_kept() -> None:
 def test_lapsed_locks_are_looked_for_once_a_lifetime() -> None:
     locks = RebalanceLocks(MINUTE_MS)
     locks.lock("g", [Q0], "a", 0)
-    locks.lock("h", [Q0], "a", 1)
+    locks.lock("h", [Q0], "a", 100)
     locks.lock("h", [Q1], "a", MINUTE_MS + 10)  # sweeps; the next sweep is a minute later
+    assert locks.held_count == 2, "that of g is gone"
     locks.lock("h", [Q2], "a", 2 * MINUTE_MS + 9)
+    assert locks.held_count == 3, "the first one of h has lapsed, and is still kept"
+    locks.lock("h", [Q2], "a", 2 * MINUTE_MS + 10)
     assert locks.held_count == 2
-    locks.unlock("h", [Q2], "a")
-    locks.lock("i", [Q2], "a", 2 * MINUTE_MS + 12)
-    assert locks.held_count == 1
 
 
 # Asked over the network -------------------------------------------------------------------

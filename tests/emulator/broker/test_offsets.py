@@ -159,7 +159,8 @@ def test_a_group_that_is_deleted_leaves_no_offset_and_no_reset(*, durable: bool)
     table = a_table(disk, release=LAST_5, durable_offsets=durable)
     for group, topic in (("g", "t"), ("g", "u"), ("h", "t")):
         table.commit(group, topic, 0, 5, NOW)
-        table.reset(group, topic, 0, 1, NOW)
+        if topic == "t":
+            table.reset(group, topic, 0, 1, NOW)
     table.delete_group("g", NOW + 7)
     assert (table.topics_of_group("g"), table.topics_of_group("h")) == ([], ["t"])
     assert table.pending_resets == {"t@h": {0: 1}}
