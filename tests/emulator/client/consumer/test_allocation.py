@@ -99,7 +99,7 @@ def test_a_configured_list_is_taken_as_it_is() -> None:
 
 def test_who_is_in_no_room_is_named() -> None:
     strategy = nearby(AVG, room_of_broker, a_room)
-    with pytest.raises(CannotAllocate, match="^the member nowhere is in no room$"):
+    with pytest.raises(CannotAllocate, match=r"^the member nowhere is in no room$"):
         strategy.allocate(some_queues(1, "R1-a"), ["nowhere"], "nowhere")
     with pytest.raises(CannotAllocate, match=r"^the queue .*nowhere.* is in no room$"):
         strategy.allocate(some_queues(1, "nowhere"), ["R1-c"], "R1-c")

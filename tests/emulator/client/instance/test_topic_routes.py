@@ -1,0 +1,269 @@
+"""What a client asks NameServers for, what it takes from the answers, and whom it tells."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import msgspec
+import pytest
+import trio
+
+from emulator.client.config import ClientConfig
+from emulator.client.errors import ClientErrorCode, NoNameServer
+from emulator.client.instance.addresses import BrokerAddresses
+from emulator.client.instance.topic_routes import TopicRoutes
+from emulator.facts import RouteChanged
+from emulator.net.errors import NeverSent, NoAnswer
+from emulator.releases import R_4_9_7
+from protocol.bodies.body import encode_body
+from protocol.bodies.routes import BrokerData, QueueData, TopicRouteData
+from protocol.codes import ResponseCode
+from protocol.command import RemotingCommand
+from protocol.queues import MessageQueue
+
+DEFAULT = "TBW102"
+
+
+def a_route(broker="a", queues=2, slave=None) -> TopicRouteData:
+    data = QueueData(broker_name=broker, read_queue_nums=queues, write_queue_nums=queues, perm=6)
+    addresses = {0: f"{broker}:0"} | ({} if slave is None else {1: slave})
+    return TopicRouteData(
+        queue_datas=[data],
+        broker_datas=[BrokerData(cluster="c", broker_name=broker, broker_addrs=addresses)],
+    )
+
+
+class NameServers:
+    """The ring and the connection in one: ``answers`` by topic, or errors by address."""
+
+    def __init__(self, *addresses) -> None:
+        self.addresses = addresses or ("n1", "n2")
+        self.errors = {}
+        self.answers = {}
+        self.asked = []
+        self.chosen = []
+
+    def candidates(self, is_connected):
+        assert is_connected == self.is_connected
+        return list(self.addresses)
+
+    def choose(self, address) -> None:
+        self.chosen.append(address)
+
+    def is_connected(self, address) -> bool:
+        return False
+
+    async def invoke(self, address, rpc, request, *, timeout_ms):
+        self.asked.append((address, request.topic, timeout_ms))
+        await trio.lowlevel.checkpoint()
+        if address in self.errors:
+            raise self.errors[address]
+        route = self.answers.get(request.topic)
+        if route is None:
+            return RemotingCommand(code=ResponseCode.TOPIC_NOT_EXIST)
+        body = route if isinstance(route, bytes) else encode_body(route, R_4_9_7)
+        return RemotingCommand(code=0, body=body)
+
+
+class Membership:
+    """Producers and consumers of an instance, and which topics lack a route."""
+
+    def __init__(self, *topics) -> None:
+        self._topics = topics
+        self.lacking = set()
+        self.given = []
+        self.producers = {"p": SimpleNamespace(take_route=lambda *g: self.given.append(("p", *g)))}
+        self.consumers = {
+            name: SimpleNamespace(
+                topics=lambda topic=topic: [topic],
+                take_route=lambda *g, name=name: self.given.append((name, *g)),
+            )
+            for name, topic in (("c", "t"), ("d", "u"))
+        }
+
+    def topics(self):
+        return list(self._topics)
+
+    def needs_route(self, topic):
+        return topic in self.lacking
+
+
+class Client:
+    """The routes of one instance, and what they touch."""
+
+    def __init__(self, *topics, servers=None) -> None:
+        self.servers = servers or NameServers()
+        self.members = Membership(*topics)
+        self.brokers = BrokerAddresses()
+        self.facts = []
+        self.routes = TopicRoutes(
+            ClientConfig(namesrv="n1:9876", api_timeout_ms=777, route_lock_wait_ms_max=500),
+            self.servers,
+            remoting=self.servers,
+            brokers=self.brokers,
+            members=self.members,
+            note=self.facts.append,
+        )
+
+
+async def test_a_new_route_goes_to_producers_and_to_the_consumers_of_its_topic() -> None:
+    client = Client()
+    route = client.servers.answers["t"] = a_route(slave="a:1")
+    assert await client.routes.refresh("t") is True
+    assert client.routes.table == {"t": route}
+    queues = frozenset(MessageQueue("t", "a", number) for number in range(2))
+    assert client.members.given == [("p", "t", route), ("c", "t", queues)]
+    assert list(client.brokers.all()) == [("a", 0, "a:0"), ("a", 1, "a:1")]
+    assert client.facts == [RouteChanged("t", ("a",))]
+    assert client.servers.asked == [("n1", "t", 777)]
+
+
+async def test_a_route_that_did_not_change_is_given_to_those_who_lack_it_and_is_no_fact() -> None:
+    client = Client()
+    client.servers.answers["t"] = a_route()
+    await client.routes.refresh("t")
+    assert await client.routes.refresh("t") is False
+    assert len(client.members.given) == 2
+    client.members.lacking = {"t"}
+    assert await client.routes.refresh("t") is True
+    assert len(client.members.given) == 4
+    assert len(client.facts) == 1
+
+
+async def test_the_same_route_in_other_words_changes_nothing() -> None:
+    client = Client()
+    client.servers.answers["t"] = a_route()
+    await client.routes.refresh("t")
+    client.servers.answers["t"] = encode_body(a_route(), R_4_9_7).replace(b'":', b'": ')
+    assert await client.routes.refresh("t") is False
+    assert len(client.members.given) == 2
+
+
+@pytest.mark.parametrize("answer", [None, b"", b"no route"])
+async def test_an_answer_without_a_readable_route_changes_nothing(answer) -> None:
+    client = Client()
+    route = client.servers.answers["t"] = a_route()
+    await client.routes.refresh("t")
+    client.servers.answers["t"] = answer
+    assert await client.routes.refresh("t") is False
+    assert client.routes.table == {"t": route}
+
+
+async def test_a_borrowed_route_is_the_default_topic_s_and_no_wider_than_wished() -> None:
+    client = Client()
+    client.servers.answers[DEFAULT] = a_route(queues=8)
+    assert await client.routes.borrow_default("t", DEFAULT, 3) is True
+    (data,) = client.routes.table["t"].queue_datas
+    assert (data.read_queue_nums, data.write_queue_nums) == (3, 3)
+    assert await client.routes.borrow_default("t", DEFAULT, 3) is False, "nothing new"
+
+
+async def test_a_topic_whose_default_has_no_route_borrows_nothing() -> None:
+    client = Client()
+    assert await client.routes.borrow_default("t", DEFAULT, 3) is False
+    assert client.routes.table == {}
+
+
+async def test_an_own_route_after_a_borrowed_one_is_read_again() -> None:
+    client = Client()
+    client.servers.answers |= {"t": a_route(queues=2), DEFAULT: a_route(queues=8)}
+    await client.routes.refresh("t")
+    await client.routes.borrow_default("t", DEFAULT, 4)
+    assert await client.routes.refresh("t") is True
+    assert client.routes.table["t"].queue_datas[0].read_queue_nums == 2
+
+
+async def test_the_next_name_server_is_asked_only_where_one_was_not_reached() -> None:
+    client = Client(servers=NameServers("n1", "n2", "n3"))
+    client.servers.answers["t"] = a_route()
+    client.servers.errors = {"n1": NeverSent("n1", "refused")}
+    assert await client.routes.refresh("t")
+    assert client.servers.chosen == ["n1", "n2"]
+    client.servers.errors |= {"n2": NoAnswer("n2", "silence")}
+    with pytest.raises(NoNameServer) as failed:
+        await client.routes.refresh("t")
+    assert client.servers.chosen[2:] == ["n1", "n2"]
+    assert failed.value.code == ClientErrorCode.NO_NAME_SERVER
+    assert str(failed.value).endswith("answered for the route of t: n2: silence")
+
+
+async def test_the_last_name_server_that_was_not_reached_is_named() -> None:
+    client = Client()
+    client.servers.errors = {name: NeverSent(name, "refused") for name in ("n1", "n2")}
+    with pytest.raises(NoNameServer, match=r"no NameServer answered .* t: n2: refused"):
+        await client.routes.refresh("t")
+
+
+async def test_without_any_address_the_address_server_is_to_blame() -> None:
+    client = Client()
+    client.servers.addresses = ()
+    with pytest.raises(NoNameServer, match=r"t: the address server has not named one$"):
+        await client.routes.refresh("t")
+
+
+async def test_a_round_of_polls_refreshes_every_topic_until_a_call_fails() -> None:
+    client = Client("t", "u")
+    await client.routes.poll()
+    assert [topic for _, topic, _ in client.servers.asked] == ["t", "u"]
+    client.servers.errors = {"n1": NoAnswer("n1", "silence")}
+    await client.routes.poll()
+    assert [topic for _, topic, _ in client.servers.asked] == ["t", "u", "t"]
+
+
+async def test_addresses_that_no_route_names_are_forgotten() -> None:
+    client = Client()
+    for broker in ("a", "b"):
+        client.servers.answers[f"t{broker}"] = a_route(broker, slave=f"{broker}:1")
+        await client.routes.refresh(f"t{broker}")
+    client.servers.answers["ta"] = a_route("a")
+    await client.routes.refresh("ta")
+    await client.routes.forget_offline_brokers()
+    assert list(client.brokers.all()) == [("a", 0, "a:0"), ("b", 0, "b:0"), ("b", 1, "b:1")]
+
+
+async def test_nothing_waits_for_the_route_lock_longer_than_its_limit(autojump_clock) -> None:
+    client = Client("t")
+    client.servers.answers = {"t": a_route(), DEFAULT: a_route()}
+    client.brokers.put("gone", {0: "gone:0"})
+    async with client.routes._locked() as is_locked:
+        assert is_locked
+        async with trio.open_nursery() as nursery:
+            for call in (
+                client.routes.poll,
+                client.routes.forget_offline_brokers,
+                lambda: client.routes.borrow_default("t", DEFAULT, 4),
+            ):
+                nursery.start_soon(call)
+        assert trio.current_time() == 0.5
+    assert client.servers.asked == []
+    assert list(client.brokers.all()) == [("gone", 0, "gone:0")]
+    assert await client.routes.refresh("t"), "the lock is free again"
+
+
+async def test_who_waits_for_the_route_lock_gets_it(autojump_clock) -> None:
+    client = Client()
+    client.servers.answers["t"] = a_route()
+    results = []
+
+    async def refresh() -> None:
+        results.append(await client.routes.refresh("t"))
+
+    async with trio.open_nursery() as nursery, client.routes._locked():
+        nursery.start_soon(refresh)
+        await trio.sleep(0.4)
+        assert results == []
+    assert results == [True]
+    async with client.routes._locked() as is_locked:
+        assert is_locked
+
+
+async def test_a_route_of_two_brokers_names_both() -> None:
+    client = Client()
+    one, two = a_route("a"), a_route("b")
+    client.servers.answers["t"] = msgspec.structs.replace(
+        one,
+        queue_datas=one.queue_datas + two.queue_datas,
+        broker_datas=one.broker_datas + two.broker_datas,
+    )
+    await client.routes.refresh("t")
+    assert client.facts == [RouteChanged("t", ("a", "b"))]
