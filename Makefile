@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint bench torture parity page clean
+.PHONY: demo test lint bench torture mutation parity page clean
 
 demo: $(READY)  ## the mini-cluster at work: a consumer and a broker are killed, nothing is lost
 	$(BIN)/rmqemu demo $(if $(INPUT),--input $(INPUT))
@@ -23,6 +23,10 @@ bench: $(READY)  ## figures beside a real RocketMQ (Java and Maven needed)
 
 torture: $(READY)  ## the limits at full size: many members, topics, locks, frames, kill -9
 	$(BIN)/python -m tools.torture
+
+mutation: $(READY)  ## which changes of the code no test notices (all modules: hours; MODULES="locks": minutes)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[mutation]'
+	nice $(BIN)/python -m tools.mutation $(MODULES)
 
 parity: $(READY)  ## the same stories against a real RocketMQ (Java and Maven needed)
 	REQUIRE_PARTS=1 $(BIN)/python -m pytest -ra -m "real or parity" tests/parity tests/mqadmin
