@@ -7,6 +7,7 @@ rings, and wakes the task without raising anything in it (``emulator.sim.alarms`
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import trio
@@ -19,6 +20,13 @@ class Alarm(Protocol):
         """Until *at_s*, or what it was brought forward to; ``inf``: only then.
 
         It always lets others have a turn.
+        """
+        ...
+
+    async def wait_due(self, next_s: Callable[[], float]) -> None:
+        """Until the time that *next_s* gives; it is asked again when that has come.
+
+        For who waits for the first of many things, some of which are called off.
         """
         ...
 
@@ -38,6 +46,12 @@ class TrioAlarm:
         with trio.CancelScope(deadline=at_s) as self._scope:
             await trio.sleep_forever()
         self._scope = None
+
+    async def wait_due(self, next_s: Callable[[], float]) -> None:
+        """As ``Alarm.wait_due``."""
+        await self.wait_until(next_s())
+        while trio.current_time() < next_s():
+            await self.wait_until(next_s())
 
     def ring_by(self, at_s: float) -> None:
         """As ``Alarm.ring_by``."""

@@ -71,7 +71,7 @@ class Timers:
     async def run(self) -> NoReturn:
         """Wait for the first to fall due, for ever."""
         while True:
-            await self._alarm.wait_until(self._next_s())
+            await self._alarm.wait_due(self._next_s)
             self.fire(trio.current_time())
 
     def fire(self, now_s: float) -> None:

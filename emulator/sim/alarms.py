@@ -8,6 +8,7 @@ instant wake their tasks together, as deadlines do, so that trio decides their o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from math import inf
 
@@ -43,7 +44,7 @@ class VirtualAlarms:
         while self.next_s() <= now_s:
             alarm = heappop(self._heap)[2]
             alarm.number = 0
-            alarm.wake()
+            alarm.ring(now_s)
 
     def set(self, alarm: VirtualAlarm, at_s: float) -> None:
         """Have *alarm* ring at *at_s*, and not when it was to ring before."""
@@ -67,13 +68,14 @@ class VirtualAlarms:
 class VirtualAlarm:
     """The ``Alarm`` of one task; ``number`` is that of its entry in the heap, 0: none."""
 
-    __slots__ = ("_alarms", "_at_s", "_task", "number")
+    __slots__ = ("_alarms", "_at_s", "_next_s", "_task", "number")
 
     def __init__(self, alarms: VirtualAlarms) -> None:
         self.number = 0
         self._alarms = alarms
         self._task: trio.lowlevel.Task | None = None
         self._at_s = inf
+        self._next_s: Callable[[], float] | None = None
 
     async def wait_until(self, at_s: float) -> None:
         """As ``Alarm.wait_until``."""
@@ -88,6 +90,14 @@ class VirtualAlarm:
         # Killed in the instant in which it rang: then nothing more is done.
         await trio.lowlevel.checkpoint_if_cancelled()
 
+    async def wait_due(self, next_s: Callable[[], float]) -> None:
+        """As ``Alarm.wait_due``: while it is not due, the task is not woken."""
+        self._next_s = next_s
+        try:
+            await self.wait_until(next_s())
+        finally:
+            self._next_s = None
+
     def ring_by(self, at_s: float) -> None:
         """As ``Alarm.ring_by``."""
         if self._task is None or at_s >= self._at_s:
@@ -97,10 +107,17 @@ class VirtualAlarm:
             self._alarms.set(self, at_s)
         else:
             self._alarms.unset(self)
-            self.wake()
+            self._wake()
 
-    def wake(self) -> None:
-        """The task that waits may run."""
+    def ring(self, now_s: float) -> None:
+        """Its time has come: the task may run, unless that for which it waits is later now."""
+        if self._next_s is None or (at_s := self._next_s()) <= now_s:
+            self._wake()
+        else:
+            self._at_s = at_s
+            self._alarms.set(self, at_s)
+
+    def _wake(self) -> None:
         task, self._task = self._task, None
         assert task is not None, "only an alarm that somebody waits for rings"
         trio.lowlevel.reschedule(task)

@@ -89,23 +89,22 @@ class VirtualClock(trio.abc.Clock):
             return _LONGER_THAN_ANY_CUSHION_S
         if runner.waiting_for_idle:
             return self._settle(runner)
-        due, alarms = self._due, self.alarms
-        deadline = min(deadline, alarms.next_s())
-        deadline_us = self._as_us(deadline)
-        while due and due[0][0] <= deadline_us:
-            self._deliver()
-            if runner.runq:
-                alarms.ring(self._now_s)
+        due, alarms, deadlines = self._due, self.alarms, runner.deadlines
+        while True:
+            # Each time anew: a delivery that wakes nobody may have brought a timer forward.
+            deadline = min(deadlines.next_deadline(), alarms.next_s())
+            if due and due[0][0] <= self._as_us(deadline):
+                self._deliver()
+                if not runner.runq:
+                    continue
+            elif deadline == inf:
+                self.on_crash(VirtualDeadlock(f"at {self._now_s} s every task waits for ever"))
                 return 0
-            # A delivery that wakes nobody may still have brought a timer forward.
-            deadline = min(runner.deadlines.next_deadline(), alarms.next_s())
-            deadline_us = self._as_us(deadline)
-        if deadline == inf:
-            self.on_crash(VirtualDeadlock(f"at {self._now_s} s every task waits for ever"))
-        elif deadline > self._now_s:
-            self._move(int(deadline_us), deadline)
-        alarms.ring(self._now_s)
-        return 0
+            elif deadline > self._now_s:
+                self._move(int(self._as_us(deadline)), deadline)
+            alarms.ring(self._now_s)
+            if runner.runq or deadlines.next_deadline() <= self._now_s:
+                return 0
 
     def _settle(self, runner: Runner) -> float:
         """Somebody waits until all others do: finish this instant, begin no other."""

@@ -108,3 +108,20 @@ def test_who_is_cancelled_while_it_waits_is_not_woken(tell) -> None:
         assert trio.current_time() - began_s == pytest.approx(10)
 
     tell(story)
+
+
+def test_who_waits_for_what_was_called_off_meanwhile_waits_for_the_next(tell) -> None:
+    async def story(alarm: Alarm) -> None:
+        began_s = trio.current_time()
+        due_s = [began_s + 1, began_s + 4]
+
+        async def call_off() -> None:
+            await trio.sleep(0.5)
+            del due_s[0]
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(call_off)
+            await alarm.wait_due(lambda: due_s[0])
+        assert trio.current_time() - began_s == pytest.approx(4)
+
+    tell(story)

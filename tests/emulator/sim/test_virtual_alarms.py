@@ -101,3 +101,24 @@ def test_alarms_that_were_brought_forward_do_not_pile_up() -> None:
         return len(alarms._heap)  # what is kept is the point
 
     assert run_virtual(main, seed=1) <= STALE_MAX + 1
+
+
+def test_a_task_is_not_woken_for_what_was_called_off() -> None:
+    steps: list[float] = []
+
+    class Steps(trio.abc.Instrument):
+        def before_task_step(self, task) -> None:
+            if task.name == "waiter":
+                steps.append(trio.current_time())
+
+    async def main(world) -> None:
+        due_s = [*map(float, range(1, 10))]
+        trio.lowlevel.add_instrument(Steps())
+        async with trio.open_nursery() as nursery:
+            alarm = world.clock.alarms.new()
+            nursery.start_soon(alarm.wait_due, lambda: due_s[0], name="waiter")
+            await trio.sleep(0.5)
+            del due_s[:8]
+
+    run_virtual(main, seed=1)
+    assert steps == [0.0, 9.0]
