@@ -7,7 +7,7 @@ import types
 
 import pytest
 
-from tools.torture import Row
+from tools.torture import Row, kills, peers, tables
 from tools.torture import __main__ as driver
 
 
@@ -20,6 +20,14 @@ def a_theme(monkeypatch: pytest.MonkeyPatch, rows: list[Row]) -> None:
 def test_every_theme_says_what_it_is() -> None:
     assert "kills" in driver.themes()
     assert all(driver._module(theme).NAME for theme in driver.themes())
+
+
+def test_the_themes_have_the_sizes_that_are_promised() -> None:
+    assert peers.LEAVING == 1_000
+    assert peers.NON_READERS == 500
+    assert tables.TOPICS == 10_000
+    assert tables.LOCKS == 200_000
+    assert kills.KILLS == 200
 
 
 def test_rows_come_as_they_were_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,8 +80,7 @@ class QueryAssignmentProcessor:
         if topic.startswith(RETRY_GROUP_TOPIC_PREFIX):
             remark = "retry topic is not allowed to set mode"
             raise Refusal(ResponseCode.NO_PERMISSION, remark)
-        if self._broker.topics.get(topic) is None:
-            raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist")
+        self._broker.topics.require(topic)
         if self._broker.groups.find(group, call.now_ms, by="admin") is None:
             remark = "subscription group does not exist"
             raise Refusal(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)

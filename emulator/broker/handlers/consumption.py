@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from emulator.broker.broker import Broker
-from emulator.net.results import Call, Refusal, Reply, Result
+from emulator.net.results import Call, Reply, Result
 from emulator.net.slices import (
     Pace,
     Slices,
@@ -34,7 +34,6 @@ from protocol.bodies.stats import (
     QueueTimeSpan,
 )
 from protocol.bodies.topics import TopicConfig
-from protocol.codes import ResponseCode
 from protocol.queues import MessageQueue
 from protocol.requests.groups import (
     GetConsumeStatsInBrokerRequest,
@@ -138,9 +137,7 @@ class ConsumptionProcessor:
     def time_span(self, call: Call[QueryConsumeTimeSpanRequest]) -> Result:
         """By queue: when its messages were stored, and how long ago the next one to consume."""
         broker, name = self._broker, call.request.topic
-        topic = broker.topics.get(name)
-        if topic is None:
-            raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist")
+        topic = broker.topics.require(name)
         spans = (
             self._span(call.request.group or "", name, queue_id, call.now_ms)
             for queue_id in range(topic.write_queue_nums)

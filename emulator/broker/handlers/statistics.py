@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from emulator.broker.broker import Broker
-from emulator.net.results import Call, Refusal, Result
+from emulator.net.results import Call, Result
 from emulator.net.slices import in_pieces, in_slices, long_body, reply_of
 from emulator.releases import TOPIC_STATS_OF_ALL_QUEUES
 from protocol.bodies.stats import ConsumeStats, OffsetWrapper, TopicOffset, TopicStatsTable
 from protocol.bodies.topics import TopicConfig
-from protocol.codes import ResponseCode
 from protocol.queues import MessageQueue
 from protocol.requests.admin import GetTopicStatsInfoRequest
 from protocol.requests.groups import GetConsumeStatsRequest
@@ -32,9 +31,7 @@ class StatisticsProcessor:
     def topic_stats(self, call: Call[GetTopicStatsInfoRequest]) -> Result:
         """Per queue: where it begins and ends, and when its last message was stored."""
         broker, name = self._broker, call.request.topic
-        topic = broker.topics.get(name)
-        if topic is None:
-            raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist")
+        topic = broker.topics.require(name)
         rows = (
             (
                 MessageQueue(name, broker.config.name, queue_id),

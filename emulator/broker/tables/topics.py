@@ -62,6 +62,12 @@ class TopicConfigs:
         """The topic if there is one."""
         return self.topic_config_table.get(name)
 
+    def require(self, name: str) -> TopicConfig:
+        """The topic.  Raises ``Refusal`` if there is none, as most calls of tools do."""
+        if (known := self.get(name)) is None:
+            raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist")
+        return known
+
     def is_order(self, name: str) -> bool:
         """Whether there is such a topic, and it is ordered."""
         known = self.topic_config_table.get(name)
