@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import msgspec
 
 
-class MessageQueue(msgspec.Struct, frozen=True, rename="camel"):
+class MessageQueue(msgspec.Struct, frozen=True, rename="camel", gc=False):
     """One queue of one topic on one broker; as JSON also a map's key.
 
     Ordered by topic, broker name and number as upstream orders them, so that every

@@ -30,7 +30,7 @@ class TooManyTags(BadExpression):
     """More than ``TAGS_MAX``."""
 
 
-class SubscriptionData(msgspec.Struct, frozen=True, rename="camel"):
+class SubscriptionData(msgspec.Struct, frozen=True, rename="camel", gc=False):
     """One subscription as heartbeats carry it.
 
     Tags and codes are sets upstream: here sorted, so that equal ones are equal and every
@@ -48,8 +48,10 @@ class SubscriptionData(msgspec.Struct, frozen=True, rename="camel"):
 
     def __post_init__(self) -> None:
         force = msgspec.structs.force_setattr
-        force(self, "tags_set", tuple(sorted(set(self.tags_set))))
-        force(self, "code_set", tuple(sorted(set(self.code_set))))
+        if len(self.tags_set) > 1:  # most subscriptions are to one tag, or all
+            force(self, "tags_set", tuple(sorted(set(self.tags_set))))
+        if len(self.code_set) > 1:
+            force(self, "code_set", tuple(sorted(set(self.code_set))))
 
 
 def is_tag_type(expression_type: str | None) -> bool:

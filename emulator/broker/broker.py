@@ -11,7 +11,7 @@ Upstream: BrokerController.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -52,7 +52,7 @@ from protocol.codes import ResponseCode
 from protocol.fields import Header
 from protocol.hosts import host_bytes
 
-Announce = Callable[[TopicConfig | None, Hashable | None], None]  # None: every topic
+Announce = Callable[[Sequence[TopicConfig] | None, Hashable | None], None]  # None: every topic
 REGISTER_MS_MAX, REGISTER_MS_MAX_5 = 6_000, 24_000
 
 
@@ -86,6 +86,7 @@ class Broker:
         self._later: Later = _not_later
         self._announce: Announce = _no_announce
         self._registering: dict[str, Hashable] = {}
+        self._new_together: list[TopicConfig] | None = None  # in a block that saves together
         self.address = config.advertised_address or config.listen_address
         self.topics = TopicConfigs(disk, config, note=self.note, now_ms=now_ms)
         self.groups = SubscriptionGroups(disk, config, note=self.note, now_ms=now_ms)
@@ -209,9 +210,18 @@ class Broker:
 
     @contextmanager
     def saved_together(self) -> Iterator[None]:
-        """New topics and groups of this block are saved once, at its end, not one by one."""
-        with self.topics.saved_together(), self.groups.saved_together():
-            yield
+        """New topics and groups of this block are saved once, at its end, not one by one.
+
+        New topics are announced once, too, after that.
+        """
+        new = self._new_together = []
+        try:
+            with self.topics.saved_together(), self.groups.saved_together():
+                yield
+        finally:
+            self._new_together = None
+            if new:
+                self._announce_all(new)
 
     @property
     def host(self) -> str:
@@ -291,26 +301,33 @@ class Broker:
         """The bell that rings when every NameServer knows *topic*; None if no caller must wait."""
         return self._registering.get(topic)
 
-    def registered(self, topic: str, bell: Hashable) -> None:
-        """A registration of *topic* has ended at every NameServer: ring *bell*."""
-        if self._registering.get(topic) == bell:  # else it has changed again since
-            del self._registering[topic]
+    def registered(self, topics: Iterable[str], bell: Hashable) -> None:
+        """A registration of *topics* has ended at every NameServer: ring *bell*."""
+        for topic in topics:
+            if self._registering.get(topic) == bell:  # else it has changed again since
+                del self._registering[topic]
         self._ring(bell, None)
 
     def _has_name_servers(self) -> bool:
         return bool(self.config.namesrv) or self.config.asks_address_server
 
     def _announced(self, topic: TopicConfig, *, is_awaited: bool = False) -> TopicConfig:
+        if self._new_together is not None:
+            self._new_together.append(topic)
+        else:
+            self._announce_all([topic], is_awaited=is_awaited)
+        return topic
+
+    def _announce_all(self, topics: list[TopicConfig], *, is_awaited: bool = False) -> None:
         if not self._has_name_servers():
-            return topic
+            return
         bell: Hashable | None = None
         is_awaited = is_awaited or self.release >= REGISTER_TOPIC_SYNCHRONOUSLY
         if is_awaited and self._announce is not _no_announce:
-            name = topic.topic_name or ""
-            change = self.topics.data_version.counter
-            bell = self._registering[name] = ("registered", name, change)
-        self._announce(topic, bell)
-        return topic
+            names = [topic.topic_name or "" for topic in topics]
+            bell = ("registered", names[0], self.topics.data_version.counter)
+            self._registering.update(dict.fromkeys(names, bell))
+        self._announce(topics, bell)
 
 
 def _no_ring(_bell: Hashable, _news: Any) -> None:
@@ -325,5 +342,5 @@ def _not_later(at_ms: int, action: Callable[[int], object]) -> None:
     action(at_ms)
 
 
-def _no_announce(_topic: TopicConfig | None, _bell: Hashable | None) -> None:
+def _no_announce(_topics: Sequence[TopicConfig] | None, _bell: Hashable | None) -> None:
     """The first registration at start-up carries every topic."""

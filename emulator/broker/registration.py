@@ -98,16 +98,16 @@ class NameServerRegistration:
         """One round: the whole table, at every NameServer.  Failures are facts, not errors."""
         await self._finish(self._begin(None))
 
-    def announce(self, topic: TopicConfig | None, bell: object | None) -> None:
-        """A topic is new or has changed, or all have; *bell* is rung when every NameServer knows.
+    def announce(self, topics: Sequence[TopicConfig] | None, bell: object | None) -> None:
+        """Topics are new or have changed, or all; *bell* is rung when every NameServer knows.
 
         Called at the change itself, before the next one: a 4.x NameServer ignores a
         registration whose data version it has seen, so each must carry the version of its
         own change.  Upstream: AdminBrokerProcessor.updateAndCreateTopic is synchronized.
         """
-        name = "" if topic is None else topic.topic_name or ""
+        names = [topic.topic_name or "" for topic in topics or ()]
         if bell is None:
-            self._unsent[name] = None
+            self._unsent.update(dict.fromkeys(names))
             self._is_whole_due = True
             if not self._is_asked:  # the first of a pass leaves before its cause is answered
                 self._send_whole_when_due()
@@ -115,12 +115,12 @@ class NameServerRegistration:
             self._next_pass.ask()
             return
         # A table that is sent later may be ignored: this takes along the topics that wait for it.
-        begun = self._begin(None if topic is None else [*self._unsent, name])
+        begun = self._begin(None if topics is None else [*self._unsent, *names])
         self._unsent.clear()
 
         async def finish_and_ring() -> None:
             await self._finish(begun)
-            self._broker.registered(name, bell)
+            self._broker.registered(names, bell)
 
         self._nursery.start_soon(finish_and_ring)
 

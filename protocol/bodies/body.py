@@ -26,8 +26,11 @@ from protocol.versions import Release
 LAX_BYTES_MAX = 48 * 1024  # ours: upstream reads lax text of any length
 
 
-class Body(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
-    """A body, or a part of one.  Members that are None are not written."""
+class Body(msgspec.Struct, rename="camel", frozen=True, kw_only=True, gc=False):
+    """A body, or a part of one.  Members that are None are not written.
+
+    None ever refers back to what holds it, so the collector of cycles may leave them out.
+    """
 
     since: ClassVar[Mapping[str, Release]] = {}  # members that older releases do not write
 

@@ -14,6 +14,7 @@ Upstream: ConsumerManager, ConsumerGroupInfo, ProducerManager.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from protocol.bodies.groups import HeartbeatData
 
 BROADCASTING = "BROADCASTING"
+LEAVES_A_SLICE_MAX = 500  # groups, of some 20 µs each
 
 
 class ClientChannel(msgspec.Struct):
@@ -69,6 +71,7 @@ class ClientChannels:
         self.config = config
         self._broadcast_notified = config.profile < BROADCAST_NOT_NOTIFIED
         self._note = note
+        self._later = later
         self._consumer_groups_of: dict[Peer, dict[str, None]] = {}
         self._producer_groups_of: dict[Peer, dict[str, None]] = {}
         self._notices = MemberNotices(self._connections_of, note=note, push=push, later=later)
@@ -106,11 +109,16 @@ class ClientChannels:
         for consumer in data.consumer_data_set:
             count = len(consumer.subscription_data_set)
             check_size(count, config.subscriptions_max, "subscriptions of a group")
-        joining = sum(not self._has_member(group, peer) for group in groups)
-        check_size(self.member_count + joining, config.members_max, "members of groups")
+        self.check_room_of_members(data.consumer_data_set, peer)
         new = {producer.group_name or "" for producer in data.producer_data_set}
         count = len(self.producer_table) + len(new - self.producer_table.keys())
         check_size(count, config.producer_groups_max, "producer groups")
+
+    def check_room_of_members(self, groups: Iterable[ConsumerData], peer: Peer) -> None:
+        """Is there room for the connection in each of these groups?  Raises ``Refusal``."""
+        joining = sum(not self._has_member(group.group_name or "", peer) for group in groups)
+        members_max = self.config.members_max
+        check_size(self.member_count + joining, members_max, "members of groups")
 
     def register_consumer(self, data: ConsumerData, channel: ClientChannel) -> bool:
         """A group as one member describes it; whether its members or subscriptions changed.
@@ -164,15 +172,20 @@ class ClientChannels:
     def close(self, peer: Peer, now_ms: int) -> None:
         """The connection ended: it leaves every group it was in, and their members are notified.
 
-        Queue locks stay until they expire.  Upstream: doChannelCloseEvent of both tables.
+        From many groups it takes several turns.  Queue locks stay until they expire.
+        Upstream: doChannelCloseEvent of both tables.
         """
-        for group in list(self._producer_groups_of.get(peer, ())):
+        producing = list(islice(self._producer_groups_of.get(peer, ()), LEAVES_A_SLICE_MAX))
+        for group in producing:
             self.unregister_producer(group, peer)
-        for name in list(self._consumer_groups_of.get(peer, ())):
+        room = LEAVES_A_SLICE_MAX - len(producing)
+        for name in list(islice(self._consumer_groups_of.get(peer, ()), room)):
             left = self._remove_member(name, peer)
             if left is not None:
                 self._note(MemberLeft(name, left.client_id or "", peer.address, "channel closed"))
                 self.notify(name, now_ms)
+        if peer in self._producer_groups_of or peer in self._consumer_groups_of:
+            self._later(now_ms, lambda at_ms: self.close(peer, at_ms))
 
     def expire(self, now_ms: int) -> list[Peer]:
         """Remove clients that are silent for too long; whose connections are to be closed.

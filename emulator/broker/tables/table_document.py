@@ -96,7 +96,7 @@ class TableDocument(Generic[Table, Entry]):
         if self._held is not None:
             self._held.append(change)
             return True
-        is_saved = self._save([change])
+        is_saved = self._save(change)
         self._owes = self._owes or not (is_saved or must_last)
         return is_saved
 
@@ -109,7 +109,7 @@ class TableDocument(Generic[Table, Entry]):
             yield
         finally:
             held, self._held = self._held, None
-            if held and not self._save(held):
+            if held and not self._save(_merged(held)):
                 self._owes = True
 
     def rewrite(self) -> bool:
@@ -122,12 +122,11 @@ class TableDocument(Generic[Table, Entry]):
 
     # Inside ---------------------------------------------------------------------------
 
-    def _save(self, changes: list[TableChange[Entry]]) -> bool:
+    def _save(self, change: TableChange[Entry]) -> bool:
         if self._owes or self._whole.text_bytes <= SMALL_BYTES_MAX:
             return self._rewrite()
-        lines = b"".join(encode_body(change, self._release) + b"\n" for change in changes)
-        for change in changes:  # now, not all of them when the file is written
-            encode_config_file(change, self._release)
+        lines = encode_body(change, self._release) + b"\n"
+        encode_config_file(change, self._release)  # now, not all of them when the file is written
         if self._changes_bytes + len(lines) > self._whole.text_bytes:
             return self._rewrite()
         if not self._changes_bytes:
@@ -175,3 +174,17 @@ class TableDocument(Generic[Table, Entry]):
         if not found or found[0].data_version != self._saved_version:
             return []
         return found[1:]
+
+
+def _merged(changes: list[TableChange[Entry]]) -> TableChange[Entry]:
+    """One change that does what all of these do, one after another."""
+    put = changes[0].put
+    removed = dict.fromkeys(changes[0].removed)
+    for change in changes[1:]:
+        for name in change.removed:
+            put.pop(name, None)
+            removed[name] = None
+        for name in change.put:
+            removed.pop(name, None)
+        put.update(change.put)
+    return TableChange(data_version=changes[-1].data_version, put=put, removed=list(removed))

@@ -207,7 +207,7 @@ class Bench:
         self.broker.connect(
             self.server.ring,
             self.server.push,
-            lambda *news: self.announced.append(news),
+            lambda topics, bell: self.announced.extend((topic, bell) for topic in topics),
             self.server.later,
         )
         self.server.on_closed = self.broker.clients.close
