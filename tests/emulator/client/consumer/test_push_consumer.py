@@ -160,10 +160,14 @@ def test_client_invariant_54_after_a_kill_only_what_was_not_yet_written_is_deliv
 def test_client_invariant_55_a_clean_end_leaves_nothing_to_repeat() -> None:
     first, second = Bodies(), Bodies()
 
+    async def slow(messages) -> None:  # its pull waits meanwhile, and carried no offset
+        await trio.sleep(0.5)
+        first(messages)
+
     async def story(cluster):
         topics = {"orders": "*"}
         await send(cluster, *numbers(10))
-        async with cluster.process("one") as app, cluster.a_consumer(app, first, topics):
+        async with cluster.process("one") as app, cluster.a_consumer(app, slow, topics):
             await trio.sleep(1)
         left = cluster.facts_of(MemberLeft)
         async with cluster.process("two") as app, cluster.a_consumer(app, second, topics):
