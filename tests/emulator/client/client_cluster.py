@@ -28,7 +28,7 @@ from protocol.message import Message
 from protocol.message_ids import offset_msg_id
 from protocol.names import AUTO_CREATE_TOPIC_KEY_TOPIC
 from protocol.requests.offsets import OffsetReply
-from protocol.requests.sending import SendMessageReply
+from protocol.requests.sending import RecallMessageReply, SendMessageReply
 
 SILENT = object()  # an answer that never comes
 
@@ -186,6 +186,8 @@ class FakeBroker(FakeServer):
         self.sends = []  # (time, request, body)
         self.heartbeats: list[tuple[float, HeartbeatData]] = []
         self.unregistered = []
+        self.probes = []  # GET_MAX_OFFSET
+        self.recalls = []
         self.answers = []
         self.always = None
         self.slow_ms = 0
@@ -197,7 +199,8 @@ class FakeBroker(FakeServer):
         return {
             310: (catalog.SEND_MESSAGE_V2, self._send),
             320: (catalog.SEND_BATCH_MESSAGE, self._send),
-            30: (catalog.GET_MAX_OFFSET, lambda _call: Reply(OffsetReply(offset=0))),
+            30: (catalog.GET_MAX_OFFSET, self._max_offset),
+            370: (catalog.RECALL_MESSAGE, self._recall),
             34: (catalog.HEART_BEAT, self._heartbeat),
             35: (catalog.UNREGISTER_CLIENT, self._unregister),
         }
@@ -223,6 +226,14 @@ class FakeBroker(FakeServer):
             return reply
         until_ms = call.now_ms + self.slow_ms
         return Wait(on=object(), until_ms=until_ms, resume=lambda now_ms, expired: reply)
+
+    def _max_offset(self, call):
+        self.probes.append((self.now_s(), call.request))
+        return Reply(OffsetReply(offset=0))
+
+    def _recall(self, call):
+        self.recalls.append((self.now_s(), call.request))
+        return NO_REPLY if self.always is SILENT else Reply(RecallMessageReply(msg_id="recalled"))
 
     def _heartbeat(self, call):
         self.heartbeats.append((self.now_s(), decode_body(call.command.body, HeartbeatData)))

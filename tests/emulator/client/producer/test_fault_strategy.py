@@ -150,3 +150,22 @@ def test_workers_have_round_robins_of_their_own() -> None:
     assert info.next_queue(worker=1) == info.queues[1]
     assert info.next_queue(worker=2) == info.queues[6]
     assert info.next_queue(worker=1) == info.queues[2]
+
+
+def test_workers_share_the_better_half_each_in_a_round_of_its_own() -> None:
+    strategy = a_strategy()
+    for broker in "ABCD":
+        strategy.update(broker, 1_000, NOW_MS, isolate=True)
+    info = an_info([(broker, 0) for broker in "ABCD"])
+    chosen = [strategy.select(info, None, NOW_MS, worker=w).broker_name for w in (0, 0, 1, 1)]
+    assert chosen == ["B", "A", "B", "A"]
+
+
+def test_a_broker_of_the_better_half_that_the_route_has_no_more_is_forgotten() -> None:
+    strategy = a_strategy()
+    strategy.update("gone", 5_000, NOW_MS - 600_000, isolate=False)  # and available again
+    for broker in "AB":
+        strategy.update(broker, 1_000, NOW_MS, isolate=True)
+    chosen = strategy.select(an_info([("A", 0), ("B", 0)]), None, NOW_MS)
+    assert chosen.broker_name in "AB"
+    assert set(strategy.faults.items) == {"A", "B"}
