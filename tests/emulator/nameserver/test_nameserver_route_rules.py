@@ -11,6 +11,7 @@ from emulator.nameserver.routes import SmallestIdChanged
 from emulator.nameserver.tables import Replicas
 from protocol.codes import RequestCode
 from protocol.names import AUTO_CREATE_TOPIC_KEY_TOPIC
+from protocol.requests.registration import RegisterBrokerReply
 
 MASTER, SLAVE, THIRD = "10.0.0.1:10911", "10.0.0.2:10911", "10.0.0.3:10911"
 ACTING = {"enableActingMaster": "true"}
@@ -47,6 +48,7 @@ def test_from_5_0_0_on_a_new_broker_with_one_topic_is_refused(release) -> None:
         assert reply.code == 0
     else:
         assert (reply.code, reply.remark) == (1, "register broker failed")
+        assert reply.header == RegisterBrokerReply()
     assert (bench.route("T") is not None) is (release == "4.9.8")
     assert bench.register(a_peer(), broker="broker-b", serves={}).code == 0, "without topics: yes"
 
@@ -177,6 +179,15 @@ def test_the_loss_of_a_slave_changes_no_permission_and_is_not_announced() -> Non
     bench.server.closed(slave, 1)
     assert perms(bench.route("T")) == {"broker-a": 6}
     assert bench.pushed == []
+
+
+def test_who_registers_again_with_the_smallest_id_is_not_announced() -> None:
+    bench, master = NameServerBench("5.3.3", notify_min_broker_id_changed=True), a_peer()
+    bench.register(a_peer(), broker_id=1, address=SLAVE, **ACTING)
+    bench.register(master, address=MASTER, **ACTING)
+    assert len(bench.pushed) == 1
+    bench.register(master, address=MASTER, **ACTING)
+    assert len(bench.pushed) == 1
 
 
 def test_without_acting_the_loss_of_a_master_is_not_announced() -> None:

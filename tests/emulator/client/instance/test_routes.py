@@ -81,6 +81,8 @@ def test_an_order_configuration_is_used_without_checks() -> None:
     [
         TopicRouteData(order_topic_conf="broker-a"),
         TopicRouteData(order_topic_conf="broker-a:four"),
+        TopicRouteData(order_topic_conf="broker:a:4"),
+        TopicRouteData(order_topic_conf="broker-a:100001"),
         TopicRouteData(order_topic_conf="broker-a:" + "9" * 5_000),
         TopicRouteData(order_topic_conf="broker-a:2000000000"),
         TopicRouteData(queue_datas=[a_queue_data("b", read=2**31 - 1)]),
@@ -89,6 +91,15 @@ def test_an_order_configuration_is_used_without_checks() -> None:
 def test_an_invalid_route_is_refused(route) -> None:
     with pytest.raises(BadFields):
         check_route(route)
+
+
+def test_as_many_queues_as_the_limit_says_are_taken_and_not_one_more() -> None:
+    check_route(TopicRouteData(queue_datas=[a_queue_data("b", read=100_000)]))
+    check_route(TopicRouteData(order_topic_conf="broker-a:100000;"))
+    check_route(TopicRouteData())
+    for data in (a_queue_data("b", read=100_001), a_queue_data("b", write=100_001)):
+        with pytest.raises(BadFields, match=r"^100001 queues of one topic at one broker$"):
+            check_route(TopicRouteData(queue_datas=[data]))
 
 
 def test_the_borrowed_default_route_is_no_wider_than_either_side_says() -> None:
