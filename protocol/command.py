@@ -38,6 +38,7 @@ __all__ = [
     "decode_command",
     "decode_long",
     "encode_command",
+    "encode_request",
     "encode_response",
     "ext_of",
 ]
@@ -48,7 +49,7 @@ ONE_WAY = 2  # flag bit 1
 NO_EXT = msgspec.Raw(b"")
 
 
-class RemotingCommand(msgspec.Struct):
+class RemotingCommand(msgspec.Struct, gc=False):
     """One command.  ``ext`` is JSON text, empty when there are no ext fields at all.
 
     Upstream: RemotingCommand.
@@ -124,10 +125,18 @@ def _reader(kind: type[H]) -> tuple[Callable[[msgspec.Raw], H], attrgetter[Any] 
 _FLAGS = (bool, bool | None)
 
 
-def ext_of(header: Header | None, extra: Mapping[str, str] | None = None) -> msgspec.Raw:
-    """Ext fields of a command that is to be sent; no header and nothing extra: none at all."""
+def ext_of(
+    header: Header | msgspec.Raw | None, extra: Mapping[str, str] | None = None
+) -> msgspec.Raw:
+    """Ext fields of a command that is to be sent; no header and nothing extra: none at all.
+
+    Those that were written already are taken as they are.
+    """
     if header is None and extra is None:
         return NO_EXT
+    if isinstance(header, msgspec.Raw):
+        assert not extra, "what is written already takes no more"
+        return header
     return msgspec.Raw(_ext_text(header, extra))
 
 
@@ -300,6 +309,18 @@ def _encode_json(command: RemotingCommand) -> bytes:
         b'"remark":%b,' % java_json.write_texts(remark) if remark is not None else b"",
         command.version,
     )
+
+
+def encode_request(
+    *, code: int, flag: int, opaque: int, version: int, ext: msgspec.Raw, body: bytes
+) -> bytes:
+    """The frame of a JSON request, the same as ``encode_command`` would make it.
+
+    No command is made for it.  Raises ``ValueError`` for a frame that is too long.
+    """
+    fields = b'"extFields":%b,' % ext if ext else b""
+    text = _JSON_HEADER % (code, fields, flag, b'"language":"JAVA",', opaque, b"", version)
+    return encode_parts(JSON, text, body)
 
 
 def encode_response(

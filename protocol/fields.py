@@ -31,7 +31,7 @@ class BadFields(Exception):
     """Ext fields or a body do not fit the request: the peer is at fault, nothing was done."""
 
 
-class Header(msgspec.Struct, rename="camel", kw_only=True):
+class Header(msgspec.Struct, rename="camel", kw_only=True, gc=False):
     """Ext fields of one request or reply; a field's camelCase name is its key on the wire."""
 
     exact: ClassVar[bool] = False  # an optional field that is not a number is refused, not ignored

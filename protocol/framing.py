@@ -30,7 +30,7 @@ class BadFrame(Exception):
     """These bytes are not a frame: the peer is at fault, and its connection must close."""
 
 
-class Frame(msgspec.Struct, frozen=True):
+class Frame(msgspec.Struct, frozen=True, gc=False):
     """One frame: header and body as bytes, not yet decoded."""
 
     serialize_type: int

@@ -41,7 +41,7 @@ class BadRecord(Exception):
     """These bytes are not a record: cut short, damaged, or something else."""
 
 
-class StoredMessage(msgspec.Struct, frozen=True):
+class StoredMessage(msgspec.Struct, frozen=True, gc=False):
     """One decoded record.  Body and properties are as stored; hosts are packed bytes."""
 
     size: int

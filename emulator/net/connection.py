@@ -22,9 +22,10 @@ from protocol.command import (
     decode_command,
     decode_long,
     encode_command,
+    encode_request,
     ext_of,
 )
-from protocol.framing import JSON, BadFrame, Frame, FrameDecoder
+from protocol.framing import BadFrame, Frame, FrameDecoder
 
 if TYPE_CHECKING:
     from emulator.clock import WallClock
@@ -145,7 +146,7 @@ class Connection:
     def invoke(
         self,
         code: int,
-        header: Header | None,
+        header: Ext | None,
         body: bytes,
         until_s: float,
         on_done: OnDone,
@@ -164,7 +165,7 @@ class Connection:
         self._pending[opaque] = (on_done, timer)
         self.write(data)
 
-    def send_oneway(self, code: int, header: Header | None, body: bytes = b"") -> bool:
+    def send_oneway(self, code: int, header: Ext | None, body: bytes = b"") -> bool:
         """Send a one-way request; False, and a fact, if no frame can hold it."""
         opaque = next(self._opaques)
         try:
@@ -235,19 +236,17 @@ class Connection:
             self._remoting.request_timed_out(self)
 
     def _encode(
-        self, code: int, header: Header | None, body: bytes, opaque: int, flag: int
+        self, code: int, header: Ext | None, body: bytes, opaque: int, flag: int
     ) -> bytes:
         """The frame of a request.  Raises ``ValueError`` if it is longer than a frame may be."""
         remoting = self._remoting
+        version, ext = remoting.version, ext_of(header)
+        if remoting.sign is None:
+            return encode_request(
+                code=code, flag=flag, opaque=opaque, version=version, ext=ext, body=body
+            )
         command = RemotingCommand(
-            code=code,
-            flag=flag,
-            opaque=opaque,
-            version=remoting.version,
-            ext=ext_of(header),
-            body=body,
-            serialize_type=JSON,
+            code=code, flag=flag, opaque=opaque, version=version, ext=ext, body=body
         )
-        if remoting.sign is not None:
-            remoting.sign(self.peer.address, command)
+        remoting.sign(self.peer.address, command)
         return encode_command(command)

@@ -47,7 +47,7 @@ class Peer:
         return f"Peer({self.address}, {self.number})"
 
 
-class Call(msgspec.Struct, Generic[Request_co]):
+class Call(msgspec.Struct, Generic[Request_co], gc=False):
     """One request at a server: the frame's command, its typed ext fields, who asks, and when.
 
     A handler that reads no ext fields takes ``Call[Header]``: it can answer any request.
@@ -64,7 +64,7 @@ class Call(msgspec.Struct, Generic[Request_co]):
         return self.command.body
 
 
-class Reply(msgspec.Struct):
+class Reply(msgspec.Struct, gc=False):
     """Answered now.  ``header`` becomes ext fields; ``extra`` adds plain ones."""
 
     header: Header | None = None

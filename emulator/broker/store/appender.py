@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 CANNOT_APPEND = (RecordTooLarge, *NOT_WRITTEN)
 
 
-class MessageToStore(msgspec.Struct):
+class MessageToStore(msgspec.Struct, gc=False):
     """A message on its way into the log: everything but its place there."""
 
     topic: str
@@ -93,7 +93,7 @@ class PutRefused(Exception):
         self.reason = reason
 
 
-class PutResult(msgspec.Struct):
+class PutResult(msgspec.Struct, gc=False):
     """Where a message lies now: in the log, and in its queue."""
 
     position: int

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from protocol.queues import MessageQueue
 
 
-class OutgoingMessage(msgspec.Struct, frozen=True):
+class OutgoingMessage(msgspec.Struct, frozen=True, gc=False):
     """A message, or a batch, as requests carry it.
 
     ``uniq_keys`` has one key for each message: several for a batch.

@@ -58,7 +58,7 @@ RETRYABLE_CODES = frozenset(  # in every release; is_retryable knows two more
 )
 
 
-class SendResult(msgspec.Struct, frozen=True):
+class SendResult(msgspec.Struct, frozen=True, gc=False):
     """``msg_id`` is the unique key made here, ``offset_msg_id`` the broker's own id.
 
     Of a batch both are lists joined by commas, and ``queue_offset`` is its first message's.
