@@ -12,7 +12,7 @@ import functools
 import re
 from collections.abc import Callable, Mapping
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
@@ -33,6 +33,7 @@ __all__ = [
     "NO_EXT",
     "ONE_WAY",
     "RESPONSE",
+    "Ext",
     "Header",
     "RemotingCommand",
     "decode_command",
@@ -47,6 +48,7 @@ RESPONSE = 1  # flag bit 0
 ONE_WAY = 2  # flag bit 1
 
 NO_EXT = msgspec.Raw(b"")
+Ext: TypeAlias = Header | msgspec.Raw  # ext fields, or their text
 
 
 class RemotingCommand(msgspec.Struct, gc=False):
@@ -125,9 +127,7 @@ def _reader(kind: type[H]) -> tuple[Callable[[msgspec.Raw], H], attrgetter[Any] 
 _FLAGS = (bool, bool | None)
 
 
-def ext_of(
-    header: Header | msgspec.Raw | None, extra: Mapping[str, str] | None = None
-) -> msgspec.Raw:
+def ext_of(header: Ext | None, extra: Mapping[str, str] | None = None) -> msgspec.Raw:
     """Ext fields of a command that is to be sent; no header and nothing extra: none at all.
 
     Those that were written already are taken as they are.

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from struct import Struct
 
 PORTS = range(1 << 16)  # Upstream: InetSocketAddress
-_KEY_TAIL = Struct(">HiIH")  # pid, class loader's hash, ms since the month began, counter
+_KEY_MAKER = Struct(">HI")  # pid, class loader's hash
 
 
 def offset_msg_id(store_host: bytes, position: int) -> str:
@@ -44,9 +44,8 @@ class UniqKeys:
     """
 
     def __init__(self, ip: bytes, pid: int, loader_hash: int = 0, counter: int = 0) -> None:
-        self._fixed = ip.hex().upper()
-        self._pid = pid & 0xFFFF
-        self._loader_hash = (loader_hash + 2**31 & 0xFFFFFFFF) - 2**31
+        maker = _KEY_MAKER.pack(pid & 0xFFFF, loader_hash & 0xFFFFFFFF)
+        self._fixed = (ip + maker).hex().upper()
         self._counter = counter
         self._month_ms = self._next_month_ms = 0
 
@@ -55,10 +54,10 @@ class UniqKeys:
         if now_ms >= self._next_month_ms:
             self._month_ms = month_start_ms(now_ms)
             self._next_month_ms = month_start_ms(self._month_ms + 31 * 86_400_000 + 1)
-        elapsed_ms = now_ms - self._month_ms
-        tail = _KEY_TAIL.pack(self._pid, self._loader_hash, elapsed_ms, self._counter)
-        self._counter = self._counter + 1 & 0xFFFF
-        return self._fixed + tail.hex().upper()
+        elapsed_ms = now_ms - self._month_ms & 0xFFFFFFFF  # a clock may step back
+        counter = self._counter
+        self._counter = counter + 1 & 0xFFFF
+        return f"{self._fixed}{elapsed_ms:08X}{counter:04X}"
 
 
 def month_start_ms(at_ms: int) -> int:

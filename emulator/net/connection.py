@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from emulator.net.transport import Transport
     from emulator.net.turn import Turn
     from emulator.releases import Release
+    from protocol.command import Ext
     from protocol.fields import BadFields, Header
 
 OnDone: TypeAlias = Callable[[RemotingCommand | RemoteError], None]
@@ -235,9 +236,7 @@ class Connection:
             on_done(TimedOut(self.peer.address, "no answer in time"))
             self._remoting.request_timed_out(self)
 
-    def _encode(
-        self, code: int, header: Ext | None, body: bytes, opaque: int, flag: int
-    ) -> bytes:
+    def _encode(self, code: int, header: Ext | None, body: bytes, opaque: int, flag: int) -> bytes:
         """The frame of a request.  Raises ``ValueError`` if it is longer than a frame may be."""
         remoting = self._remoting
         version, ext = remoting.version, ext_of(header)

@@ -4,6 +4,8 @@ Calls to an address that is still being connected wait with their own deadline; 
 that gets no answer in time closes its connection, which fails every other call on it
 (upstream does so since 4.9.1, and people observe it).
 
+A header may be given as text, by who has written it already.
+
 Requests leave at once.  After ``gather_writes`` only a call that is alone does; those that
 others may follow in the same pass of the scheduler leave together, one write a connection:
 sends that nobody awaits, and those of callers whose answers came with one read.
@@ -17,6 +19,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, TypeVar
 
+import msgspec
 import trio
 
 from emulator.facts import ConnectionOpened, Note
@@ -89,7 +92,7 @@ class RemotingClient(Remoting):
         self,
         address: str,
         rpc: Rpc[Request, Reply],
-        header: Request | None = None,
+        header: Request | msgspec.Raw | None = None,
         body: bytes = b"",
         *,
         timeout_ms: int,
@@ -125,7 +128,7 @@ class RemotingClient(Remoting):
         self,
         address: str,
         rpc: Rpc[Request, Reply],
-        header: Request | None,
+        header: Request | msgspec.Raw | None,
         body: bytes,
         *,
         timeout_ms: int,
@@ -160,7 +163,7 @@ class RemotingClient(Remoting):
         self,
         address: str,
         rpc: Rpc[Request, Reply],
-        header: Request | None = None,
+        header: Request | msgspec.Raw | None = None,
         body: bytes = b"",
     ) -> None:
         """Send a one-way request: whether it arrives is not known.

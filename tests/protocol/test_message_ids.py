@@ -99,3 +99,12 @@ def test_a_month_begins_on_its_first_midnight(at_ms: int) -> None:
     assert start <= at_ms < start + 31 * 24 * HOUR_MS
     assert start % (24 * HOUR_MS) == 0
     assert month_start_ms(start) == start
+
+
+def test_a_clock_that_steps_back_into_the_month_before_still_makes_keys() -> None:
+    keys = UniqKeys(IP, pid=1)
+    before_ms, at_ms = 1_700_000_000_000, 1_703_000_000_000
+    keys.make(at_ms)
+    elapsed = parts_of(keys.make(month_start_ms(at_ms) - 1))[3]
+    assert elapsed == 0xFFFFFFFF  # -1 as Java's int
+    assert keys.make(before_ms) != keys.make(before_ms)

@@ -39,6 +39,8 @@ Callback: TypeAlias = Callable[[SendResult | SendError], object]
 class Sending:
     """A send under way.  ``result`` is there once it is over."""
 
+    __slots__ = ("_callback", "_over", "result")
+
     def __init__(self, callback: Callback | None = None) -> None:
         self.result: SendResult | SendError | None = None
         self._callback = callback
@@ -70,6 +72,21 @@ class AsyncSend:
 
     Without an *info* the queue was given by the caller, and retries stay with its broker.
     """
+
+    __slots__ = (
+        "_began_ms",
+        "_brokers",
+        "_end",
+        "_is_over",
+        "_kernel",
+        "_maybe_stored",
+        "_outgoing",
+        "_queue",
+        "_request",
+        "_tried_ms",
+        "_until_ms",
+        "info",
+    )
 
     def __init__(
         self,

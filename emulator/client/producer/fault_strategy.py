@@ -45,6 +45,7 @@ class MQFaultStrategy:
         worst_index: ThreadLocalIndex | None = None,
     ) -> None:
         self._release = release
+        self._filters = release >= QUEUES_ARE_FILTERED
         self._table = fault_table(release)
         self._note = note
         self.enabled = enabled
@@ -63,7 +64,7 @@ class MQFaultStrategy:
 
         Upstream: MQFaultStrategy.selectOneMessageQueue.
         """
-        if self._release >= QUEUES_ARE_FILTERED:
+        if self._filters:
             return self._select_filtered(info, last_broker, now_ms, worker, sync_retry)
         if self.enabled:
             return self._select_available(info, last_broker, now_ms, worker)

@@ -8,6 +8,7 @@ Upstream: DefaultMQProducerImpl.sendKernelImpl, MessageBatch.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -96,7 +97,7 @@ def prepare(
         )
     if message.properties.get(properties.TRAN_MSG, "").lower() == "true":
         sys_flag |= sysflag.TRANSACTION_PREPARED
-    text = _text(message.properties, config.rules)
+    text = _text(message.properties, config)
     times, times_max = _taken_into_header(message)
     return OutgoingMessage(
         topic=message.topic,
@@ -118,7 +119,7 @@ def prepare_batch(
     Raises ``MessageIllegal``.
     """
     _check_batch(messages)
-    trailing = _ends_last_pair(config.rules)
+    trailing = _ends_last_pair(config.release)
     parts, keys = [], []
     for message in messages:
         check(message, config)
@@ -133,7 +134,7 @@ def prepare_batch(
     return OutgoingMessage(
         topic=messages[0].topic,
         body=body,
-        properties=_text(shared, config.rules),
+        properties=_text(shared, config),
         uniq_keys=tuple(keys),
         is_batch=True,
     )
@@ -195,9 +196,10 @@ def _number(text: str | None) -> int | None:
         raise MessageIllegal(f"a property that is a number, not {text!r:.50}") from None
 
 
-def _text(pairs: dict[str, str], release: Release) -> str:
-    return properties_text(pairs, trailing=_ends_last_pair(release))
+def _text(pairs: dict[str, str], config: ProducerConfig) -> str:
+    return properties_text(pairs, trailing=_ends_last_pair(config.release))
 
 
-def _ends_last_pair(release: Release) -> bool:
-    return not LAST_PROPERTY_OPEN <= release < LAST_PROPERTY_CLOSED_AGAIN
+@functools.cache
+def _ends_last_pair(release: str) -> bool:
+    return not LAST_PROPERTY_OPEN <= Release.parse(release) < LAST_PROPERTY_CLOSED_AGAIN

@@ -11,6 +11,7 @@ from emulator.client.errors import ClientError
 from emulator.client.instance.addresses import vip_channel
 from emulator.client.producer.fault_strategy import MQFaultStrategy
 from emulator.client.producer.latency_faults import AttemptEnding, fault_update
+from emulator.client.producer.send_headers import SendHeaders
 from emulator.client.producer.send_result import (
     AttemptOutcome,
     NoMaster,
@@ -23,6 +24,8 @@ from emulator.net.errors import RemoteError
 from protocol.catalog import SEND_BATCH_MESSAGE, SEND_MESSAGE_V2
 
 if TYPE_CHECKING:
+    import msgspec
+
     from emulator.client.config import ProducerConfig
     from emulator.client.errors import SendError
     from emulator.client.instance.instance import ClientInstance
@@ -34,9 +37,8 @@ if TYPE_CHECKING:
     from protocol.requests.sending import SendMessageReply, SendMessageRequestV2
     from protocol.rpc import Rpc
 
-    SendRequest: TypeAlias = tuple[
-        Rpc[SendMessageRequestV2, SendMessageReply], SendMessageRequestV2
-    ]
+    # The ext fields are written already.
+    SendRequest: TypeAlias = tuple[Rpc[SendMessageRequestV2, SendMessageReply], msgspec.Raw]
 
 ONE_WAY = "ONE_WAY"  # the outcome of an attempt that no broker answers
 
@@ -56,6 +58,7 @@ class SendKernel:
             enabled=config.send_latency_fault_enable,
             note=instance.note,
         )
+        self._headers = SendHeaders(config)
         self._brokers = instance.brokers
         self._remoting = instance.remoting
         self._uniq_keys = instance.uniq_keys
@@ -113,7 +116,7 @@ class SendKernel:
     def request(self, outgoing: OutgoingMessage, queue: MessageQueue, born_ms: int) -> SendRequest:
         """The call and its ext fields."""
         rpc = SEND_BATCH_MESSAGE if outgoing.is_batch else SEND_MESSAGE_V2
-        return rpc, outgoing.header(self.config, queue, born_ms)
+        return rpc, self._headers.text(outgoing, queue, born_ms)
 
     def address(self, broker: str) -> str | None:
         """The master's, or its second port; None if no route names a master."""

@@ -113,11 +113,13 @@ def read_reply(
         return NoAnswer(
             queue.broker_name, f"stored perhaps, but the answer is unreadable: {error}"
         )
+    if header.queue_id != queue.queue_id:  # it was the broker that chose
+        queue = MessageQueue(queue.topic, queue.broker_name, header.queue_id)
     return SendResult(
         status=status,
         msg_id=msg_id,
         offset_msg_id=header.msg_id,
-        queue=MessageQueue(queue.topic, queue.broker_name, header.queue_id),
+        queue=queue,
         queue_offset=header.queue_offset,
         transaction_id=header.transaction_id,
         region_id=header.region_id or DEFAULT_REGION,
