@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import TypeVar
 
 import msgspec
 import pytest
@@ -35,6 +36,7 @@ from protocol.requests.sending import SendMessageRequestV2
 from protocol.rpc import Rpc
 
 LAST_4, LAST_5 = "4.9.7", "5.3.3"
+T = TypeVar("T")
 FIRST_SEND = SendMessageRequestV2(
     producer_group="pg",
     topic="New",
@@ -160,11 +162,11 @@ class Stage:
             self.troubles.append(fact)
 
 
-def on_stage(story: Callable[[Stage], Awaitable[None]], release: str = LAST_4) -> None:
-    async def main(world: VirtualWorld) -> None:
-        await story(Stage(world, release))
+def on_stage(story: Callable[[Stage], Awaitable[T]], release: str = LAST_4) -> T:
+    async def main(world: VirtualWorld) -> T:
+        return await story(Stage(world, release))
 
-    run_virtual(main, seed=1, latency=Latency(us_min=0, us_max=0))
+    return run_virtual(main, seed=1, latency=Latency(us_min=0, us_max=0))
 
 
 @pytest.mark.parametrize(
