@@ -27,7 +27,7 @@ def parse(text: str) -> dict[str, str]:
     Raises ``ValueError`` for a broken unicode escape, ``TextTooLong``.
     """
     if len(text) > TEXT_CHARS_MAX:
-        raise TextTooLong(f"{len(text)} characters of properties: the limit is {TEXT_CHARS_MAX}")
+        raise _too_long(len(text))
     found = {}
     for line in _logical_lines(text):
         if _BAD_UNICODE.search(line):
@@ -46,9 +46,23 @@ def parse_bytes(data: bytes) -> dict[str, str]:
     return parse(data.decode("latin-1"))
 
 
+def parse_body(data: bytes) -> dict[str, str]:
+    """The same as a request carries it: upstream makes a text of the body, then bytes of the text.
+
+    Raises as ``parse``.  Upstream: MixAll.string2Properties.
+    """
+    if len(data) > TEXT_CHARS_MAX:  # the text has no less: what cannot be read becomes longer
+        raise _too_long(len(data))
+    return parse_bytes(data.decode("utf-8", "replace").encode())
+
+
 def render(properties: Mapping[str, str]) -> str:
     """One ``key=value`` a line, sorted, nothing escaped: what upstream answers to 26 and 319."""
     return "".join(f"{key}={value}\n" for key, value in sorted(properties.items()))
+
+
+def _too_long(chars: int) -> TextTooLong:
+    return TextTooLong(f"{chars} characters of properties: the limit is {TEXT_CHARS_MAX}")
 
 
 def _logical_lines(text: str) -> list[str]:

@@ -15,6 +15,7 @@ from protocol.bodies.body import decode_long_body, encode_config_file
 from protocol.bodies.routes import KVConfigSerializeWrapper
 from protocol.codes import ResponseCode
 from protocol.fields import BadFields
+from protocol.text_table import TextTable
 
 if TYPE_CHECKING:
     from emulator.disk.port import Disk
@@ -43,33 +44,46 @@ class KVConfig:
         """Set a value.  Raises ``Refusal`` when there is no room or the disk fails: unchanged."""
         if self.get(namespace, key) is None and self._count() >= self._entries_max:
             raise Refusal(ResponseCode.SYSTEM_ERROR, "no room for another key")
-        items = {**self._config_table.get(namespace, {}), key: value}
-        self._replace({**self._config_table, namespace: items})
+        self._change(namespace, key, value)
 
     def delete(self, namespace: str, key: str) -> None:
         """Remove a key.  The namespace stays, as upstream's does, even without a key."""
-        items = self._config_table.get(namespace, {})
-        if key in items:
-            left = {name: value for name, value in items.items() if name != key}
-            self._replace({**self._config_table, namespace: left})
+        if self.get(namespace, key) is not None:
+            self._change(namespace, key, None)
 
     def _count(self) -> int:
         return sum(len(items) for items in self._config_table.values())
 
-    def _replace(self, config_table: dict[str, dict[str, str]]) -> None:
-        text = encode_config_file(KVConfigSerializeWrapper(config_table=config_table), R_4_9_7)
+    def _change(self, namespace: str, key: str, value: str | None) -> None:
+        """Set or remove it, on disk too; if that fails all is as it was."""
+        is_new = namespace not in self._config_table
+        items = self._config_table.setdefault(namespace, TextTable())
+        before = items.get(key)
+        _set(items, key, value)
+        whole = KVConfigSerializeWrapper(config_table=self._config_table)
         try:
-            self._disk.replace(KV_CONFIG, text)
+            self._disk.replace(KV_CONFIG, encode_config_file(whole, R_4_9_7))
         except NOT_WRITTEN as error:
+            _set(items, key, before)
+            if is_new:
+                del self._config_table[namespace]
             raise Refusal(ResponseCode.SYSTEM_ERROR, f"{KV_CONFIG}: {error}") from error
-        self._config_table = config_table
+
+
+def _set(items: dict[str, str], key: str, value: str | None) -> None:
+    if value is None:
+        del items[key]
+    else:
+        items[key] = value
 
 
 def _load(disk: Disk) -> dict[str, dict[str, str]]:
+    """Tables that keep the texts of their entries: the file is written for each change."""
     text = disk.read(KV_CONFIG)
     if text is None:
         return {}
     try:
-        return decode_long_body(text, KVConfigSerializeWrapper).config_table
+        loaded = decode_long_body(text, KVConfigSerializeWrapper).config_table
     except BadFields as error:
         raise StoreDamaged(f"{KV_CONFIG} cannot be read: {error}") from error
+    return {namespace: TextTable(items.items()) for namespace, items in loaded.items()}

@@ -12,7 +12,6 @@ import msgspec
 
 from protocol.bodies.routes import (
     BrokerData,
-    ClusterInfo,
     TopicList,
     TopicRouteData,
 )
@@ -74,15 +73,6 @@ def in_zone(zone: str, route: TopicRouteData) -> TopicRouteData:
         broker_datas=kept,
         queue_datas=[queue for queue in route.queue_datas if queue.broker_name in names],
         filter_server_table={a: found for a, found in servers.items() if a in addresses},
-    )
-
-
-def cluster_info(routes: Routes) -> ClusterInfo:
-    """Every broker of every cluster."""
-    known, clusters = routes.brokers.broker_addr_table, routes.brokers.cluster_addr_table
-    return ClusterInfo(
-        broker_addr_table={name: found.data() for name, found in known.items()},
-        cluster_addr_table={cluster: list(names) for cluster, names in clusters.items()},
     )
 
 

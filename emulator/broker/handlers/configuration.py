@@ -160,8 +160,7 @@ class ConfigurationProcessor:
 def _settings_of(body: bytes) -> Mapping[str, str]:
     """The text of a properties file, read as upstream reads it.  Raises ``Refusal``."""
     try:
-        text = body.decode("utf-8", "replace")
-        return java_properties.parse_bytes(text.encode())  # as upstream, in two steps
+        return java_properties.parse_body(body)
     except java_properties.TextTooLong as error:
         raise Refusal(ResponseCode.SYSTEM_ERROR, str(error)) from error
     except ValueError as error:

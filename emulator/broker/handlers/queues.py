@@ -15,7 +15,8 @@ from emulator.broker.broker import Broker
 from emulator.broker.checks import check_size
 from emulator.facts import Queue, QueuesLocked, QueuesUnlocked
 from emulator.net.results import Call, Reply, Result
-from protocol.bodies.body import decode_body, encode_body
+from emulator.net.slices import Slices, in_pieces, in_slices, long_body
+from protocol.bodies.body import decode_body
 from protocol.bodies.groups import LockBatchReply, LockBatchRequestBody
 from protocol.fields import BadFields, Header
 from protocol.queues import MessageQueue, queue_order
@@ -27,6 +28,8 @@ from protocol.requests.offsets import (
     OffsetReply,
     SearchOffsetRequest,
 )
+
+SLICE_QUEUES = 5_000  # of some 2 µs each
 
 
 class QueueProcessor:
@@ -71,17 +74,36 @@ class QueueProcessor:
             new = sum(locks.owner(group, queue, call.now_ms) is None for queue in request.mq_set)
             check_size(locks.held_count + new, locks_max, "queue locks")
         granted = locks.lock(group, request.mq_set, client, call.now_ms)
-        own = set(granted)
-        refused = [queue for queue in request.mq_set if queue not in own]
-        self._broker.note(QueuesLocked(group, client, _queues(granted), _queues(refused)))
-        body = LockBatchReply(lock_ok_mq_set=list(granted))
-        return Reply(body=encode_body(body, self._broker.release))
+        return in_slices(self._locked(group, client, granted, request.mq_set), call.now_ms)
+
+    def _locked(
+        self, group: str, client: str, granted: list[MessageQueue], asked: list[MessageQueue]
+    ) -> Slices:
+        """The locks are taken by now, all in one turn; what remains is to note and name them."""
+        broker = self._broker
+        if broker.wants(QueuesLocked):
+            own = set(granted)
+            for queues in in_pieces(asked, SLICE_QUEUES):
+                taken = [queue for queue in queues if queue in own]
+                refused = [queue for queue in queues if queue not in own]
+                broker.note(QueuesLocked(group, client, _queues(taken), _queues(refused)))
+                if len(queues) == SLICE_QUEUES:
+                    yield
+        pieces = {"lockOKMQSet": in_pieces(granted, SLICE_QUEUES)}
+        return Reply(body=(yield from long_body(LockBatchReply(), pieces, broker.release)))
 
     def unlock(self, call: Call[Header]) -> Result:
         """Give locks back; those of other clients stay."""
         request, group, client = _locks_of(call)
         self._broker.locks.unlock(group, request.mq_set, client)
-        self._broker.note(QueuesUnlocked(group, client, _queues(request.mq_set)))
+        return in_slices(self._unlocked(group, client, request.mq_set), call.now_ms)
+
+    def _unlocked(self, group: str, client: str, queues: list[MessageQueue]) -> Slices:
+        if self._broker.wants(QueuesUnlocked):
+            for piece in in_pieces(queues, SLICE_QUEUES):
+                self._broker.note(QueuesUnlocked(group, client, _queues(piece)))
+                if len(piece) == SLICE_QUEUES:
+                    yield
         return Reply()
 
 

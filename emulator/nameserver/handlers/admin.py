@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.facts import SettingsIgnored
-from emulator.net.results import Call, Refusal, Reply
+from emulator.net.results import Call, Refusal, Reply, Result
+from emulator.net.slices import in_pieces, in_slices, long_body, reply_of
 from protocol import java_properties
-from protocol.bodies.body import decode_body, encode_body
+from protocol.bodies.body import decode_body
 from protocol.bodies.routes import KVTable, TopicRouteData
 from protocol.codes import ResponseCode
 from protocol.requests.routes import (
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
         RegisterTopicRequest,
         WritePermOfBrokerRequest,
     )
+
+SLICE_KEYS = 5_000  # of some 2 µs each
 
 
 class AdminRequestProcessor:
@@ -84,13 +87,15 @@ class AdminRequestProcessor:
         self._server.kv_config.delete(call.request.namespace, call.request.key)
         return Reply()
 
-    def get_kv_list(self, call: Call[GetKVListByNamespaceRequest]) -> Reply:
+    def get_kv_list(self, call: Call[GetKVListByNamespaceRequest]) -> Result:
         """QUERY_NOT_FOUND for a namespace that never had a key."""
         table = self._server.kv_config.of(call.request.namespace)
         if table is None:
             remark = f"No config item, Namespace: {call.request.namespace}"
             raise Refusal(ResponseCode.QUERY_NOT_FOUND, remark)
-        return Reply(body=encode_body(KVTable(table=table), self._server.release))
+        pieces = map(dict, in_pieces(list(table.items()), SLICE_KEYS))
+        body = long_body(KVTable(), {"table": pieces}, self._server.release)
+        return in_slices(reply_of(body), call.now_ms)
 
     # Settings -------------------------------------------------------------------------
 
@@ -100,8 +105,7 @@ class AdminRequestProcessor:
         What changes nothing is ignored, with a warning: upstream answers SUCCESS for it, too.
         """
         try:
-            text = call.body.decode("utf-8", "replace")
-            wanted = java_properties.parse_bytes(text.encode())  # as upstream, in two steps
+            wanted = java_properties.parse_body(call.body)
         except java_properties.TextTooLong as error:
             raise Refusal(ResponseCode.SYSTEM_ERROR, str(error)) from error
         except ValueError as error:

@@ -5,14 +5,15 @@ Upstream: DefaultRequestProcessor, ClientRequestProcessor.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from emulator.nameserver import lookup
 from emulator.nameserver.kv_config import ORDER_TOPIC_CONFIG
 from emulator.net.faq import see_faq
-from emulator.net.results import Call, Refusal, Reply
+from emulator.net.results import Call, Refusal, Reply, Result
+from emulator.net.slices import in_pieces, in_slices, long_body, reply_of
 from emulator.releases import (
     R_4_9_7,
     ROUTES_SUIT_CALLER,
@@ -21,6 +22,7 @@ from emulator.releases import (
 )
 from protocol.bodies.body import encode_body
 from protocol.bodies.encoded_cache import EncodedCache
+from protocol.bodies.routes import ClusterInfo
 from protocol.codes import ResponseCode
 
 if TYPE_CHECKING:
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 
 STRICT_SINCE = STANDARD_JSON_ROUTES.version  # peers from here on want real JSON
 VERSIONED_SINCE = 37  # V3_0_11; older peers are no clients of upstream
+SLICE_BROKERS = 500  # of some 20 µs each
+SLICE_NAMES = 10_000  # of some 1 µs each
 ZONE_MODE, ZONE_NAME = "__ZONE_MODE", "__ZONE_NAME"
 
 
@@ -78,10 +82,20 @@ class ClientRequestProcessor:
             body = body.replace(b'"topicSysFlag":', b'"topicSynFlag":')
         return body
 
-    def get_broker_cluster_info(self, _call: Call[Header]) -> Reply:
+    def get_broker_cluster_info(self, call: Call[Header]) -> Result:
         """Broker ids are bare numbers as keys, for clients of every version, as upstream."""
-        server = self._server
-        return Reply(body=encode_body(lookup.cluster_info(server.routes), server.release))
+        brokers, release = self._server.routes.brokers, self._server.release
+        known = brokers.broker_addr_table
+        pieces = (
+            {name: known[name].data() for name in names if name in known}
+            for names in in_pieces(list(known), SLICE_BROKERS)
+        )
+        clusters = (
+            {name: brokers.in_cluster(name) for name in names}
+            for names in in_pieces(list(brokers.cluster_addr_table), SLICE_BROKERS)
+        )
+        whole = {"brokerAddrTable": pieces, "clusterAddrTable": clusters}
+        return in_slices(reply_of(long_body(ClusterInfo(), whole, release)), call.now_ms)
 
     def _for_caller(
         self, call: Call[GetRouteInfoRequest], route: TopicRouteData
@@ -97,32 +111,35 @@ class ClientRequestProcessor:
 
     # Lists of topics ------------------------------------------------------------------
 
-    def get_all_topic_list(self, _call: Call[Header]) -> Reply:
+    def get_all_topic_list(self, call: Call[Header]) -> Result:
         """Refused if ``enable_all_topic_list`` is off."""
         if not self._server.settings.config.enable_all_topic_list:
             raise Refusal(ResponseCode.SYSTEM_ERROR, "disable")
-        return self._list(lookup.all_topics(self._server.routes))
+        return self._list(lookup.all_topics(self._server.routes), call)
 
-    def get_topics_by_cluster(self, call: Call[GetTopicsByClusterRequest]) -> Reply:
+    def get_topics_by_cluster(self, call: Call[GetTopicsByClusterRequest]) -> Result:
         """Refused if ``enable_topic_list`` is off."""
         self._check_lists_enabled()
-        return self._list(lookup.topics_of_cluster(self._server.routes, call.request.cluster))
+        cluster = call.request.cluster
+        return self._list(lookup.topics_of_cluster(self._server.routes, cluster), call)
 
-    def get_system_topic_list(self, _call: Call[Header]) -> Reply:
+    def get_system_topic_list(self, call: Call[Header]) -> Result:
         """Names of clusters and brokers, and the address of one broker."""
-        return self._list(lookup.system_topics(self._server.routes))
+        return self._list(lookup.system_topics(self._server.routes), call)
 
-    def get_unit_topic_list(self, call: Call[Header]) -> Reply:
+    def get_unit_topic_list(self, call: Call[Header]) -> Result:
         """311, 312 and 313; refused if ``enable_topic_list`` is off."""
         self._check_lists_enabled()
-        return self._list(lookup.topics_by_flag(self._server.routes, call.command.code))
+        return self._list(lookup.topics_by_flag(self._server.routes, call.command.code), call)
 
     def _check_lists_enabled(self) -> None:
         if not self._server.settings.config.enable_topic_list:
             raise Refusal(ResponseCode.SYSTEM_ERROR, "disable")
 
-    def _list(self, topics: TopicList) -> Reply:
-        return Reply(body=encode_body(topics, self._server.release))
+    def _list(self, topics: TopicList, call: Call[Any]) -> Result:
+        pieces = {"topicList": in_pieces(topics.topic_list, SLICE_NAMES)}
+        empty = msgspec.structs.replace(topics, topic_list=[])
+        return in_slices(reply_of(long_body(empty, pieces, self._server.release)), call.now_ms)
 
 
 def _encode_route(form: tuple[TopicRouteData, Release, bool]) -> bytes:

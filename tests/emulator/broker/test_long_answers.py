@@ -5,12 +5,19 @@ from __future__ import annotations
 import pytest
 from bench import EPOCH_MS, Bench, Client
 
+from emulator.broker.handlers.queues import SLICE_QUEUES
 from emulator.disk.memory import MemoryDisk
-from emulator.net.results import Call, Handler, Peer, Reply, Wait
+from emulator.facts import QueuesLocked, QueuesUnlocked
+from emulator.net.results import Call, Handler, Peer, Reply, Result, Wait
 from protocol import catalog
 from protocol.bodies.body import decode_long_body, encode_body
 from protocol.bodies.connections import ConsumerConnection, ProducerTableInfo
-from protocol.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper
+from protocol.bodies.groups import (
+    LockBatchReply,
+    LockBatchRequestBody,
+    SubscriptionGroupConfig,
+    SubscriptionGroupWrapper,
+)
 from protocol.bodies.offsets import (
     ConsumerOffsetSerializeWrapper,
     QueryCorrectionOffsetBody,
@@ -20,6 +27,7 @@ from protocol.bodies.stats import ConsumeStatsList, QueryConsumeTimeSpanBody
 from protocol.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
 from protocol.command import RemotingCommand, ext_of
 from protocol.fields import Header
+from protocol.queues import MessageQueue
 from protocol.requests.groups import (
     GetConsumerConnectionListRequest,
     GetConsumeStatsInBrokerRequest,
@@ -213,3 +221,30 @@ async def test_unused_topics_are_dropped_with_one_write_however_many_there_are()
     answered(bench, catalog.CLEAN_UNUSED_TOPIC)
     assert disk.written == ["queueFloors.json"]
     assert bench.broker.store.queue("t0", 0) is None
+
+
+async def test_locks_of_many_queues_are_taken_at_once_and_told_in_slices() -> None:
+    bench = Bench()
+    queues = [MessageQueue("wide", "broker-a", n) for n in range(SLICE_QUEUES + 10)]
+    body = encode_body(
+        LockBatchRequestBody(consumer_group="g", client_id="c", mq_set=queues),
+        bench.broker.release,
+    )
+
+    def asked(rpc: AnyRpc) -> Result:
+        handler: Handler = bench.server.handlers[rpc.code][1]
+        return handler(Call(RemotingCommand(code=rpc.code, body=body), Header(), ASKER, EPOCH_MS))
+
+    result, slices = asked(catalog.LOCK_BATCH_MQ), 1
+    assert bench.broker.locks.owner("g", queues[-1], EPOCH_MS) == "c"
+    while isinstance(result, Wait):
+        result, slices = result.resume(EPOCH_MS, True), slices + 1
+    assert isinstance(result, Reply)
+    assert slices > 2
+    assert decode_long_body(result.body, LockBatchReply).lock_ok_mq_set == queues
+    assert [len(fact.granted) for fact in bench.facts(QueuesLocked)] == [SLICE_QUEUES, 10]
+    result = asked(catalog.UNLOCK_BATCH_MQ)
+    assert bench.broker.locks.held_count == 0
+    while isinstance(result, Wait):
+        result = result.resume(EPOCH_MS, True)
+    assert [len(fact.queues) for fact in bench.facts(QueuesUnlocked)] == [SLICE_QUEUES, 10]

@@ -11,7 +11,7 @@ from emulator.config import NameServerConfig
 from emulator.disk.memory import MemoryDisk
 from emulator.nameserver.handlers.table import handler_table
 from emulator.nameserver.nameserver import NameServer
-from emulator.net.results import Call, Peer, Refusal, Reply
+from emulator.net.results import Call, Peer, Refusal, Reply, Wait
 from protocol.bodies.body import decode_body, encode_body
 from protocol.bodies.registration import RegisterBrokerBody, encode_register_broker
 from protocol.bodies.routes import KVTable, TopicRouteData
@@ -40,6 +40,7 @@ class NameServerBench:
         self.settings = settings
         self.disk = disk or MemoryDisk()
         self.facts: list = []
+        self.slices = 0  # of the answer that was given last
         self.pushed: list = []
         self.server = NameServer(
             NameServerConfig(release=release, **settings),
@@ -69,11 +70,14 @@ class NameServerBench:
         rpc, handler = entry
         try:
             call = Call(command, command.decode(rpc.request), peer or a_peer(), now_ms)
-            return handler(call)
+            result, self.slices = handler(call), 1
+            while isinstance(result, Wait):
+                result, self.slices = result.resume(now_ms, True), self.slices + 1
         except Refusal as refusal:
             return Reply(refusal.header, code=refusal.code, remark=refusal.remark)
         except BadFields as error:
             return Reply(code=1, remark=str(error))
+        return result
 
     def invoke_with(
         self, code: int, peer: Peer | None = None, now_ms: int = 0, body=b"", **fields
