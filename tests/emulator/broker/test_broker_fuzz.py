@@ -338,7 +338,7 @@ async def test_locks_have_a_limit_and_those_that_are_held_can_still_be_renewed()
 async def test_locking_compares_queues_as_often_as_there_are_queues(
     code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    compared, count = 0, 8_000
+    compared, count = 0, 4_000  # one slice: answered at once
     is_equal = MessageQueue.__eq__
 
     def counted(queue: MessageQueue, other: object) -> bool:
