@@ -15,6 +15,7 @@ from emulator.facts import ConnectionClosed, FrameRefused, PushDropped
 from emulator.net.errors import NeverSent, NoAnswer, RemoteError, TimedOut
 from emulator.net.frame_limits import long_header
 from emulator.net.results import Peer
+from emulator.net.under_way import leave
 from protocol.command import (
     ONE_WAY,
     RESPONSE,
@@ -87,11 +88,21 @@ class Connection:
         self._out_bytes = 0
         self._opaques = itertools.count(1)
         self._pending: dict[int, tuple[OnDone, Timer]] = {}
+        self._means: RemotingCommand | None = None  # of the frame that was written last
+        self.values = transport.values
+        self._taken_bytes_max = min(
+            remoting.config.header_bytes_max, remoting.config.frame_bytes_max
+        )
 
     # What the transport calls ---------------------------------------------------------
 
     def feed(self, data: bytes) -> None:
         """Bytes arrived: every complete frame is handled, in one turn."""
+        if self.values and not self._decoder.waiting_bytes():
+            command = self.values.pop(data, None)
+            if command is not None and len(data) <= self._taken_bytes_max:
+                self._handle_taken(command)
+                return
         self._handle_frames(data)
 
     def writable(self) -> None:
@@ -119,9 +130,13 @@ class Connection:
 
     # What we send ---------------------------------------------------------------------
 
-    def write(self, data: bytes) -> None:
-        """Queue a frame; it leaves with everything else written in this turn."""
+    def write(self, data: bytes, means: RemotingCommand | None = None) -> None:
+        """Queue a frame; it leaves with everything else written in this turn.
+
+        Where there are ``values``, it *means* that command.
+        """
         self._out.append(data)
+        self._means = means
         self._out_bytes += len(data)
         turn = self._remoting.turn
         turn.dirty[self] = None
@@ -131,10 +146,13 @@ class Connection:
     def flush(self) -> None:
         """Send what was written, in one piece."""
         if self._out:
-            data = self._out[0] if len(self._out) == 1 else b"".join(self._out)
+            is_one = len(self._out) == 1
+            data = self._out[0] if is_one else b"".join(self._out)
             self._out.clear()
             self._out_bytes = 0
             if self.peer.is_open:
+                if self.values is not None and self._means is not None and is_one:
+                    leave(self.values, data, self._means)
                 self.last_active_ms = self._remoting.turn.now_ms
                 self.transport.send(data)
                 if unsent_bytes := self.transport.unsent_bytes():
@@ -158,23 +176,23 @@ class Connection:
         """
         opaque = next(self._opaques)
         try:
-            data = self._encode(code, header, body, opaque, 0)
+            data, means = self._encode(code, header, body, opaque, 0)
         except ValueError as error:
             on_done(NeverSent(self.peer.address, str(error)))
             return
         timer = self._remoting.timers.at(until_s, lambda: self._timed_out(opaque))
         self._pending[opaque] = (on_done, timer)
-        self.write(data)
+        self.write(data, means)
 
     def send_oneway(self, code: int, header: Ext | None, body: bytes = b"") -> bool:
         """Send a one-way request; False, and a fact, if no frame can hold it."""
         opaque = next(self._opaques)
         try:
-            data = self._encode(code, header, body, opaque, ONE_WAY)
+            data, means = self._encode(code, header, body, opaque, ONE_WAY)
         except ValueError:
             self._remoting.note(PushDropped(self.peer.address, code, self.waiting_bytes()))
             return False
-        self.write(data)
+        self.write(data, means)
         return True
 
     def push(self, code: int, header: Header | None, body: bytes = b"") -> bool:
@@ -214,6 +232,16 @@ class Connection:
                 self.flush()
                 self.transport.close()
 
+    def _handle_taken(self, command: RemotingCommand) -> None:
+        """The one frame that was fed, without reading it."""
+        with self._remoting.turn as self.last_active_ms:
+            if not self.peer.is_open:
+                return
+            if command.flag & RESPONSE:
+                self._replied(command)
+            else:
+                self._remoting.handle(self, command)
+
     def _handle_long(self, frame: Frame) -> None:
         """A header that exceeds ``header_bytes_max``: replies may have one, as we asked."""
         remoting = self._remoting
@@ -236,16 +264,23 @@ class Connection:
             on_done(TimedOut(self.peer.address, "no answer in time"))
             self._remoting.request_timed_out(self)
 
-    def _encode(self, code: int, header: Ext | None, body: bytes, opaque: int, flag: int) -> bytes:
-        """The frame of a request.  Raises ``ValueError`` if it is longer than a frame may be."""
+    def _encode(
+        self, code: int, header: Ext | None, body: bytes, opaque: int, flag: int
+    ) -> tuple[bytes, RemotingCommand | None]:
+        """The frame of a request, and what it means if that is of use.
+
+        Raises ``ValueError`` if it is longer than a frame may be.
+        """
         remoting = self._remoting
         version, ext = remoting.version, ext_of(header)
-        if remoting.sign is None:
-            return encode_request(
+        if remoting.sign is None and self.values is None:
+            data = encode_request(
                 code=code, flag=flag, opaque=opaque, version=version, ext=ext, body=body
             )
+            return data, None
         command = RemotingCommand(
             code=code, flag=flag, opaque=opaque, version=version, ext=ext, body=body
         )
-        remoting.sign(self.peer.address, command)
-        return encode_command(command)
+        if remoting.sign is not None:
+            remoting.sign(self.peer.address, command)
+        return encode_command(command), command

@@ -228,8 +228,12 @@ class Remoting:
         if command.flag & ONE_WAY or not connection.peer.is_open:
             return
         is_json = command.serialize_type == JSON
+        means: RemotingCommand | None = None
         try:
-            if is_json or is_error or not self._echoes or command.code not in self.handlers:
+            if is_json and connection.values is not None:
+                means = self._in_kind(command, reply)
+                data = encode_command(means)
+            elif is_json or is_error or not self._echoes or command.code not in self.handlers:
                 data = encode_response(
                     command,
                     code=reply.code,
@@ -240,27 +244,26 @@ class Remoting:
                     body=reply.body,
                 )
             else:
-                data = self._encode_in_kind(command, reply)
+                data = encode_command(self._in_kind(command, reply))
         except ValueError as error:  # longer than a frame may be
             self._note_failed(connection, command, error)
             data = encode_response(
                 command, code=SYSTEM_ERROR, version=self.version, remark=str(error)
             )
-        connection.write(data)
+            means = None
+        connection.write(data, means)
 
-    def _encode_in_kind(self, command: RemotingCommand, reply: Reply) -> bytes:
-        """In the request's serialization, which is not JSON."""
-        return encode_command(
-            RemotingCommand(
-                code=reply.code,
-                flag=RESPONSE,
-                opaque=command.opaque,
-                version=self.version,
-                remark=reply.remark,
-                ext=ext_of(reply.header, reply.extra),
-                body=reply.body,
-                serialize_type=command.serialize_type,
-            )
+    def _in_kind(self, command: RemotingCommand, reply: Reply) -> RemotingCommand:
+        """The answer in the request's serialization."""
+        return RemotingCommand(
+            code=reply.code,
+            flag=RESPONSE,
+            opaque=command.opaque,
+            version=self.version,
+            remark=reply.remark,
+            ext=ext_of(reply.header, reply.extra),
+            body=reply.body,
+            serialize_type=command.serialize_type,
         )
 
     def _answer_error(

@@ -88,6 +88,7 @@ class TcpTransport:
     """
 
     endpoint: Endpoint
+    values = None  # the far end may be anywhere
 
     def __init__(self, sock: socket.socket, nursery: trio.Nursery) -> None:
         self.local = join_address(sock.getsockname())

@@ -8,8 +8,10 @@ this port is the same code in both worlds.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, MutableMapping
+from typing import Any, Protocol, TypeAlias
+
+Values: TypeAlias = MutableMapping[bytes, Any]  # by the bytes that were sent: what they mean
 
 
 class ConnectRefused(OSError):
@@ -25,6 +27,11 @@ class Transport(Protocol):
 
     local: str  # "ip:port"
     remote: str  # "ip:port"
+
+    @property
+    def values(self) -> Values | None:
+        """Shared with the far end, if that is in this process: see ``under_way``."""
+        ...
 
     def send(self, data: bytes) -> None:
         """Take *data* for sending; never waits.  What cannot leave yet is kept in order.

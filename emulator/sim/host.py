@@ -18,7 +18,7 @@ from emulator.sim.stream import Stream
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from emulator.net.transport import Accept
+    from emulator.net.transport import Accept, Values
     from emulator.sim.clock import VirtualClock
     from emulator.sim.path import Path
 
@@ -65,6 +65,8 @@ class ConnectAttempt:
 class Surroundings(Protocol):
     """The network, as far as a host knows it."""
 
+    values: Values
+
     def find(self, where: str) -> Host | None:
         """The host with this name or address."""
         ...
@@ -87,6 +89,7 @@ class Host:
         self.clock = clock
         self.has_power = True
         self.is_awake = True
+        self.values = network.values
         self._network = network
         self._is_stopped = False
         self._inbox: list[tuple[Callable[[Any], object], Any]] = []

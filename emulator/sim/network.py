@@ -16,6 +16,7 @@ from emulator.sim.rules import Cut
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from emulator.net.transport import Values
     from emulator.sim.clock import VirtualClock
     from emulator.sim.determinism import SeededRngs
     from emulator.sim.rules import Rule, Traffic
@@ -25,11 +26,20 @@ HOSTS_MAX = 60_000
 
 
 class VirtualNetwork:
-    """All hosts of a world, and the rules in force between them."""
+    """All hosts of a world, and the rules in force between them.
+
+    *values* is where senders leave what their bytes mean to the far end; a test may give one
+    that checks what is taken.
+    """
 
     def __init__(
-        self, clock: VirtualClock, rngs: SeededRngs, latency: Latency | None = None
+        self,
+        clock: VirtualClock,
+        rngs: SeededRngs,
+        latency: Latency | None = None,
+        values: Values | None = None,
     ) -> None:
+        self.values: Values = {} if values is None else values
         self._clock = clock
         self._rngs = rngs
         self._latency = latency or Latency()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from emulator.net.transport import Accept, Endpoint
+    from emulator.net.transport import Accept, Endpoint, Values
     from emulator.sim.clock import VirtualClock
     from emulator.sim.path import Path
     from emulator.sim.rules import Traffic
@@ -24,6 +24,7 @@ class StreamHost(Protocol):
     name: str
     clock: VirtualClock
     is_awake: bool
+    values: Values
 
     def receive_later(
         self, stream: Stream, action: Callable[[Any], object], argument: Any, size: int = 0
@@ -50,6 +51,7 @@ class Stream:
         "local",
         "peer",
         "remote",
+        "values",
     )
 
     def __init__(self, host: StreamHost, path: Path, local: str, remote: str) -> None:
@@ -59,6 +61,7 @@ class Stream:
         self.held_bytes = 0  # taken, but waiting at a closed gate
         self.peer: Stream | None = None
         self.host = host
+        self.values = host.values
         self._path = path
         self._endpoint: Endpoint | None = None
         self._is_open = True

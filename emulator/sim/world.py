@@ -22,6 +22,7 @@ from emulator.sim.network import VirtualNetwork
 if TYPE_CHECKING:
     from random import Random
 
+    from emulator.net.transport import Values
     from emulator.sim.path import Latency
 
 EPOCH_MS = 1_700_000_000_000  # a Tuesday evening in November 2023
@@ -40,11 +41,12 @@ class VirtualWorld:
         *,
         epoch_ms: int = EPOCH_MS,
         latency: Latency | None = None,
+        values: Values | None = None,
     ) -> None:
         self.clock = clock
         self.epoch_ms = epoch_ms
         self.rngs = rngs
-        self.network = VirtualNetwork(clock, rngs, latency)
+        self.network = VirtualNetwork(clock, rngs, latency, values)
         self.machines = Machines(self.network, rngs, epoch_ms, nursery)
         self.nursery = nursery
         self.crashes: list[Exception] = []
@@ -82,8 +84,11 @@ def run_virtual(
     seed: int,
     epoch_ms: int = EPOCH_MS,
     latency: Latency | None = None,
+    values: Values | None = None,
 ) -> T:
     """Run *main* in a new world and return what it returns; then everything is switched off.
+
+    *values*: see ``VirtualNetwork``.
 
     Raises what *main* or a program raised, ``VirtualLivelock``, ``VirtualDeadlock``,
     and ``NotAlone`` when another trio run is active in this process.
@@ -94,7 +99,9 @@ def run_virtual(
     async def life() -> T:
         try:
             async with trio.open_nursery() as nursery:
-                world = VirtualWorld(nursery, clock, rngs, epoch_ms=epoch_ms, latency=latency)
+                world = VirtualWorld(
+                    nursery, clock, rngs, epoch_ms=epoch_ms, latency=latency, values=values
+                )
                 clock.on_crash = world.crash
                 try:
                     return await main(world)

@@ -40,6 +40,7 @@ class Client:
     """One connection: what it asks is answered at once, or later in ``heard``."""
 
     def __init__(self, bench: Bench, address: str, version: int) -> None:
+        self.values = None
         self.local, self.remote = bench.broker.address, address
         self._version = version
         self._decoder = FrameDecoder()

@@ -12,6 +12,7 @@ from emulator.config import NetConfig
 from emulator.facts import Fact
 from emulator.net.remoting_server import RemotingServer
 from emulator.net.results import NO_REPLY, Ask, Call, Refusal, Reply, Result, Wait
+from emulator.net.transport import Values
 from emulator.releases import R_4_9_7, Release
 from protocol.command import RemotingCommand, decode_command, encode_command, ext_of
 from protocol.fields import Header
@@ -85,7 +86,8 @@ class Wire:
 
     local, remote = "10.0.0.1:10911", "10.0.0.2:40001"
 
-    def __init__(self) -> None:
+    def __init__(self, values: Values | None = None) -> None:
+        self.values = values
         self.sent: list[bytes] = []
         self.stuck = False
         self.endpoint: Any = None
@@ -111,7 +113,12 @@ class Wire:
 class Server:
     """A server, one connection, and the facts it noted."""
 
-    def __init__(self, release: Release = R_4_9_7, config: NetConfig | None = None) -> None:
+    def __init__(
+        self,
+        release: Release = R_4_9_7,
+        config: NetConfig | None = None,
+        values: Values | None = None,
+    ) -> None:
         self.facts: list[Fact] = []
         self.gone: list[str] = []
         clock = WallClock(1_000_000, trio.current_time())
@@ -122,7 +129,7 @@ class Server:
             self.facts.append,
             {**HANDLERS, 6: (HOLD, self.hold)},
         )
-        self.wire = Wire()
+        self.wire = Wire(values)
         self.connection = self.remoting.accept(self.wire)
         self.wire.endpoint = self.connection
 
