@@ -184,6 +184,7 @@ class FakeBroker(FakeServer):
         self.name = name
         self.broker_id = broker_id
         self.sends = []  # (time, request, body)
+        self.send_codes = []
         self.heartbeats: list[tuple[float, HeartbeatData]] = []
         self.unregistered = []
         self.probes = []  # GET_MAX_OFFSET
@@ -207,6 +208,7 @@ class FakeBroker(FakeServer):
 
     def _send(self, call):
         self.sends.append((self.now_s(), call.request, call.command.body))
+        self.send_codes.append(call.command.code)
         answer = self.answers.pop(0) if self.answers else self.always
         if answer is SILENT:
             return NO_REPLY

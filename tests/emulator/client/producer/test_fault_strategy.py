@@ -169,3 +169,75 @@ def test_a_broker_of_the_better_half_that_the_route_has_no_more_is_forgotten() -
     chosen = strategy.select(an_info([("A", 0), ("B", 0)]), None, NOW_MS)
     assert chosen.broker_name in "AB"
     assert set(strategy.faults.items) == {"A", "B"}
+
+
+EVERY_WAY = ("4.7.1", "4.8.0", "5.1.1", "5.1.4")  # releases that choose in different ways
+
+
+@pytest.mark.parametrize("release", EVERY_WAY)
+@pytest.mark.parametrize("enabled", [False, True])
+@pytest.mark.parametrize("last", [None, "A"])
+def test_every_choice_takes_its_steps_from_the_worker_s_own_round(release, enabled, last) -> None:
+    strategy = a_strategy(Release.parse(release), enabled=enabled)
+    info = two_brokers_of_four()
+    strategy.select(info, last, NOW_MS, worker=3)
+    for broker in ("A", "B"):
+        strategy.update(broker, 1, NOW_MS, isolate=True, reachable=False)
+    strategy.select(info, last, NOW_MS, worker=3, sync_retry=True)
+    assert set(info.index._at) == {3}
+    strategy.select(info, last, NOW_MS)
+    assert set(info.index._at) == {0, 3}
+
+
+@pytest.mark.parametrize(("release", "steps"), [("4.7.1", 1), ("4.8.0", 5)])
+def test_since_4_8_each_queue_that_a_retry_passes_over_is_a_step(release, steps) -> None:
+    info = two_brokers_of_four(start=7)  # the next is the first one of A's block
+    chosen = a_strategy(Release.parse(release), enabled=False).select(info, "A", NOW_MS)
+    assert (chosen.broker_name, chosen.queue_id) == ("B", 0)
+    assert info.index.step() - 8 == steps
+
+
+@pytest.mark.parametrize("release", ["4.7.1", "4.8.0", "5.1.4"])
+def test_a_retry_goes_to_the_last_broker_where_there_is_no_other(release) -> None:
+    info = an_info([("A", 0), ("A", 1)])
+    strategy = a_strategy(Release.parse(release), enabled=False)
+    assert strategy.select(info, "A", NOW_MS).broker_name == "A"
+
+
+@pytest.mark.parametrize(
+    ("release", "brokers"), [("4.7.1", {"A"}), ("4.8.0", {"A", "B"}), ("5.1.0", {"A", "B"})]
+)
+def test_from_4_8_to_5_1_0_a_latency_aware_retry_may_stay_or_go(release, brokers) -> None:
+    info, strategy = two_brokers_of_four(), a_strategy(Release.parse(release))
+    assert {strategy.select(info, "A", NOW_MS).broker_name for _ in range(16)} == brokers
+
+
+def test_a_broker_that_has_no_queue_to_write_any_more_is_not_the_pick() -> None:
+    info, strategy = an_info([("A", 0)]), a_strategy()
+    strategy.update("A", 9, NOW_MS, isolate=True)
+    info.write_queues = {"A": 0}
+    assert strategy.select(info, None, NOW_MS) == MessageQueue("t", "A", 0)
+    assert strategy.faults.items == {}
+
+
+@pytest.mark.parametrize(("sync_retry", "restarted"), [(False, False), (True, True)])
+def test_from_5_1_4_a_synchronous_retry_begins_its_round_anywhere(sync_retry, restarted) -> None:
+    starts = iter([0, 5])
+    info = two_brokers_of_four()
+    info.index = ThreadLocalIndex(lambda: next(starts))
+    strategy = a_strategy(R_5_3_3)
+    strategy.select(info, None, NOW_MS)
+    strategy.select(info, None, NOW_MS, sync_retry=sync_retry)
+    assert info.index.step() == (7 if restarted else 3)
+
+
+def test_a_broker_is_reachable_unless_it_is_said_not_to_be() -> None:
+    strategy = a_strategy(R_5_3_3)
+    strategy.update("A", 9, NOW_MS, isolate=True)
+    strategy.faults.update("B", 9, 10, NOW_MS)
+    assert strategy.faults.is_reachable("A")
+    assert strategy.faults.is_reachable("B")
+    assert strategy.faults.due_for_check(NOW_MS, 2_000) == ["A", "B"]
+    assert strategy.faults.due_for_check(NOW_MS + 1_999, 2_000) == []
+    assert strategy.faults.due_for_check(NOW_MS + 2_000, 2_000) == ["A", "B"]
+    strategy.faults.forget("never")

@@ -8,7 +8,13 @@ import pytest
 from golden_data import cases
 
 from emulator.client.producer.fault_strategy import MQFaultStrategy
-from emulator.client.producer.latency_faults import FaultItem, LatencyFaultTolerance, fault_table
+from emulator.client.producer.latency_faults import (
+    AttemptEnding,
+    FaultItem,
+    LatencyFaultTolerance,
+    fault_table,
+    fault_update,
+)
 from emulator.client.producer.publish_info import ThreadLocalIndex
 from emulator.facts import BrokerIsolated, Fact
 from emulator.releases import R_4_9_7, R_5_3_3, Release
@@ -172,3 +178,12 @@ def test_the_detector_makes_a_broker_reachable_but_not_available() -> None:
 @pytest.mark.parametrize("release", ["4.7.0", "4.9.7", "5.0.0", "5.1.3"])
 def test_long_isolations_lasted_until_5_1_3(release) -> None:
     assert fault_table(Release.parse(release)).duration_ms(15_000) == 600_000
+
+
+def test_from_5_1_4_a_broker_without_a_master_is_not_isolated() -> None:
+    before, since = Release.parse("5.1.3"), Release.parse("5.1.4")
+    ending = AttemptEnding.NO_MASTER
+    assert fault_update(ending, before, detector=False).isolate
+    assert not fault_update(ending, since, detector=False).isolate
+    assert fault_update(AttemptEnding.REMOTE_ERROR, since, detector=False).reachable
+    assert not fault_update(AttemptEnding.REMOTE_ERROR, since, detector=True).reachable

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from contextlib import suppress
 
 import pytest
 import trio
 from client_cluster import SILENT, a_message, in_world, producing, sends_of
 
-from emulator.client.errors import MaybeStored, NoRoute, NotStored, RecallFailed, TooManySends
+from emulator.client.errors import (
+    BrokerRefused,
+    MaybeStored,
+    NoRoute,
+    NotStored,
+    RecallFailed,
+    TooManySends,
+)
 from emulator.client.producer.selectors import by_chance, hash_code
 from emulator.facts import MessageSent, SendAttempted, SendFailed
 from emulator.sim.rules import Cut, Rule, between
@@ -145,6 +153,92 @@ def test_an_answer_s_time_is_the_latency_of_its_broker(form, wait_ms) -> None:
         assert (sent.took_ms, sent.attempts) == (wait_ms, 1)
 
     producing(story, "a", send_latency_fault_enable=True)
+
+
+def test_a_batch_has_a_code_of_its_own() -> None:
+    async def story(cluster, producer):
+        await producer.send(a_message())
+        await producer.send_batch([a_message()])
+        assert cluster.brokers["a"].send_codes == [310, 320]
+
+    producing(story, "a")
+
+
+@pytest.mark.parametrize("form", ["given", "selected"])
+def test_a_send_to_a_chosen_queue_is_tried_once(form) -> None:
+    async def story(cluster, producer):
+        await producer.publish_queues("t")
+        cluster.brokers["a"].always = 1  # which is retried where the queue is not chosen
+        with pytest.raises(BrokerRefused) as caught:
+            await FORMS[form](producer)
+        assert caught.value.attempts == 1
+
+    producing(story, "a")
+
+
+def test_an_async_send_to_a_broker_without_a_master_fails_at_once() -> None:
+    async def story(cluster, producer):
+        await producer.publish_queues("t")
+        queue = MessageQueue("t", "nobody", 0)
+        with pytest.raises(NotStored, match="nobody has no master") as caught:
+            await producer.start_send(a_message(), queue=queue).wait_sent()
+        assert caught.value.code == 10003
+        (attempt,) = cluster.facts_of(SendAttempted)
+        assert attempt.outcome == "NoMaster: nobody has no master"
+
+    producing(story, "a")
+
+
+def test_an_async_send_without_any_time_does_not_leave() -> None:
+    async def story(cluster, producer):
+        await producer.publish_queues("t")
+        with pytest.raises(NotStored, match="out of time"):
+            await producer.start_send(a_message(), timeout_ms=0).wait_sent()
+        assert (await producer.start_send(a_message(), timeout_ms=1).wait_sent()).is_ok
+        assert sends_of(cluster) == {"a": 1}
+
+    producing(story, "a")
+
+
+def test_one_unanswered_attempt_makes_a_whole_async_send_uncertain() -> None:
+    async def story(cluster, producer):
+        await producer.send(a_message(), queue=A0)
+        cluster.brokers["a"].always = SILENT
+        sending = producer.start_send(a_message())
+        await trio.sleep(0.4)
+        cluster.brokers["a"].stop()  # the retries are refused a connection
+        with pytest.raises(MaybeStored) as caught:
+            await sending.wait_sent()
+        assert caught.value.attempts == 3
+        outcomes = [fact.outcome.split(":")[0] for fact in cluster.facts_of(SendAttempted)[1:]]
+        assert outcomes == ["NoAnswer", "NeverSent", "NeverSent"]
+
+    producing(story, "a")
+
+
+def test_an_async_send_that_was_answered_is_an_attempt_with_its_status() -> None:
+    async def story(cluster, producer):
+        await producer.start_send(a_message()).wait_sent()
+        (attempt,) = cluster.facts_of(SendAttempted)
+        assert attempt.outcome == "SEND_OK"
+
+    producing(story, "a")
+
+
+@pytest.mark.parametrize(("master", "isolated_ms"), [(True, 0), (False, 600_000)])
+def test_what_a_launch_does_to_its_broker_before_5_1_4(master, isolated_ms) -> None:
+    async def story(cluster, producer):
+        await producer.publish_queues("t")
+        if not master:
+            producer.pipeline.instance.brokers.keep_only(set())
+        sending = producer.start_send(a_message())
+        item = producer.pipeline.kernel.strategy.faults.items["a"]
+        now_ms = producer.pipeline.kernel.now_ms()
+        assert (item.available_from_ms - now_ms, item.latency_ms) == (isolated_ms, 0)
+        with suppress(NotStored):
+            await sending.wait_sent()
+
+    producing(story, "a", release="4.9.7", send_latency_fault_enable=True)
 
 
 def test_a_batch_has_a_fact_for_each_of_its_messages() -> None:

@@ -105,3 +105,16 @@ def test_a_status_that_is_not_ok_may_be_retried_and_is_the_result() -> None:
     attempts.record("b", ErrorReply(13, "illegal"))
     assert attempts.is_over
     assert attempts.result(1_000).status is SendStatus.SLAVE_NOT_AVAILABLE
+
+
+def test_a_millisecond_is_enough_for_an_attempt_and_none_is_not() -> None:
+    attempts = some_attempts()
+    assert attempts.time_left_ms(3_999) == 1
+    assert not attempts.is_over
+    assert attempts.time_left_ms(4_000) == 0
+    assert attempts.is_over
+
+
+def test_a_cap_of_nothing_is_a_cap_and_a_negative_one_is_none() -> None:
+    assert some_attempts(send_timeout_ms_per_attempt=0).time_left_ms(1_000) == 0
+    assert some_attempts(send_timeout_ms_per_attempt=-1).time_left_ms(1_000) == 3_000
