@@ -10,7 +10,8 @@ Options after it: ``--journal FILE`` appends facts as JSON Lines, and begins ane
 (FILE.1 …); ``--log JSON`` (a ``LogSettings``) says which facts are shown on standard error, and
 how: without it warnings and errors.  Lines that nobody reads there are left out and counted.
 ``--with-parent`` ends the node when its standard input ends, so that no orphan outlives who
-started it.  A second signal ends it at once.
+started it, and says on standard output how far it is with a large store.  A second signal
+ends it at once.
 """
 
 from __future__ import annotations
@@ -33,12 +34,14 @@ from emulator.cluster.ending import end_when_told
 from emulator.cluster.log_output import LogOutput
 from emulator.cluster.process_errors import first_error, plain_text
 from emulator.cluster.roles import CONFIG_OF_ROLE, RoleConfig, import_role, serve_role
+from emulator.cluster.starting import NodeProgress
 from emulator.config import BrokerConfig
 from emulator.disk.files import FileDisk
 from emulator.disk.line_file import LineFile
 from emulator.disk.memory import MemoryDisk
 from emulator.disk.port import Disk
-from emulator.journal import Journal
+from emulator.facts import LogRecovering, TimersRecovering
+from emulator.journal import Entry, Journal
 from emulator.logs import WARNINGS, LogSettings, log_to
 from emulator.net.tcp import TcpNetwork
 from emulator.net.transport import split_address
@@ -137,12 +140,35 @@ async def _serve_until_stopped(
         clock = WallClock.of_this_machine()
         journal = Journal(name_of(config), clock, _appender(journal_path, config))
         log_to(journal, errors.write, log)
+        if with_parent:
+            journal.listen(_say_progress, (LogRecovering, TimersRecovering))
         async with trio.open_nursery() as nursery:
-            address = await nursery.start(_serve, config, clock, journal, stop)
+            with trio.CancelScope() as starting:
+                nursery.start_soon(_cancel_at, stop, starting)
+                address = await nursery.start(_serve, config, clock, journal, stop)
+            if starting.cancelled_caught:
+                return
             role = "broker" if isinstance(config, BrokerConfig) else "nameserver"
             line = {"role": role, "name": name_of(config), "address": address, "pid": os.getpid()}
             print(json.dumps({"ready": True, **line}), flush=True)  # noqa: T201  # the interface
             _freeze_what_was_imported()
+
+
+async def _cancel_at(stop: trio.Event, starting: trio.CancelScope) -> None:
+    """A node that reads a large log need not finish that to stop."""
+    await stop.wait()
+    starting.cancel()
+
+
+def _say_progress(entry: Entry) -> None:
+    match entry.fact:
+        case LogRecovering(done, total):
+            line = NodeProgress("log", done, total).line()
+        case TimersRecovering(done, total):
+            line = NodeProgress("timers", done, total).line()
+        case _:
+            return
+    print(line, flush=True)  # noqa: T201  # the interface
 
 
 def _freeze_what_was_imported() -> None:

@@ -10,6 +10,7 @@ Upstream: BrokerController.
 
 from __future__ import annotations
 
+import collections
 import random
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ import msgspec
 
 from emulator.broker.checks import check_room, check_size
 from emulator.broker.store.delays import ScheduleMessageService
+from emulator.broker.store.loading import StoreLoading
 from emulator.broker.store.put_chain import PutChain, PutTransform, dead_letters, put_aside
 from emulator.broker.store.store import Store
 from emulator.broker.store.timer_messages import TimerMessageStore
@@ -45,6 +47,7 @@ from emulator.releases import (
     REGISTER_TOPIC_SYNCHRONOUSLY,
     REGISTER_WAITS_LONGER,
     TIMER_MESSAGES_KNOWN,
+    Release,
 )
 from protocol import perm
 from protocol.bodies.topics import TopicConfig
@@ -60,6 +63,7 @@ class Broker:
     """One broker.  *disk* holds its log and its tables; *now_ms* is when it starts.
 
     *rng* decides who is refused when a slot of timer messages fills up.
+    *loading* has read the log; without it that is done here, however long it takes.
     """
 
     def __init__(
@@ -70,14 +74,11 @@ class Broker:
         journal: Journal,
         now_ms: int,
         rng: random.Random | None = None,
+        loading: StoreLoading | None = None,
     ) -> None:
         self.config = config
         self.release = config.profile
-        self.bad_parameter_code = (
-            ResponseCode.INVALID_PARAMETER
-            if self.release >= INVALID_PARAMETER_CODE
-            else ResponseCode.SYSTEM_ERROR
-        )
+        self.bad_parameter_code = _bad_parameter_code(self.release)
         self.see_faq = see_faq(self.release)  # what some remarks end with
         self.note = journal.note
         self.wants = journal.wants
@@ -104,12 +105,15 @@ class Broker:
             wants=self.wants,
             ring=_no_ring,
             began_ms=now_ms,
+            loading=loading,
         )
         self.delays = ScheduleMessageService(
             self.store, disk, config, note=self.note, began_ms=now_ms
         )
         self.timers: TimerMessageStore | None = None
         self.puts = self._put_chain(disk, now_ms, rng or random.Random(0))
+        if loading is None:
+            collections.deque(self.read_timers(), maxlen=0)
 
     def _put_chain(self, disk: Disk, now_ms: int, rng: random.Random) -> PutChain:
         store, config = self.store, self.config
@@ -127,6 +131,13 @@ class Broker:
         if self.timers is not None:
             puts.on_timed = timers.enqueue
         return puts
+
+    def read_timers(self) -> Iterator[None]:
+        """Read the timer messages that wait, step by step; to be done before all else.
+
+        Only for who has read the log step by step: without *loading* it is done already.
+        """
+        return iter(()) if self.timers is None else self.timers.read_found()
 
     # For the shell --------------------------------------------------------------------
 
@@ -328,6 +339,11 @@ class Broker:
             bell = ("registered", names[0], self.topics.data_version.counter)
             self._registering.update(dict.fromkeys(names, bell))
         self._announce(topics, bell)
+
+
+def _bad_parameter_code(release: Release) -> int:
+    known = release >= INVALID_PARAMETER_CODE
+    return ResponseCode.INVALID_PARAMETER if known else ResponseCode.SYSTEM_ERROR
 
 
 def _no_ring(_bell: Hashable, _news: Any) -> None:

@@ -15,6 +15,7 @@ import trio
 from emulator.broker.broker import Broker
 from emulator.broker.handlers.table import handler_table
 from emulator.broker.registration import NameServerRegistration
+from emulator.broker.store.loading import StoreLoading
 from emulator.broker.store.timer_messages import TimerMessageStore
 from emulator.broker.topic_routes import TopicRoutePolling
 from emulator.clock import WallClock
@@ -66,7 +67,7 @@ async def serve_broker(
         config = msgspec.structs.replace(config, listen_address=listen_address)
         advertised = config.advertised_address
         store_host = await numeric(advertised) if advertised else ""
-        broker = Broker(config, disk=disk, journal=journal, now_ms=clock.now_ms(), rng=rng)
+        broker = await _loaded(config, disk, journal, clock, rng)
         handlers = handler_table(broker, rng, clock.now_ms())
         try:
             server = RemotingServer(clock, config.net, config.profile, journal.note, handlers)
@@ -93,6 +94,21 @@ async def serve_broker(
         finally:
             broker.close(clock.now_ms())
         nursery.cancel_scope.cancel()
+
+
+async def _loaded(
+    config: BrokerConfig, disk: Disk, journal: Journal, clock: WallClock, rng: random.Random
+) -> Broker:
+    """A broker that has read its store; others have their turn meanwhile."""
+    loading = StoreLoading(disk, config, journal.note)
+    for _ in loading.steps():
+        await trio.lowlevel.checkpoint()
+    broker = Broker(
+        config, disk=disk, journal=journal, now_ms=clock.now_ms(), rng=rng, loading=loading
+    )
+    for _ in broker.read_timers():
+        await trio.lowlevel.checkpoint()
+    return broker
 
 
 def _connected(

@@ -16,6 +16,7 @@ import typer
 
 from emulator.cli.errors import BadUse, plain_errors
 from emulator.cli.log_options import Format, log_settings
+from emulator.cli.start_progress import StartProgress
 from emulator.cli.up_options import (
     BROKERS,
     EMBEDDED,
@@ -27,6 +28,7 @@ from emulator.cli.up_options import (
     SETS,
     STORE,
 )
+from emulator.cluster.node_process import OnProgress
 from emulator.cluster.processes import ProcessCluster
 from emulator.cluster.real_world import RealWorld
 from emulator.cluster.settings import Settings
@@ -80,9 +82,13 @@ def up(
     with plain_errors():
         spec = _spec(brokers, release, store, port, sets or [])
         shown = log_settings(log_format, everything=log)
-        with StopSignals() as signals, _started(spec, journal, shown, embedded) as cluster:
-            title = f"RocketMQ {release} on {cluster.namesrv}"
-            _stay(cluster, signals, title, is_live=sys.stdout.isatty() and not log)
+        with (
+            StopSignals() as signals,
+            StartProgress(are_bars=sys.stderr.isatty()) as progress,
+            _started(spec, journal, shown, progress.show, embedded=embedded) as cluster,
+        ):
+            progress.close()
+            _stay(cluster, signals, release, is_live=sys.stdout.isatty() and not log)
 
 
 def _spec(brokers: int, release: str, store: str, port: int, sets: list[str]) -> ClusterSpec:
@@ -104,15 +110,17 @@ def _spec(brokers: int, release: str, store: str, port: int, sets: list[str]) ->
     return spec
 
 
-def _started(spec: ClusterSpec, journal: str, log: LogSettings, embedded: bool) -> RealWorld:
+def _started(
+    spec: ClusterSpec, journal: str, log: LogSettings, on_progress: OnProgress, *, embedded: bool
+) -> RealWorld:
     if not embedded:
-        return ProcessCluster(spec, journal=journal, log=log)
+        return ProcessCluster(spec, journal=journal, log=log, on_progress=on_progress)
     from emulator.cluster.embedded import EmbeddedCluster  # noqa: PLC0415  # loads every role
 
     return EmbeddedCluster(spec, journal=journal, log=log)
 
 
-def _stay(cluster: RealWorld, signals: StopSignals, title: str, *, is_live: bool) -> None:
+def _stay(cluster: RealWorld, signals: StopSignals, release: str, *, is_live: bool) -> None:
     """Until a signal, or until a node dies."""
     if is_live:
         import trio  # noqa: PLC0415  # only where somebody looks
@@ -120,7 +128,7 @@ def _stay(cluster: RealWorld, signals: StopSignals, title: str, *, is_live: bool
         from emulator.cli.live import watch  # noqa: PLC0415  # the same
 
         signals.check()
-        trio.run(watch, cluster, title)
+        trio.run(watch, cluster, f"RocketMQ {release} on {cluster.namesrv}")
         signals.is_to_stop = True  # a second Ctrl-C does not disturb the orderly end
         return
     typer.echo(json.dumps(ready_line(cluster)))

@@ -27,6 +27,7 @@ from emulator.cluster.process_errors import first_error
 from emulator.cluster.real_world import RealWorld
 from emulator.cluster.world import START_S_MAX, STOP_S_MAX, NotReady
 from emulator.disk.line_file import LineFile
+from emulator.facts import LogRecovering, TimersRecovering
 from emulator.logs import LogSettings, log_to, log_to_application
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
     from emulator.cluster.roles import RoleConfig
     from emulator.cluster.spec import ClusterSpec
-    from emulator.journal import Journal
+    from emulator.journal import Entry, Journal
 
 
 class EmbeddedCluster(RealWorld):
@@ -58,6 +59,7 @@ class EmbeddedCluster(RealWorld):
         self._journal = journal
         self._log = log
         self._log_texts: list[str] = []
+        self._patience = trio.CancelScope()  # of the last start
         self._files = contextlib.ExitStack()
         self._nodes: dict[str, EmbeddedNode] = {}
         self._skews_ms: dict[str, int] = {}  # of wrong clocks, perhaps before a start
@@ -161,12 +163,12 @@ class EmbeddedCluster(RealWorld):
     async def _start(self, names: list[str]) -> None:
         servers = [name for name in names if name in self.spec.name_server_names]
         brokers = [name for name in names if name not in servers]
-        with trio.move_on_after(START_S_MAX) as patience:
+        with trio.move_on_after(START_S_MAX) as self._patience:
             for group in (servers, brokers):
                 async with trio.open_nursery() as starting:
                     for name in group:
                         starting.start_soon(self._start_node, name)
-        if patience.cancelled_caught:
+        if self._patience.cancelled_caught:
             raise NotReady(START_S_MAX, [name for name in names if not self.is_running(name)])
 
     async def _start_node(self, name: str) -> None:
@@ -224,7 +226,12 @@ class EmbeddedCluster(RealWorld):
             return self.spec.name_server_config(name)
         return self.spec.broker_config(name, tuple(self.namesrv.split(";")))
 
+    def _renew_patience(self, _: Entry) -> None:
+        """A node that reads a large store is waited for as long as it gets on."""
+        self._patience.deadline = trio.current_time() + START_S_MAX
+
     def _attach_log(self, journal: Journal) -> None:
+        journal.listen(self._renew_patience, (LogRecovering, TimersRecovering))
         if self._log is None:
             log_to_application(journal)
         else:

@@ -1,27 +1,29 @@
 """One node as an operating-system process, seen from outside: configured, ready, ended.
 
-A node that is ready writes one line of JSON to standard output.  One that dies leaves its
-last lines on standard error.
+A node that is ready writes a line of JSON to standard output, and before that how far it is
+with a large store.  One that dies leaves its last lines on standard error.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import selectors
 import subprocess
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
 from emulator.cluster.spawning import spawn
+from emulator.cluster.starting import NodeProgress, NodeStart
 from emulator.cluster.world import NotReady
 from emulator.logs import WARNINGS, LogSettings
 
 if TYPE_CHECKING:
     from emulator.cluster.roles import RoleConfig
+
+OnProgress: TypeAlias = Callable[[str, NodeProgress], object]  # the name of a node first
 
 READ_BYTES = 64 * 1024
 ERROR_BYTES_MAX = 64 * 1024
@@ -114,23 +116,32 @@ class NodeProcess:
             file.close()
 
 
-def wait_all_ready(nodes: Sequence[NodeProcess], within_s: float) -> None:
-    """Until every node has written where it listens.  Raises ``NodeDied`` and ``NotReady``."""
-    until_s = time.monotonic() + within_s
-    received = {node.name: b"" for node in nodes}
+def wait_all_ready(
+    nodes: Sequence[NodeProcess], silence_s_max: float, on_progress: OnProgress
+) -> None:
+    """Until every node has written where it listens.  Raises ``NodeDied`` and ``NotReady``.
+
+    *on_progress* is called with the name of a node that reads a large store, and how far it is.
+    """
+    began_s = time.monotonic()
+    starts = {node.name: NodeStart(node.name, began_s, silence_s_max) for node in nodes}
     with selectors.DefaultSelector() as selector:
         for node in nodes:
             assert node.popen.stdout is not None
             selector.register(node.popen.stdout, selectors.EVENT_READ, node)
-        while received:
-            ready = selector.select(max(0.0, until_s - time.monotonic()))
-            if not ready:
-                raise NotReady(within_s, received)
+        while starts:
+            silent_at_s = min(start.silent_at_s for start in starts.values())
+            ready = selector.select(max(0.0, silent_at_s - time.monotonic()))
+            if not ready and time.monotonic() >= silent_at_s:
+                late = [start for start in starts.values() if start.silent_at_s <= silent_at_s]
+                raise NotReady(silence_s_max, map(str, late))
             for key, _ in ready:
-                node = key.data
-                received[node.name] += _more(node)
-                if b"\n" in received[node.name]:
-                    node.address = json.loads(received.pop(node.name))["address"]
+                node, start = key.data, starts[key.data.name]
+                for progress in start.feed(_more(node), time.monotonic()):
+                    on_progress(node.name, progress)
+                if start.address:
+                    node.address = start.address
+                    del starts[node.name]
                     selector.unregister(key.fileobj)
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Self
 
 import msgspec
 
-from emulator.cluster.node_process import NodeDied, NodeProcess, wait_all_ready
+from emulator.cluster.node_process import NodeDied, NodeProcess, OnProgress, wait_all_ready
 from emulator.cluster.real_world import RealWorld
 from emulator.cluster.world import START_S_MAX, STOP_S_MAX
 from emulator.logs import WARNINGS, LogSettings
@@ -32,21 +32,27 @@ class ProcessCluster(RealWorld):
     """``with ProcessCluster(spec) as cluster:`` all of it is ready inside, and gone after.
 
     Raises ``NodeDied`` and ``NotReady``.  *journal* is a folder: one file of facts a node.
-    *log* is what the nodes show on standard error.  ``ready_s`` is how long the start took,
-    in seconds.
+    *log* is what the nodes show on standard error.  *on_progress* is called while a node
+    reads a large store.  ``ready_s`` is how long the start took, in seconds.
     """
 
     kind = "processes"
     keeps_memory = False
 
     def __init__(
-        self, spec: ClusterSpec, *, journal: str = "", log: LogSettings = WARNINGS
+        self,
+        spec: ClusterSpec,
+        *,
+        journal: str = "",
+        log: LogSettings = WARNINGS,
+        on_progress: OnProgress | None = None,
     ) -> None:
         spec.check()
         self.spec = spec
         self.ready_s = 0.0
         self._journal = journal
         self._log = log
+        self._on_progress = on_progress or _nobody_looks
         self._nodes: dict[str, NodeProcess] = {}  # the latest process of each node
         self._configs: dict[str, RoleConfig] = {}  # of those that were ready, with bound addresses
 
@@ -158,7 +164,7 @@ class ProcessCluster(RealWorld):
 
     def _wait_ready(self, names: list[str]) -> None:
         nodes = self._of(names)
-        wait_all_ready(nodes, START_S_MAX)
+        wait_all_ready(nodes, START_S_MAX, self._on_progress)
         for node in nodes:
             assert node.config is not None
             config = msgspec.structs.replace(node.config, listen_address=node.address)
@@ -174,3 +180,7 @@ class ProcessCluster(RealWorld):
 
     def _of(self, names: Iterable[str]) -> list[NodeProcess]:
         return [self._nodes[name] for name in names if name in self._nodes]
+
+
+def _nobody_looks(_name: str, _progress: object) -> None:
+    """Progress only renews the wait."""

@@ -62,7 +62,7 @@ CAPABILITIES: Mapping[Verb, tuple[WorldKind, ...]] = {
 }
 assert set(CAPABILITIES) == set(VERBS)
 
-START_S_MAX = 30.0  # from the start of a node to its being ready
+START_S_MAX = 30.0  # without a sign of progress, from the start of a node to its being ready
 STOP_S_MAX = 8.0  # an orderly stop that takes longer ends with a kill
 
 Done_co = TypeVar("Done_co", covariant=True)
@@ -88,7 +88,7 @@ class UnknownNode(Exception):
 
 
 class NotReady(Exception):
-    """Nodes run and did not become ready in time."""
+    """Nodes run, are not ready, and have shown no progress for *after_s*."""
 
     def __init__(self, after_s: float, names: Iterable[str]) -> None:
         super().__init__(f"not ready after {after_s:g} s: {', '.join(names)}")

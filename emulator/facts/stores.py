@@ -73,6 +73,20 @@ class PowerLost(Fact, frozen=True):
     documents: tuple[str, ...]  # that have their former text again
 
 
+class LogRecovering(Fact, frozen=True):
+    """A broker that starts has read a part of the commit log that it found in its store."""
+
+    done_bytes: int  # from the oldest message on
+    total_bytes: int  # about: where the last segment seems to end
+
+
+class TimersRecovering(Fact, frozen=True):
+    """A broker that starts has read a part of the timer messages that it found in its log."""
+
+    done_count: int  # messages
+    total_count: int  # in the queue of the timer topic
+
+
 class LogRecovered(Fact, frozen=True):
     """A broker has read the commit log that it found in its store."""
 

@@ -37,16 +37,14 @@ class LogHasHole(StoreDamaged):
 class CommitLog:
     """The stream on *disk*; new segments get *segment_bytes*, those that exist keep their size.
 
-    *make_room* is called with the bytes that a new segment is about to take.  A fresh value ends
+    ``make_room`` is called with the bytes that a new segment is about to take.  A fresh value ends
     where its last segment ends: ``cut`` moves the end to the last good record, which is
     what recovery is for.
     """
 
-    def __init__(
-        self, disk: Disk, segment_bytes: int, make_room: Callable[[int], None] = _nobody
-    ) -> None:
+    def __init__(self, disk: Disk, segment_bytes: int) -> None:
         self._disk = disk
-        self._make_room = make_room
+        self.make_room: Callable[[int], None] = _nobody
         self._segment_bytes = segment_bytes
         self._segments = [disk.open_segment(base, segment_bytes) for base in disk.segments()]
         self._bases = [segment.base for segment in self._segments]
@@ -140,7 +138,7 @@ class CommitLog:
         if record_bytes + BLANK_BYTES_MIN > self._segment_bytes:
             limit = self._segment_bytes - BLANK_BYTES_MIN
             raise RecordTooLarge(f"{record_bytes} bytes, a segment holds {limit}")
-        self._make_room(self._segment_bytes)
+        self.make_room(self._segment_bytes)
         left = self._capacity - self._filled
         # The new segment first: if the disk is full nothing has changed.
         segment = self._disk.open_segment(self.end_position + left, self._segment_bytes)

@@ -12,6 +12,7 @@ Upstream: ConsumeQueueStore, CommitLog.recoverAbnormally.
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -106,11 +107,15 @@ class QueueIndex:
         for key in gone:
             del self.queues[key]
 
-    def rebuild(self, log: CommitLog) -> Rebuilt:
-        """Read all queues from *log* again, up to its first bad record."""
+    def rebuild(self, log: CommitLog, step_bytes: int) -> Generator[int, None, Rebuilt]:
+        """Read all queues from *log* again, up to its first bad record.
+
+        Yields how far it is, after every *step_bytes* or so.
+        """
         since = self._restart_from_floors()
         queues: dict[tuple[bytes, int], ConsumeQueue] = {}
         messages = store_ms = 0
+        step_at = log.min_position + step_bytes
         records = scan(log)
         while True:
             try:
@@ -123,6 +128,9 @@ class QueueIndex:
                 queue = self.of(str(topic, "utf-8", "replace"), queue_id)
                 queues[topic, queue_id] = queue
             messages += 1
+            if position >= step_at:
+                yield position
+                step_at = position + step_bytes
             if sys_flag & NOT_INDEXED or (since and position < since.get(queue, 0)):
                 continue
             if offset != queue.max_offset:

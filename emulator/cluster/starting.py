@@ -1,0 +1,62 @@
+"""What a node says on standard output while it starts, and for how long it is waited for.
+
+Lines of JSON: how far it has read the store that it found, then where it listens.  Each
+renews the wait, so a node that reads a large log is waited for as long as it gets on, and
+one that says nothing is not.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import NamedTuple
+
+
+class NodeProgress(NamedTuple):
+    """*done* of *total* bytes of the ``log``, or messages of the ``timers``, have been read."""
+
+    what: str
+    done: int
+    total: int
+
+    @property
+    def percent(self) -> int:
+        """0 to 100."""
+        return 100 * self.done // max(1, self.total)
+
+    def line(self) -> str:
+        """As a node writes it."""
+        return json.dumps({"recovering": self.what, "done": self.done, "total": self.total})
+
+
+class NodeStart:
+    """The start of one node, seen from outside.
+
+    ``address`` is where it listens, once it has said so.  ``silent_at_s``: if nothing comes by
+    then it is waited for no longer.  Times are of one clock, in seconds.
+    """
+
+    def __init__(self, name: str, now_s: float, silence_s_max: float) -> None:
+        self.name = name
+        self.address = ""
+        self.silent_at_s = now_s + silence_s_max
+        self._silence_s_max = silence_s_max
+        self._progress: NodeProgress | None = None
+        self._rest = b""
+
+    def feed(self, data: bytes, now_s: float) -> list[NodeProgress]:
+        """Take what it wrote; the progress that this was."""
+        self.silent_at_s = now_s + self._silence_s_max
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        found = []
+        for line in map(json.loads, lines):
+            if "recovering" in line:
+                self._progress = NodeProgress(line["recovering"], line["done"], line["total"])
+                found.append(self._progress)
+            else:
+                self.address = line["address"]
+        return found
+
+    def __str__(self) -> str:
+        if self._progress is None:
+            return self.name
+        return f"{self.name} (at {self._progress.percent} % of its {self._progress.what})"
