@@ -11,6 +11,7 @@ import typer
 from emulator.cli import up_options
 from emulator.cli.app import app
 from emulator.cli.up_options import OPTIONS, brokers_to_start_early
+from emulator.config import BrokerConfig
 
 
 def parameters():
@@ -61,3 +62,13 @@ def test_nothing_slow_is_loaded_before_nodes_are_started_early() -> None:
     code = "import emulator.cli, emulator.cluster.spawning, sys; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
     assert not {b"msgspec", b"trio", b"typer", b"emulator.facts"} & set(loaded.stdout.split())
+
+
+@pytest.mark.parametrize("command", ["up", "broker", "nameserver"])
+def test_the_help_of_journal_says_how_long_it_may_become(command) -> None:
+    parameters = typer.main.get_command(app).commands[command].params
+    (journal,) = [parameter for parameter in parameters if parameter.name == "journal"]
+    config = BrokerConfig()
+    assert config.journal_files_max == 4
+    assert "four of" in journal.help
+    assert f"{config.journal_bytes_max // 2**20} MiB" in journal.help
