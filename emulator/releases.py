@@ -81,6 +81,7 @@ FORBIDDEN_TYPE_SENT = Release(5, 0, 0)  # PULL_MESSAGE: a number for the reason 
 HEARTBEAT_REPLY_HAS_FLAGS = Release(5, 0, 0)
 MORE_SYSTEM_GROUPS = Release(5, 0, 0)  # and a group of the system is made although no other may be
 MORE_SYSTEM_TOPICS = Release(5, 0, 0)
+MOVED_OFFSETS_NOT_STORED = Release(5, 0, 0)  # no more messages in OFFSET_MOVED_EVENT
 MSG_REGION_STORED = Release(5, 0, 0)  # in the properties, with TRACE_ON
 OFFSETS_DELETED_WITH_TOPIC = Release(5, 0, 0)
 OFFSETS_HAVE_VERSION = Release(5, 0, 0)  # consumerOffset.json: data version and topics by group

@@ -29,11 +29,6 @@ DIFFERENCES: dict[str, Difference] = {
     "statsAll -t Orders": Difference(
         "one line less: 5.3.3 lists the topic itself as one of its groups", ("5.3.3",)
     ),
-    "clusterList -m": Difference(
-        "one message less: 4.9.7 stores and counts an OFFSET_MOVED_EVENT for the pull beyond the "
-        "end",
-        ("4.9.7",),
-    ),
     "getBrokerConfig -b {broker}": Difference(OWN_SETTINGS),
     "getColdDataFlowCtrInfo -b {broker}": Difference(
         "not supported: all messages are in memory or in mapped files, none is cold"

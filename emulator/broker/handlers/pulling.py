@@ -16,6 +16,7 @@ from collections.abc import Callable
 
 from emulator.broker.broker import Broker
 from emulator.broker.checks import check_expression_type
+from emulator.broker.handlers.moved_offsets import store_moved_offset
 from emulator.broker.store.reading import GetResult, GetStatus
 from emulator.broker.tables.client_channels import BROADCASTING
 from emulator.broker.tables.figures import EVENTS_MAX, Looked
@@ -23,6 +24,7 @@ from emulator.facts import OffsetCommitted, PullAnswered, PullHeld
 from emulator.net.results import Call, Refusal, Reply, Result, Wait
 from emulator.releases import (
     FORBIDDEN_TYPE_SENT,
+    MOVED_OFFSETS_NOT_STORED,
     PULL_REPLY_HAS_FLAGS,
     SUSPENSION_READ_WHEN_HELD,
 )
@@ -76,6 +78,7 @@ class PullMessageProcessor:
             else None
         )
         self._wait_is_read = broker.release < SUSPENSION_READ_WHEN_HELD
+        self._stores_moved_offsets = broker.release < MOVED_OFFSETS_NOT_STORED
         self.held_count = 0
 
     def pull(self, call: Call[PullMessageRequest]) -> Result:
@@ -89,7 +92,7 @@ class PullMessageProcessor:
         code = self._code(found, request)
         if code == ResponseCode.PULL_NOT_FOUND and request.sys_flag & SUSPEND:
             return self._hold(call, matches)
-        return self._answer(request, found, code)
+        return self._answer(call, found, code)
 
     def _commit(self, call: Call[PullMessageRequest]) -> None:
         request, broker = call.request, self._broker
@@ -139,7 +142,7 @@ class PullMessageProcessor:
         """A held pull looks again: all checks, but no commit and no further waiting."""
         request, matches = call.request, self._allowed(call)
         found = self._taken_reset(request) or self._get(call, matches)
-        return self._answer(request, found, self._code(found, request))
+        return self._answer(call, found, self._code(found, request))
 
     def _sweep_at(self, at_ms: int) -> int:
         """The first sweep at or after *at_ms*."""
@@ -186,7 +189,10 @@ class PullMessageProcessor:
             )
         return CODES[found.status]
 
-    def _answer(self, request: PullMessageRequest, found: GetResult, code: int) -> Reply:
+    def _answer(self, call: Call[PullMessageRequest], found: GetResult, code: int) -> Reply:
+        request = call.request
+        if code == ResponseCode.PULL_OFFSET_MOVED and self._stores_moved_offsets:
+            store_moved_offset(self._broker, request, found.next_begin_offset, call.now_ms)
         suggested = self._suggested(request.consumer_group, found)
         if self._broker.wants(PullAnswered):
             self._note_answer(request, found, code)
