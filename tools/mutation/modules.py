@@ -75,6 +75,7 @@ MODULES = (
             *_under(f"{CLIENT_TESTS}/consumer", "test_consuming", "test_listeners"),
             *_under(f"{CLIENT_TESTS}/consumer", "test_pull_requests", "test_rebalance"),
             *_under(f"{CLIENT_TESTS}/consumer", "test_rebalance_causes", "test_push_consumer"),
+            *_under(f"{CLIENT_TESTS}/consumer", "test_consume_pipeline"),
             *_under(f"{TESTS}/broker", "test_broker_pulling", "test_broker_invariants"),
             *_under(f"{TESTS}/broker", "test_broker_recorded_answers", "test_pull_refusals"),
         ),

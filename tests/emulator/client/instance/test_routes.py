@@ -102,6 +102,13 @@ def test_as_many_queues_as_the_limit_says_are_taken_and_not_one_more() -> None:
             check_route(TopicRouteData(queue_datas=[data]))
 
 
+def test_an_order_configuration_that_cannot_be_read_is_shown() -> None:
+    with pytest.raises(
+        BadFields, match=r"^an order .* looks like broker-a:4, not 'broker-a:four'$"
+    ):
+        check_route(TopicRouteData(order_topic_conf="broker-a:four"))
+
+
 def test_the_borrowed_default_route_is_no_wider_than_either_side_says() -> None:
     route = a_route(a_queue_data("a", read=8, write=8, perm=7), a_queue_data("b", read=2, write=9))
     lent = as_default(route, queues_max=4)

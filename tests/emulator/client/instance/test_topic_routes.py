@@ -59,6 +59,8 @@ class NameServers:
         if address in self.errors:
             raise self.errors[address]
         route = self.answers.get(request.topic)
+        if isinstance(route, RemotingCommand):
+            return route
         if route is None:
             return RemotingCommand(code=ResponseCode.TOPIC_NOT_EXIST)
         body = route if isinstance(route, bytes) else encode_body(route, R_4_9_7)
@@ -139,7 +141,10 @@ async def test_the_same_route_in_other_words_changes_nothing() -> None:
     assert len(client.members.given) == 2
 
 
-@pytest.mark.parametrize("answer", [None, b"", b"no route"])
+A_REFUSAL = RemotingCommand(code=1, body=encode_body(a_route(queues=9), R_4_9_7))
+
+
+@pytest.mark.parametrize("answer", [None, b"", b"no route", A_REFUSAL])
 async def test_an_answer_without_a_readable_route_changes_nothing(answer) -> None:
     client = Client()
     route = client.servers.answers["t"] = a_route()
