@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import msgspec
 import pytest
 from name_servers import V1, V2, NameServerBench, a_peer, addresses, perms, topics
 
 from emulator.facts import BrokerExpired, BrokerUnregistered
+from emulator.nameserver.registration import BrokerRegistration
 from emulator.nameserver.routes import SmallestIdChanged
 from emulator.nameserver.tables import Replicas
+from emulator.net.results import Refusal
+from protocol.bodies.topics import TopicQueueMappingInfo
 from protocol.codes import RequestCode
 from protocol.names import AUTO_CREATE_TOPIC_KEY_TOPIC
 from protocol.requests.registration import RegisterBrokerReply
@@ -130,6 +135,21 @@ def test_a_topic_of_a_static_kind_is_not_removed_because_it_is_unlisted() -> Non
         bench.register(peer, serves=topics("U", "V"), version=V2)
         route = bench.route("T")
         assert set(perms(route)) == ({"broker-a", "broker-b"} if left else {"broker-b"})
+
+
+def test_static_topics_have_the_limit_of_topics() -> None:
+    bench = NameServerBench("5.3.3", topics_max=1)
+    for mapped, fits in ((("A",), True), (("A", "B"), False)):
+        given = BrokerRegistration(
+            cluster="C",
+            broker="broker-a",
+            broker_id=0,
+            address=MASTER,
+            ha_address=MASTER,
+            mappings={name: TopicQueueMappingInfo() for name in mapped},
+        )
+        with nullcontext() if fits else pytest.raises(Refusal, match="no room for 1 more topics"):
+            bench.server.routes.register(given, a_peer(), 0)
 
 
 def test_a_slave_is_answered_the_addresses_of_its_living_master() -> None:

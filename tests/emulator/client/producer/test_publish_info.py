@@ -136,6 +136,7 @@ def test_a_walk_takes_a_step_for_each_queue_it_looks_at() -> None:
     assert info.next_position() == 1
     assert info.next_queue_where(lambda queue: False) is None
     assert info.next_position() == 2, "one whole round and a step"
+    assert set(info.index._at) == {0}
     assert info.next_queue_where(lambda queue: True, worker=7) == QUEUES[1]
 
 
