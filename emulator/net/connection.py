@@ -88,7 +88,7 @@ class Connection:
         self._out_bytes = 0
         self._opaques = itertools.count(1)
         self._pending: dict[int, tuple[OnDone, Timer]] = {}
-        self._means: RemotingCommand | None = None  # of the frame that was written last
+        self._means: list[RemotingCommand] = []  # of the frames that were written, if known
         self.values = transport.values
         self._taken_bytes_max = min(
             remoting.config.header_bytes_max, remoting.config.frame_bytes_max
@@ -99,9 +99,9 @@ class Connection:
     def feed(self, data: bytes) -> None:
         """Bytes arrived: every complete frame is handled, in one turn."""
         if self.values and not self._decoder.waiting_bytes():
-            command = self.values.pop(data, None)
-            if command is not None and len(data) <= self._taken_bytes_max:
-                self._handle_taken(command)
+            commands = self.values.pop(data, None)
+            if commands is not None and len(data) <= self._taken_bytes_max:
+                self._handle_taken(commands, data)
                 return
         self._handle_frames(data)
 
@@ -136,7 +136,8 @@ class Connection:
         Where there are ``values``, it *means* that command.
         """
         self._out.append(data)
-        self._means = means
+        if means is not None:
+            self._means.append(means)
         self._out_bytes += len(data)
         turn = self._remoting.turn
         turn.dirty[self] = None
@@ -146,13 +147,14 @@ class Connection:
     def flush(self) -> None:
         """Send what was written, in one piece."""
         if self._out:
-            is_one = len(self._out) == 1
-            data = self._out[0] if is_one else b"".join(self._out)
+            data = self._out[0] if len(self._out) == 1 else b"".join(self._out)
+            if self.values is not None:
+                if self.peer.is_open and len(self._means) == len(self._out):
+                    leave(self.values, data, self._means)
+                self._means = []
             self._out.clear()
             self._out_bytes = 0
             if self.peer.is_open:
-                if self.values is not None and self._means is not None and is_one:
-                    leave(self.values, data, self._means)
                 self.last_active_ms = self._remoting.turn.now_ms
                 self.transport.send(data)
                 if unsent_bytes := self.transport.unsent_bytes():
@@ -232,15 +234,28 @@ class Connection:
                 self.flush()
                 self.transport.close()
 
-    def _handle_taken(self, command: RemotingCommand) -> None:
-        """The one frame that was fed, without reading it."""
+    def _handle_taken(self, commands: list[RemotingCommand], data: bytes) -> None:
+        """The frames of *data*, without reading them."""
+        full = self._remoting.config.outbox_bytes_max
         with self._remoting.turn as self.last_active_ms:
-            if not self.peer.is_open:
-                return
-            if command.flag & RESPONSE:
-                self._replied(command)
-            else:
-                self._remoting.handle(self, command)
+            for handled, command in enumerate(commands):
+                if not self.peer.is_open:
+                    return
+                if self._out_bytes > full:
+                    self.flush()
+                    if self.transport.unsent_bytes() > full:
+                        self._keep(data, handled)
+                        return  # ``writable`` goes on
+                if command.flag & RESPONSE:
+                    self._replied(command)
+                else:
+                    self._remoting.handle(self, command)
+
+    def _keep(self, data: bytes, handled: int) -> None:
+        """The frames of *data* but the first *handled* wait until they are read."""
+        self._decoder.feed(data)
+        for _ in range(handled):
+            self._decoder.next_frame()
 
     def _handle_long(self, frame: Frame) -> None:
         """A header that exceeds ``header_bytes_max``: replies may have one, as we asked."""

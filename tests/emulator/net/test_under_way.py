@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import typing
 from collections import Counter
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 import pytest
@@ -17,7 +17,8 @@ from emulator.client.consumer.push_consumer import PushConsumer
 from emulator.cluster.admin import Admin
 from emulator.cluster.spec import ClusterSpec
 from emulator.cluster.virtual import VirtualCluster
-from emulator.net.under_way import FRAME_BYTES_MAX, VALUES_MAX, leave
+from emulator.config import NetConfig
+from emulator.net.under_way import VALUES_MAX, WRITE_BYTES_MAX, leave
 from emulator.sim.world import run_virtual
 from protocol.bodies.topics import TopicConfig
 from protocol.catalog import CALLS
@@ -39,11 +40,10 @@ TEXTS = [
 KINDS = dict.fromkeys(kind for rpc in CALLS for kind in (rpc.request, rpc.reply))
 
 
-def read(data: bytes, release: Release = R_4_9_7) -> RemotingCommand:
+def read(data: bytes, release: Release = R_4_9_7) -> list[RemotingCommand]:
     decoder = FrameDecoder()
     decoder.feed(data)
-    [frame] = decoder
-    return decode_command(frame, release)
+    return [decode_command(frame, release) for frame in decoder]
 
 
 def a_header(kind: type[Header], text: str) -> Header:
@@ -61,17 +61,22 @@ def a_value(hint: Any, text: str) -> str | int | bool:
     return True if "bool" in str(hint) else text
 
 
-class Checked(dict[bytes, RemotingCommand]):
+Left: TypeAlias = dict[bytes, list[RemotingCommand]]
+
+
+class Checked(dict[bytes, list[RemotingCommand]]):
     """Values that are compared with their bytes, as each release reads them, when taken."""
 
     def __init__(self) -> None:
         super().__init__()
         self.taken: Counter[str] = Counter()
 
-    def pop(self, data: bytes, default=None) -> RemotingCommand | None:
+    def pop(self, data: bytes, default=None) -> list[RemotingCommand] | None:
         found = super().pop(data, None)
         if found is not None:
-            self.taken["answers" if found.is_response else str(found.code)] += 1
+            kinds = ["answers" if each.is_response else str(each.code) for each in found]
+            self.taken.update(kinds)
+            self.taken["joined"] += len(kinds) > 1
             for release in RELEASES:
                 assert found == read(data, release)
         return found
@@ -82,11 +87,11 @@ def test_what_is_left_beside_the_bytes_of_any_call_is_what_they_say(kind: type[H
     count = 0
     for text, flag in itertools.product(TEXTS, (0, RESPONSE)):
         for header, remark in ((a_header(kind, text), None), (a_header(kind, "x"), text)):
-            values: dict[bytes, RemotingCommand] = {}
+            values: Left = {}
             command = RemotingCommand(
                 code=15, flag=flag, opaque=9, version=409, ext=ext_of(header), remark=remark
             )
-            leave(values, encode_command(command), command)
+            leave(values, encode_command(command), [command])
             for data, left in values.items():
                 count += 1
                 assert [read(data, release) for release in RELEASES] == [left, left]
@@ -139,19 +144,20 @@ def test_a_whole_life_of_a_cluster_takes_only_values_that_its_bytes_say() -> Non
 
     run_virtual(main, seed=1, values=checked)
     assert checked.taken["answers"] > 500
-    assert len(checked.taken) > 12  # as many calls
+    assert checked.taken["joined"] > 10
+    assert len(checked.taken) > 13  # as many calls
     assert len(checked) < 100  # what was taken is gone; what was lost stays a while
 
 
-def left_in(values: dict[bytes, RemotingCommand], data: bytes) -> bytes:
+def left_in(values: Left, data: bytes) -> bytes:
     leave(values, data, read(data))
     return data
 
 
 async def test_bytes_that_are_not_those_that_were_sent_are_read() -> None:
-    values: dict[bytes, RemotingCommand] = {}
+    values: Left = {}
     data = left_in(values, a_request(5, word="left"))
-    values[data].ext = msgspec.Raw(b'{"word":"taken"}')  # so that the two can be told apart
+    values[data][0].ext = msgspec.Raw(b'{"word":"taken"}')  # so that the two can be told apart
     server = Server(values=values)
     server.connection.feed(data.replace(b"left", b"sent"))
     server.connection.feed(data)
@@ -161,7 +167,7 @@ async def test_bytes_that_are_not_those_that_were_sent_are_read() -> None:
 
 
 async def test_a_value_is_not_taken_in_the_middle_of_a_frame() -> None:
-    values: dict[bytes, RemotingCommand] = {}
+    values: Left = {}
     inner = left_in(values, a_request(5, word="inner"))
     outer = a_request(5, opaque=2, word="outer", body=inner)
     server = Server(values=values)
@@ -170,21 +176,34 @@ async def test_a_value_is_not_taken_in_the_middle_of_a_frame() -> None:
     assert [answer.fields()["word"] for answer in server.wire.commands()] == ["outer"]
 
 
-async def test_an_answer_leaves_alone_with_its_value_and_with_others_without() -> None:
-    values: dict[bytes, RemotingCommand] = {}
+async def test_answers_that_leave_together_are_left_together() -> None:
+    values: Left = {}
     server = Server(values=values)
     server.connection.feed(a_request(5, word="alone"))
     server.connection.feed(a_request(5, opaque=2) + a_request(5, opaque=3))
-    assert list(values) == server.wire.sent[:1]
-    assert values[server.wire.sent[0]] == server.wire.commands()[0]
+    assert list(values) == server.wire.sent
+    assert [*values.values()] == [server.wire.commands()[:1], server.wire.commands()[1:]]
+
+
+async def test_values_behind_a_full_outbox_wait_as_frames_do() -> None:
+    values: Left = {}
+    config = NetConfig(outbox_bytes_max=100)
+    server = Server(config=config, values=values)
+    server.wire.stuck = True
+    requests = [a_request(5, opaque=number, word="w" * 50) for number in (1, 2, 3)]
+    server.connection.feed(left_in(values, b"".join(requests)))
+    assert [answer.opaque for answer in server.wire.commands()] == [1]
+    server.wire.stuck = False
+    server.connection.writable()
+    assert [answer.opaque for answer in server.wire.commands()] == [1, 2, 3]
 
 
 def test_values_of_frames_that_are_lost_do_not_pile_up() -> None:
-    values: dict[bytes, RemotingCommand] = {}
+    values: Left = {}
     for number in range(3 * VALUES_MAX):
         command = RemotingCommand(code=5, opaque=number)
-        leave(values, encode_command(command), command)
-    long = RemotingCommand(code=5, opaque=-1, body=bytes(FRAME_BYTES_MAX))
-    leave(values, encode_command(long), long)
+        leave(values, encode_command(command), [command])
+    long = RemotingCommand(code=5, opaque=-1, body=bytes(WRITE_BYTES_MAX))
+    leave(values, encode_command(long), [long])
     assert len(values) <= VALUES_MAX
-    assert long not in values.values()
+    assert [long] not in values.values()
