@@ -7,7 +7,7 @@ import types
 
 import pytest
 
-from tools.torture import Row, kills, peers, tables
+from tools.torture import Row, kills, peers, starts, tables
 from tools.torture import __main__ as driver
 
 
@@ -28,6 +28,8 @@ def test_the_themes_have_the_sizes_that_are_promised() -> None:
     assert tables.TOPICS == 10_000
     assert tables.LOCKS == 200_000
     assert kills.KILLS == 200
+    assert starts.MESSAGES == 1_000_000
+    assert starts.BROKERS == 26
 
 
 def test_rows_come_as_they_were_found(monkeypatch: pytest.MonkeyPatch) -> None:
