@@ -16,6 +16,7 @@ from emulator.cli.shared import (
     call_cluster,
     read_cluster,
     show,
+    show_as,
     show_json,
 )
 from emulator.cluster.admin import Admin, NotFound
@@ -29,11 +30,7 @@ Name = Annotated[str, typer.Argument(help="The group.")]
 def list_(namesrv: Namesrv = NAMESRV, as_json: AsJson = False) -> None:
     """All groups but the brokers' own."""
     with plain_errors():
-        groups = read_cluster(namesrv).groups
-        if as_json:
-            show_json(groups)
-            return
-        show(groups_table(groups))
+        show_as(read_cluster(namesrv).groups, groups_table, as_json=as_json)
 
 
 @app.command()

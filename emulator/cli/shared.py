@@ -54,6 +54,14 @@ def show_json(value: Any) -> None:
     typer.echo(msgspec.json.encode(value).decode())
 
 
+def show_as(value: T, draw: Callable[[T], RenderableType], *, as_json: bool) -> None:
+    """One line of JSON, or what *draw* makes of it."""
+    if as_json:
+        show_json(value)
+    else:
+        show(draw(value))
+
+
 def show(screen: RenderableType) -> None:
     """Draw on standard output."""
     make_console().print(screen)

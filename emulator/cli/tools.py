@@ -10,7 +10,7 @@ from emulator.cli.errors import plain_errors
 from emulator.cli.groups import app as group_commands
 from emulator.cli.produce import produce
 from emulator.cli.screens import cluster_screen
-from emulator.cli.shared import NAMESRV, AsJson, Namesrv, read_cluster, show, show_json
+from emulator.cli.shared import NAMESRV, AsJson, Namesrv, read_cluster, show_as
 from emulator.cli.topics import app as topic_commands
 
 if TYPE_CHECKING:
@@ -30,8 +30,4 @@ def add_tools(app: typer.Typer) -> None:
 def status(namesrv: Namesrv = NAMESRV, as_json: AsJson = False) -> None:
     """Show a running cluster."""
     with plain_errors():
-        overview = read_cluster(namesrv)
-        if as_json:
-            show_json(overview)
-        else:
-            show(cluster_screen(overview))
+        show_as(read_cluster(namesrv), cluster_screen, as_json=as_json)

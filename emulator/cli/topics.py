@@ -15,6 +15,7 @@ from emulator.cli.shared import (
     call_cluster,
     read_cluster,
     show,
+    show_as,
     show_json,
 )
 from emulator.cluster.admin import Admin
@@ -61,11 +62,7 @@ def create(
 def list_(namesrv: Namesrv = NAMESRV, as_json: AsJson = False) -> None:
     """All topics but the brokers' own."""
     with plain_errors():
-        topics = read_cluster(namesrv).topics
-        if as_json:
-            show_json(topics)
-            return
-        show(topics_table(topics))
+        show_as(read_cluster(namesrv).topics, topics_table, as_json=as_json)
 
 
 @app.command()
