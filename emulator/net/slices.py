@@ -11,9 +11,11 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, TypeAlias, TypeVar
 
-from emulator.net.results import Reply, Result, Wait
+from emulator.net.results import Refusal, Reply, Result, Wait
 from protocol.bodies.body import Body, encode_body
+from protocol.codes import ResponseCode
 from protocol.fields import Header
+from protocol.framing import FRAME_BYTES_MAX
 from protocol.versions import Release
 
 Slices: TypeAlias = Generator[None, None, Reply]
@@ -44,9 +46,11 @@ def long_body(
 ) -> Generator[None, None, bytes]:
     """The text of *empty*, its collections filled: *pieces* of maps or lists by name on the wire.
 
-    One piece is one slice, its making included.
+    One piece is one slice, its making included.  Raises ``Refusal`` as soon as no frame can hold
+    what there is.
     """
     written: dict[str, list[bytes]] = {}
+    size = 0
     for name, given in pieces.items():
         texts = written[name] = []
         for piece in given:
@@ -54,6 +58,10 @@ def long_body(
                 yield
             if piece:
                 texts.append(encode_body(piece, release)[1:-1])  # without its brackets
+                size += len(texts[-1])
+            if size > FRAME_BYTES_MAX:
+                remark = f"the answer is longer than a frame may be: {FRAME_BYTES_MAX} bytes"
+                raise Refusal(ResponseCode.SYSTEM_ERROR, remark)
     return filled(empty, written, release)
 
 

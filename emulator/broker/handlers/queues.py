@@ -9,7 +9,7 @@ Upstream: AdminBrokerProcessor.
 
 from __future__ import annotations
 
-import msgspec
+from typing import NamedTuple
 
 from emulator.broker.broker import Broker
 from emulator.broker.checks import check_size
@@ -67,23 +67,19 @@ class QueueProcessor:
 
     def lock(self, call: Call[Header]) -> Result:
         """Take or renew locks; the reply names those that are the client's now."""
-        request, group, client = _locks_of(call)
-        locks = self._broker.locks
-        locks_max = self._broker.config.locks_max
-        if locks.held_count + len(request.mq_set) > locks_max:  # unless some are held already
-            new = sum(locks.owner(group, queue, call.now_ms) is None for queue in request.mq_set)
-            check_size(locks.held_count + new, locks_max, "queue locks")
-        granted = locks.lock(group, request.mq_set, client, call.now_ms)
-        return in_slices(self._locked(group, client, granted, request.mq_set), call.now_ms)
+        return in_slices(self._lock(_locks_of(call), call.now_ms), call.now_ms)
 
-    def _locked(
-        self, group: str, client: str, granted: list[MessageQueue], asked: list[MessageQueue]
-    ) -> Slices:
-        """The locks are taken by now, all in one turn; what remains is to note and name them."""
+    def _lock(self, asked: _Locks, now_ms: int) -> Slices:
+        """They are taken in one turn; reading them was one before, naming them is more after."""
+        group, client, all_queues = asked
         broker = self._broker
+        if len(all_queues) > SLICE_QUEUES:
+            yield
+        self._check_room(asked, now_ms)
+        granted = broker.locks.lock(group, all_queues, client, now_ms)
         if broker.wants(QueuesLocked):
             own = set(granted)
-            for queues in in_pieces(asked, SLICE_QUEUES):
+            for queues in in_pieces(all_queues, SLICE_QUEUES):
                 taken = [queue for queue in queues if queue in own]
                 refused = [queue for queue in queues if queue not in own]
                 broker.note(QueuesLocked(group, client, _queues(taken), _queues(refused)))
@@ -92,31 +88,45 @@ class QueueProcessor:
         pieces = {"lockOKMQSet": in_pieces(granted, SLICE_QUEUES)}
         return Reply(body=(yield from long_body(LockBatchReply(), pieces, broker.release)))
 
+    def _check_room(self, asked: _Locks, now_ms: int) -> None:
+        """Raises ``Refusal`` where there would be too many locks."""
+        locks, locks_max = self._broker.locks, self._broker.config.locks_max
+        if locks.held_count + len(asked.queues) > locks_max:  # unless some are held already
+            new = sum(locks.owner(asked.group, queue, now_ms) is None for queue in asked.queues)
+            check_size(locks.held_count + new, locks_max, "queue locks")
+
     def unlock(self, call: Call[Header]) -> Result:
         """Give locks back; those of other clients stay."""
-        request, group, client = _locks_of(call)
-        self._broker.locks.unlock(group, request.mq_set, client)
-        return in_slices(self._unlocked(group, client, request.mq_set), call.now_ms)
+        return in_slices(self._unlock(_locks_of(call)), call.now_ms)
 
-    def _unlocked(self, group: str, client: str, queues: list[MessageQueue]) -> Slices:
+    def _unlock(self, asked: _Locks) -> Slices:
+        group, client, all_queues = asked
+        if len(all_queues) > SLICE_QUEUES:
+            yield
+        self._broker.locks.unlock(group, all_queues, client)
         if self._broker.wants(QueuesUnlocked):
-            for piece in in_pieces(queues, SLICE_QUEUES):
-                self._broker.note(QueuesUnlocked(group, client, _queues(piece)))
-                if len(piece) == SLICE_QUEUES:
+            for queues in in_pieces(all_queues, SLICE_QUEUES):
+                self._broker.note(QueuesUnlocked(group, client, _queues(queues)))
+                if len(queues) == SLICE_QUEUES:
                     yield
         return Reply()
 
 
-def _locks_of(call: Call[Header]) -> tuple[LockBatchRequestBody, str, str]:
-    """The request, its group and its client.  Raises ``BadFields`` without a group.
+class _Locks(NamedTuple):
+    """What a client asks for, each queue once: upstream's lists of queues are sets."""
 
-    A queue that is named twice counts once: upstream's lists of queues are sets.
-    """
+    group: str
+    client: str
+    queues: list[MessageQueue]
+
+
+def _locks_of(call: Call[Header]) -> _Locks:
+    """The request.  Raises ``BadFields`` without a group."""
     request = decode_body(call.body, LockBatchRequestBody)
     if request.consumer_group is None:
         raise BadFields("locks of a group without a name")
-    once = msgspec.structs.replace(request, mq_set=list(dict.fromkeys(request.mq_set)))
-    return once, request.consumer_group, request.client_id or ""
+    queues = list(dict.fromkeys(request.mq_set))
+    return _Locks(request.consumer_group, request.client_id or "", queues)
 
 
 def _queues(queues: list[MessageQueue]) -> tuple[Queue, ...]:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import pytest
 import trio
 import trio.testing
 from wired_server import ECHO, Server, Word, a_request
 
-from emulator.net.results import Call, Refusal, Reply, Result
-from emulator.net.slices import Slices, in_slices
+from emulator.net.results import Call, Refusal, Reply, Result, Wait
+from emulator.net.slices import Slices, in_slices, long_body, reply_of
+from protocol.bodies.body import encode_body
+from protocol.bodies.routes import BrokerData, ClusterInfo, TopicList
+from protocol.versions import R_4_9_7
 
 
 def counted(slices: int) -> Slices:
@@ -57,3 +63,38 @@ async def test_what_a_later_slice_raises_is_answered(autojump_clock) -> None:
         [answer] = server.wire.commands()
         assert (answer.code, answer.remark) == (17, "gone meanwhile")
         nursery.cancel_scope.cancel()
+
+
+def test_an_answer_that_no_frame_can_hold_is_given_up_before_it_is_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("emulator.net.slices.FRAME_BYTES_MAX", 1_000)
+    made: list[int] = []
+
+    def pieces() -> Iterator[list[str]]:
+        for number in range(100):
+            made.append(number)
+            yield ["x" * 300]
+
+    slices = long_body(TopicList(), {"topicList": pieces()}, R_4_9_7)
+    with pytest.raises(Refusal, match="longer than a frame may be: 1000 bytes"):
+        for _ in slices:
+            pass
+    assert len(made) == 4
+
+
+def test_collections_are_filled_where_they_are_whatever_is_in_them() -> None:
+    empty = ClusterInfo()
+    pieces = {
+        "clusterAddrTable": [{"c": ["b"]}, {}, {"d": []}],
+        "brokerAddrTable": [{"clusterAddrTable": BrokerData(broker_name="b")}],
+    }
+    reply = in_slices(reply_of(long_body(empty, pieces, R_4_9_7)), 0)
+    while isinstance(reply, Wait):
+        reply = reply.resume(0, True)
+    assert isinstance(reply, Reply)
+    whole = ClusterInfo(
+        broker_addr_table={"clusterAddrTable": BrokerData(broker_name="b")},
+        cluster_addr_table={"c": ["b"], "d": []},
+    )
+    assert reply.body == encode_body(whole, R_4_9_7)
