@@ -32,7 +32,7 @@ def main() -> int:
     if not options.page:
         wanted = [m for m in MODULES if m.name in (options.modules or {m.name})]
         with tempfile.TemporaryDirectory(prefix="mutation-") as folder:
-            _run_all(wanted, options.copy or Path(folder), options.children)
+            _run_all(wanted, (options.copy or Path(folder)).resolve(), options.children)
     found, reasons = load_found(), load_reasons()
     page.write(found, reasons)
     return _judge(found, reasons)

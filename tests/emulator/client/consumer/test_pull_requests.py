@@ -439,3 +439,32 @@ def test_an_orderly_queue_commits_what_was_taken() -> None:
     assert queue.take(1, 9) != []
     assert queue.take(1, 9) == []
     assert queue.put([a_message(9)]) is True
+
+
+def test_a_cleared_queue_begins_at_any_offset_again() -> None:
+    queue = ProcessQueue(0)
+    queue.put([a_message(5)])
+    queue.take(1, now_ms=9)
+    queue.clear()
+    assert (queue.count, queue.bytes_cached, queue.offset_highest) == (0, 0, 0)
+    message = a_message(0)
+    queue.put([message])
+    assert queue.remove([message], now_ms=9) == 1
+
+
+def test_a_message_that_no_listener_has_can_be_consumed_again_too() -> None:
+    queue = ProcessQueue(0)
+    queue.put([a_message(5), a_message(7)])
+    queue.consume_again([a_message(7), a_message(6)])
+    assert [message.queue_offset for message in queue.take(9, now_ms=9)] == [5, 6, 7]
+
+
+def test_how_long_a_queue_may_be_left_alone() -> None:
+    queue = ProcessQueue(1_000, locked=True)
+    assert not queue.is_pull_expired(121_000)
+    assert queue.is_pull_expired(121_001)
+    assert queue.holds_lock(31_000)
+    assert not queue.holds_lock(31_001)
+    queue.last_lock_ms, queue.locked = 31_001, False
+    assert not queue.holds_lock(31_001)
+    assert ProcessQueue(1_000).locked is False
