@@ -222,3 +222,30 @@ async def test_a_held_pull_that_is_answered_makes_room() -> None:
         assert client.pull("Orders", offset) is None
         client.sent("Orders")
         assert bench.facts(PullAnswered)[-1].next_offset == offset + 1
+
+
+async def test_a_pull_whose_asker_has_gone_makes_room_for_one_other() -> None:
+    bench = Bench(held_pulls_max=1)
+    first, second = a_consumer(bench), a_consumer(bench)
+    assert first.pull("Orders", 2) is None
+    first.close()
+    assert second.pull("Orders", 2) is None
+    refused = second.pull("Orders", 2)
+    assert refused is not None
+    assert refused.code == ResponseCode.SYSTEM_BUSY
+
+
+async def test_who_is_exactly_as_far_behind_as_allowed_reads_from_the_master() -> None:
+    suggested = []
+    for behind_bytes_max in (0, 10**9):
+        client = a_consumer(Bench(slave_read=True, behind_bytes_max=behind_bytes_max))
+        for _ in range(3):
+            client.sent("Orders")
+        answer = pulled(client, 0, max_msg_nums=1)
+        header = answer.decode(PullMessageReply)
+        suggested.append(header.suggest_which_broker_id)
+    assert suggested == [1, 0]
+    client = a_consumer(Bench(slave_read=False, behind_bytes_max=0))
+    client.sent("Orders")
+    header = pulled(client, 0, max_msg_nums=1).decode(PullMessageReply)
+    assert header.suggest_which_broker_id == 0
