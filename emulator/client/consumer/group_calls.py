@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from emulator.client.errors import ClientError, ClientErrorCode, GroupCallRefused
 from emulator.net.errors import RemoteError
 from emulator.releases import OFFSET_ERRORS_COUNT
 from protocol.bodies.body import decode_long_body, encode_body
+from protocol.bodies.encoded_cache import EncodedCache
 from protocol.bodies.groups import (
     CheckClientRequestBody,
     GetConsumerListByGroupReply,
@@ -30,6 +33,7 @@ from protocol.catalog import (
     UPDATE_CONSUMER_OFFSET,
 )
 from protocol.codes import ResponseCode
+from protocol.command import ext_of
 from protocol.fields import BadFields
 from protocol.names import MASTER_ID
 from protocol.requests.groups import GetConsumerListByGroupRequest
@@ -47,7 +51,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from emulator.client.instance.instance import ClientInstance
-    from protocol.command import RemotingCommand
+    from protocol.command import Ext, RemotingCommand
     from protocol.fields import Header
     from protocol.message import MessageExt
     from protocol.queues import MessageQueue
@@ -66,6 +70,9 @@ class GroupCalls:
     def __init__(self, instance: ClientInstance, group: str) -> None:
         self._instance = instance
         self._group = group
+        self._list_members = ext_of(GetConsumerListByGroupRequest(consumer_group=group))
+        # An idle group commits the same offsets every five seconds.
+        self._commits: EncodedCache[tuple[MessageQueue, int]] = EncodedCache(self._commit_text)
 
     # Positions ------------------------------------------------------------------------
 
@@ -106,13 +113,18 @@ class GroupCalls:
         found = self._instance.brokers.to_subscribe(queue.broker_name, MASTER_ID, only_this=False)
         if found is None:
             return  # the next write comes in five seconds, when there may be an address
+        header = msgspec.Raw(self._commits.text((queue, offset), key=queue))
+        self._instance.remoting.send_oneway(found.address, UPDATE_CONSUMER_OFFSET, header)
+
+    def _commit_text(self, commit: tuple[MessageQueue, int]) -> bytes:
+        queue, offset = commit
         header = UpdateConsumerOffsetRequest(
             consumer_group=self._group,
             topic=queue.topic,
             queue_id=queue.queue_id,
             commit_offset=offset,
         )
-        self._instance.remoting.send_oneway(found.address, UPDATE_CONSUMER_OFFSET, header)
+        return bytes(ext_of(header))
 
     # Members --------------------------------------------------------------------------
 
@@ -122,7 +134,7 @@ class GroupCalls:
         Upstream: MQClientInstance.findConsumerIdList.
         """
         address = self._any_broker_of(topic)
-        header = GetConsumerListByGroupRequest(consumer_group=self._group)
+        header = self._list_members
         timeout_ms = self._instance.config.api_timeout_ms
         try:
             if address is None:
@@ -222,7 +234,7 @@ class GroupCalls:
     # Inside ---------------------------------------------------------------------------
 
     async def _call(
-        self, address: str, rpc: AnyRpc, header: Header | None, timeout_ms: int, body: bytes = b""
+        self, address: str, rpc: AnyRpc, header: Ext | None, timeout_ms: int, body: bytes = b""
     ) -> RemotingCommand:
         return await self._instance.remoting.invoke(
             address, rpc, header, body, timeout_ms=timeout_ms
