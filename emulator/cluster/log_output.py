@@ -44,19 +44,21 @@ class LogOutput:
     def _put(self, text: str) -> bool:
         data = (b"\n" if self._is_torn else b"") + text.encode("utf-8", "replace")
         for at in range(0, len(data), _PIECE_BYTES):
-            if not self._put_piece(data[at : at + _PIECE_BYTES]):
-                self._is_torn |= at > 0
+            piece = data[at : at + _PIECE_BYTES]
+            written_bytes = self._put_piece(piece)
+            if written_bytes < len(piece):
+                self._is_torn |= at + written_bytes > 0
                 return False
         self._is_torn = False
         return True
 
-    def _put_piece(self, piece: bytes) -> bool:
+    def _put_piece(self, piece: bytes) -> int:
         if self._file is None or not self._has_room():
-            return False
+            return 0
         try:
-            return os.write(self._file, piece) == len(piece)
+            return os.write(self._file, piece)
         except OSError:  # its reader has gone, or it is a file on the very disk that is full
-            return False
+            return 0
 
     def _has_room(self) -> bool:
         return any(events & select.POLLOUT for _, events in self._room.poll(0))

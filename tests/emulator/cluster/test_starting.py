@@ -13,17 +13,23 @@ from typing import IO, Any, cast
 
 import msgspec
 import pytest
+import trio
+from trio.testing import MockClock
 
 from emulator.broker.store.appender import MessageToStore
 from emulator.broker.store.loading import REPORT_BYTES
 from emulator.broker.store.store import Store
+from emulator.clock import WallClock
+from emulator.cluster.embedded import EmbeddedCluster
 from emulator.cluster.node_process import NodeProcess, wait_all_ready
 from emulator.cluster.processes import ProcessCluster
 from emulator.cluster.spec import ClusterSpec
 from emulator.cluster.starting import NodeProgress, NodeStart
-from emulator.cluster.world import NotReady
+from emulator.cluster.world import START_S_MAX, NotReady
 from emulator.config import BrokerConfig
 from emulator.disk.files import FileDisk
+from emulator.facts import LogRecovering
+from emulator.journal import Journal
 
 BODY_BYTES = 4 * 1024 * 1024 - 1024
 REPORTS = 3
@@ -135,6 +141,19 @@ def test_who_starts_a_cluster_sees_how_far_its_broker_is_with_a_large_log(
     done = [progress.done for _, progress in seen]
     assert done == sorted(done)
     assert all(0 < progress.done <= progress.total for _, progress in seen)
+
+
+async def test_an_embedded_node_that_gets_on_is_waited_for_too(
+    autojump_clock: MockClock,
+) -> None:
+    cluster = EmbeddedCluster(ClusterSpec(brokers=1))
+    journal = Journal("broker-a", WallClock(0, trio.current_time()))
+    cluster._attach_log(journal)
+    with cluster._patience as patience:
+        for done in range(3):
+            await trio.sleep(START_S_MAX - 1)
+            journal.note(LogRecovering(done, 3))
+        assert patience.deadline == trio.current_time() + START_S_MAX
 
 
 def test_a_node_that_reads_its_log_stops_when_it_is_asked_to(tmp_path: Path) -> None:
