@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from bench import EPOCH_MS, Bench, Client
+from trio.testing import MockClock
 
 from emulator.broker.handlers.pulling import PullMessageProcessor
 from emulator.facts import PullAnswered, PullHeld, Queue
@@ -188,7 +189,9 @@ async def test_an_answer_has_the_bounds_of_its_queue_and_the_name_of_its_status(
     assert beyond.remark == "OFFSET_OVERFLOW_BADLY"
 
 
-async def test_facts_say_what_a_pull_asked_and_got_and_how_long_it_is_held() -> None:
+async def test_facts_say_what_a_pull_asked_and_got_and_how_long_it_is_held(
+    autojump_clock: MockClock,
+) -> None:
     bench = Bench()
     client = a_consumer(bench)
     pulled(client)
