@@ -24,8 +24,10 @@ Row = tuple[str, ...]
 
 
 def beside_rows(real: Figures, ours: Figures) -> list[Row]:
-    """One row per goal, in words."""
-    return [_beside(goal, real[goal.key], ours[goal.key]) for goal in BESIDE_REAL]
+    """One row per goal that was measured, in words."""
+    return [
+        _beside(goal, real[goal.key], ours[goal.key]) for goal in BESIDE_REAL if goal.key in ours
+    ]
 
 
 def alone_rows(ours: Figures) -> list[Row]:

@@ -106,6 +106,7 @@ SHELLS = {  # file by file: what of the machine it touches
     "emulator.net.resolving": "socket trio",
     "emulator.net.services": "trio",
     "emulator.net.accepting": "os socket trio",
+    "emulator.net.ready_sockets": "trio",
     "emulator.net.tcp": "socket trio",
     "emulator.net.timers": "trio",
     "emulator.node": "os trio",

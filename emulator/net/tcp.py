@@ -1,4 +1,6 @@
-"""TCP: one reader task a socket, direct sends, a writer only when the kernel is full.
+"""TCP: direct sends, a writer task only when the kernel is full.
+
+The first few sockets have a reader task each; the others share one (``ready_sockets``).
 
 Plain non-blocking sockets under trio: a read takes whatever has come (many frames), the
 connection handles all of it, and what it writes goes out in one send.
@@ -14,6 +16,7 @@ import trio
 from emulator.facts import Note
 from emulator.journal import silent
 from emulator.net.accepting import TcpListener
+from emulator.net.ready_sockets import ReadySockets, are_supported
 from emulator.net.transport import (
     Accept,
     AddressInUse,
@@ -24,6 +27,7 @@ from emulator.net.transport import (
 )
 
 READ_BYTES = 256 * 1024
+ALONE_MAX = 8  # so many sockets of a network have a task of their own
 UNSENT_BYTES_MAX = 4 * 1024 * 1024  # above it nothing more is read from that peer
 BACKLOG = 1024
 
@@ -34,6 +38,8 @@ class TcpNetwork:
     def __init__(self, nursery: trio.Nursery, note: Note = silent) -> None:
         self._nursery = nursery
         self._note = note
+        self._alone = 0  # sockets with a task of their own
+        self._ready: ReadySockets | None = None  # made when there are more
 
     async def listen(self, address: str, accept: Accept) -> TcpListener:
         """Bind and listen.  Raises ``AddressInUse``, or ``OSError`` for an address not ours."""
@@ -76,15 +82,26 @@ class TcpNetwork:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         transport = TcpTransport(sock, self._nursery)
         transport.endpoint = accept(transport)
-        self._nursery.start_soon(transport.read)
+        if self._alone < ALONE_MAX or not are_supported():
+            self._alone += 1
+            self._nursery.start_soon(self._read_alone, transport)
+        else:
+            self._ready = self._ready or ReadySockets(self._nursery)
+            transport.share(self._ready)
         return transport
+
+    async def _read_alone(self, transport: TcpTransport) -> None:
+        try:
+            await transport.read()
+        finally:
+            self._alone -= 1
 
 
 class TcpTransport:
     """One socket.
 
-    A send that fails ends the stream, but the endpoint's ``closed`` is called by the reader
-    task, later: whoever sends to many peers must not begin to handle the end of one of them.
+    A send that fails ends the stream, but the endpoint's ``closed`` is called by a task,
+    later: whoever sends to many peers must not begin to handle the end of one of them.
     """
 
     endpoint: Endpoint
@@ -98,6 +115,7 @@ class TcpTransport:
             self.remote = "0.0.0.0:0"  # the peer left between connecting and being accepted
         self._sock = sock
         self._nursery = nursery
+        self._ready: ReadySockets | None = None  # which reads it, if it has no task of its own
         self._unsent = bytearray()
         self._drained: trio.Event | None = None
         self._ended = False  # the socket is closed
@@ -125,14 +143,32 @@ class TcpTransport:
         """Close the socket; what was not sent is dropped."""
         self._end("closed here")
 
+    def share(self, ready: ReadySockets) -> None:
+        """Have *ready* read it."""
+        self._ready = ready
+        ready.add(self)
+
+    def fileno(self) -> int:
+        """The socket's descriptor."""
+        return self._sock.fileno()
+
+    def readable(self) -> None:
+        """Feed the endpoint what has come; nothing more while too much is unsent."""
+        if data := self._receive():
+            self.endpoint.feed(data)
+        if self._ready is not None and len(self._unsent) > UNSENT_BYTES_MAX:
+            self._ready.remove(self)  # until all is sent
+
+    def stopped(self) -> None:
+        """Nobody reads any more."""
+        self._end("closed here")
+
     async def read(self) -> None:
         """Feed the endpoint until the stream ends; not while too much is unsent."""
-        endpoint = self.endpoint
         try:
             while not self._ended:
                 await trio.lowlevel.wait_readable(self._sock)
-                if data := self._receive():
-                    endpoint.feed(data)
+                self.readable()
                 if len(self._unsent) > UNSENT_BYTES_MAX and self._drained is not None:
                     await self._drained.wait()
         except trio.ClosedResourceError:
@@ -168,6 +204,8 @@ class TcpTransport:
                 self._drained.set()
                 self._drained = None
         if not self._ended:
+            if self._ready is not None:
+                self._ready.add(self)
             self.endpoint.writable()
 
     def _try_send(self, data: bytes | bytearray) -> int:
@@ -177,8 +215,13 @@ class TcpTransport:
             return 0
         except OSError as error:
             self._reason = _reason(error)
-            self._close_socket()  # which wakes the reader task
+            self._close_socket()  # which wakes the reader task, if it has one
+            if self._ready is not None:
+                self._nursery.start_soon(self._end_later)
             return 0
+
+    async def _end_later(self) -> None:
+        self._end("closed here")
 
     def _end(self, reason: str) -> None:
         self._close_socket()
@@ -190,6 +233,8 @@ class TcpTransport:
         if not self._ended:
             self._ended = True
             self._unsent.clear()
+            if self._ready is not None:
+                self._ready.remove(self)
             trio.lowlevel.notify_closing(self._sock)
             self._sock.close()
 

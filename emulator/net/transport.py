@@ -1,8 +1,8 @@
 """The port between a connection and whatever moves its bytes.
 
 A connection is a machine, not a task: bytes are fed to an *endpoint*, what it writes
-goes out through a *transport*, and neither waits.  On TCP a reader task per socket
-feeds; in the virtual world the clock does, while it moves time.  So everything above
+goes out through a *transport*, and neither waits.  On TCP reader tasks feed; in the
+virtual world the clock does, while it moves time.  So everything above
 this port is the same code in both worlds.
 """
 

@@ -15,6 +15,7 @@ import trio.testing
 from emulator.clock import WallClock
 from emulator.config import NetConfig
 from emulator.facts import ConnectionClosed, Fact, FrameRefused, PushDropped
+from emulator.net import tcp
 from emulator.net.errors import NeverSent, NoAnswer, TimedOut
 from emulator.net.handler_table import Table
 from emulator.net.remoting_client import RemotingClient
@@ -23,8 +24,15 @@ from emulator.net.results import NO_REPLY, Call, Reply, Result
 from emulator.net.tcp import TcpNetwork
 from emulator.net.transport import AddressInUse, split_address
 from emulator.releases import R_4_9_7
+from protocol.command import RemotingCommand, encode_command, ext_of
 from protocol.fields import Header
 from protocol.rpc import Rpc
+
+
+@pytest.fixture(params=[0, 1_000], ids=["one reader", "a reader each"], autouse=True)
+def readers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How many sockets have a reader task of their own."""
+    monkeypatch.setattr(tcp, "ALONE_MAX", request.param)
 
 
 class Word(Header):
@@ -278,6 +286,27 @@ async def test_hundreds_of_peers_that_vanish_at_once_are_noticed_one_by_one() ->
         assert max(depths) - min(depths) < 10
         reply = await pair.client.invoke(pair.address, ECHO, Word(word="still"), timeout_ms=5_000)
         assert reply.decode(Word).word == "still"
+
+
+async def test_who_does_not_read_is_not_read_from_until_it_does() -> None:
+    """And none of its requests is lost by that."""
+    async with a_pair() as pair:
+        body, calls = bytes(1024 * 1024), 40
+        frame = encode_command(
+            RemotingCommand(code=5, opaque=1, ext=ext_of(Word(word="big")), body=body)
+        )
+        async with (
+            await trio.open_tcp_stream(*split_address(pair.address)) as stream,
+            trio.open_nursery() as nursery,
+        ):
+            nursery.start_soon(stream.send_all, frame * calls)
+            await trio.testing.wait_all_tasks_blocked(0.05)
+            [connection] = pair.server.connections.values()
+            taken_bytes = connection._decoder.waiting_bytes() + connection.waiting_bytes()
+            assert taken_bytes < calls * len(body) / 2
+            came = 0
+            while came < calls * len(body):
+                came += len(await stream.receive_some(1024 * 1024))
 
 
 async def test_a_port_in_use_is_said_so() -> None:
