@@ -134,7 +134,7 @@ def test_a_cluster_that_does_not_get_ready_is_no_cluster(monkeypatch) -> None:
             EmbeddedCluster(spec),
         ):
             pass
-    assert set(threading.enumerate()) == threads
+    assert set(threading.enumerate()) <= threads  # idle workers of tests before may have ended
 
 
 def test_a_killed_node_writes_no_facts_while_it_unwinds(tmp_path) -> None:
