@@ -7,8 +7,8 @@ end of the parent, the other nodes of an embedded cluster.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING, TypeVar
 
 from emulator.broker.store.commit_log import CommitLog
 from emulator.broker.store.queue_index import QueueIndex
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from emulator.config import BrokerConfig
     from emulator.disk.port import Disk
     from emulator.facts import Note
+
+T = TypeVar("T")
 
 STEP_BYTES = 1024 * 1024  # some ten milliseconds
 REPORT_BYTES = 16 * 1024 * 1024  # some tenths of a second, and much less than a starter waits
@@ -42,22 +44,36 @@ class StoreLoading:
         """Read all of it, with a pause after every ``STEP_BYTES`` or so."""
         if not self.log.segments:
             return
-        begin, end = self.log.min_position, written_end(self.log)
-        report_at = begin + REPORT_BYTES
-        rebuilding = self.index.rebuild(self.log, STEP_BYTES)
-        while True:
-            try:
-                position = next(rebuilding)
-            except StopIteration as ended:
-                found = ended.value
-                break
-            if position >= report_at:
-                report_at = position + REPORT_BYTES
-                self._note(LogRecovering(position - begin, max(end, position) - begin))
-            yield
+        begin = self.log.min_position
+        progress = _Progress(begin, written_end(self.log), self._note)
+        found = yield from progress.reported(self.index.rebuild(self.log, STEP_BYTES))
         if found.reason:
-            lost = measure_tail(self.log, found.end_position)
+            lost = yield from progress.reported(measure_tail(self.log, found.end_position))
             self._note(LogTailCut(found.end_position, found.reason, *lost))
         self.log.cut(found.end_position)
         self._note(LogRecovered(found.messages, begin, found.end_position))
         self.last_store_ms = found.store_ms
+
+
+class _Progress:
+    """Facts about a log that is read, from *begin* to about *end*."""
+
+    def __init__(self, begin: int, end: int, note: Note) -> None:
+        self._begin = begin
+        self._end = end
+        self._note = note
+        self._report_at = begin + REPORT_BYTES
+
+    def reported(self, reading: Generator[int, None, T]) -> Generator[None, None, T]:
+        """What *reading* gives at its end, with its pauses."""
+        while True:
+            try:
+                position = next(reading)
+            except StopIteration as ended:
+                result: T = ended.value
+                return result
+            if position >= self._report_at:
+                self._report_at = position + REPORT_BYTES
+                total_bytes = max(self._end, position) - self._begin
+                self._note(LogRecovering(position - self._begin, total_bytes))
+            yield

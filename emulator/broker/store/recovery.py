@@ -13,7 +13,7 @@ Upstream: CommitLog.recoverAbnormally, CommitLog.checkMessageAndReturnSize.
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -44,8 +44,11 @@ class LostTail(NamedTuple):
     written_bytes: int  # up to the last byte that is not zero
 
 
-def measure_tail(log: CommitLog, position: int) -> LostTail:
-    """How much stands in *log* from *position* on, where its first bad record begins."""
+def measure_tail(log: CommitLog, position: int) -> Generator[int, None, LostTail]:
+    """How much stands in *log* from *position* on, where its first bad record begins.
+
+    Yields how far it is, after every ``CHUNK_BYTES``.
+    """
     heads, end = set[int](), position
     for segment in log.segments:
         for at in range(max(0, position - segment.base), segment.size, CHUNK_BYTES):
@@ -57,6 +60,7 @@ def measure_tail(log: CommitLog, position: int) -> LostTail:
                 heads.add(position)  # whatever is damaged there was a record
             heads.update(heads_in(chunk, segment.base + at))
             end = segment.base + at + written_bytes
+            yield end
     return LostTail(len(heads), end - position)
 
 

@@ -17,7 +17,7 @@ import trio
 from trio.testing import MockClock
 
 from emulator.broker.store.appender import MessageToStore
-from emulator.broker.store.loading import REPORT_BYTES
+from emulator.broker.store.loading import REPORT_BYTES, StoreLoading
 from emulator.broker.store.store import Store
 from emulator.clock import WallClock
 from emulator.cluster.embedded import EmbeddedCluster
@@ -28,7 +28,7 @@ from emulator.cluster.starting import NodeProgress, NodeStart
 from emulator.cluster.world import START_S_MAX, NotReady
 from emulator.config import BrokerConfig
 from emulator.disk.files import FileDisk
-from emulator.facts import LogRecovering
+from emulator.facts import Fact, LogRecovered, LogRecovering, LogTailCut
 from emulator.journal import Journal
 
 BODY_BYTES = 4 * 1024 * 1024 - 1024
@@ -141,6 +141,21 @@ def test_who_starts_a_cluster_sees_how_far_its_broker_is_with_a_large_log(
     done = [progress.done for _, progress in seen]
     assert done == sorted(done)
     assert all(0 < progress.done <= progress.total for _, progress in seen)
+
+
+def test_what_stands_behind_a_damaged_record_is_measured_step_by_step_too(tmp_path: Path) -> None:
+    a_log_of_several_reports(tmp_path)
+    first = min((tmp_path / "commitlog").iterdir())
+    with first.open("r+b") as segment:
+        segment.write(b"\0\0\0\1")
+    facts: list[Fact] = []
+    disk = FileDisk(tmp_path)
+    for _ in StoreLoading(disk, BrokerConfig(store=str(tmp_path)), facts.append).steps():
+        pass
+    disk.close()
+    reports = sum(isinstance(fact, LogRecovering) for fact in facts)
+    assert reports >= REPORTS - 1  # its steps are larger
+    assert [type(fact) for fact in facts[reports:]] == [LogTailCut, LogRecovered]
 
 
 async def test_an_embedded_node_that_gets_on_is_waited_for_too(
