@@ -41,7 +41,7 @@ from protocol.requests.groups import (
 )
 from protocol.requests.offsets import QueryCorrectionOffsetRequest
 
-SLICE_ROWS = 500  # of some 20 µs each
+SLICE_ROWS = 200  # of some 40 µs each
 SLICE_OFFSETS = 20_000  # of some 0.5 µs each
 LONG_MAX = 2**63 - 1
 
