@@ -24,7 +24,7 @@ bench: $(READY)  ## figures beside a real RocketMQ (Java and Maven needed)
 torture: $(READY)  ## the limits at full size: many members, topics, locks, frames, kill -9
 	$(BIN)/python -m tools.torture
 
-mutation: $(READY)  ## which changes of the code no test notices (all modules: hours; MODULES="locks": minutes)
+mutation: $(READY)  ## which changes of the code no test notices (slow; MODULES="locks" for one part)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[mutation]'
 	nice $(BIN)/python -m tools.mutation $(MODULES)
 

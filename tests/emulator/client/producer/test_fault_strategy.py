@@ -157,8 +157,8 @@ def test_workers_share_the_better_half_each_in_a_round_of_its_own() -> None:
     for broker in "ABCD":
         strategy.update(broker, 1_000, NOW_MS, isolate=True)
     info = an_info([(broker, 0) for broker in "ABCD"])
-    chosen = [strategy.select(info, None, NOW_MS, worker=w).broker_name for w in (0, 0, 1, 1)]
-    assert chosen == ["B", "A", "B", "A"]
+    chosen = [strategy.select(info, None, NOW_MS, worker=w).broker_name for w in (0, 1, 0, 1)]
+    assert chosen == ["B", "B", "A", "A"]
 
 
 def test_a_broker_of_the_better_half_that_the_route_has_no_more_is_forgotten() -> None:

@@ -9,6 +9,8 @@ from golden_data import cases
 
 from emulator.client.producer.fault_strategy import MQFaultStrategy
 from emulator.client.producer.latency_faults import (
+    LONG,
+    SHORT,
     AttemptEnding,
     FaultItem,
     LatencyFaultTolerance,
@@ -185,5 +187,7 @@ def test_from_5_1_4_a_broker_without_a_master_is_not_isolated() -> None:
     ending = AttemptEnding.NO_MASTER
     assert fault_update(ending, before, detector=False).isolate
     assert not fault_update(ending, since, detector=False).isolate
+    assert (fault_table(before), fault_table(since)) == (LONG, SHORT)
+    assert fault_update(AttemptEnding.REMOTE_ERROR, since, detector=False).isolate
     assert fault_update(AttemptEnding.REMOTE_ERROR, since, detector=False).reachable
     assert not fault_update(AttemptEnding.REMOTE_ERROR, since, detector=True).reachable

@@ -176,6 +176,36 @@ def test_a_send_to_a_chosen_queue_is_tried_once(form) -> None:
     producing(story, "a")
 
 
+@pytest.mark.parametrize("form", ["given", "selected"])
+def test_the_cap_of_an_attempt_is_for_those_that_another_may_follow(form) -> None:
+    async def story(cluster, producer):
+        await producer.publish_queues("t")
+        cluster.brokers["a"].always = SILENT
+        with pytest.raises(MaybeStored) as caught:
+            await FORMS[form](producer)
+        assert caught.value.took_ms == 700
+
+    producing(story, "a", send_timeout_ms_per_attempt=100)
+
+
+def test_only_retries_begin_their_round_anywhere() -> None:
+    restarts = []
+
+    async def story(cluster, producer):
+        info = await producer.pipeline.table.find("t")
+        restart = info.index.restart
+        info.index.restart = lambda worker: restarts.append(worker) or restart(worker)
+        await producer.send(a_message(), worker=4)
+        assert restarts == []
+        for broker in cluster.brokers.values():
+            broker.always = 1
+        with pytest.raises(BrokerRefused):
+            await producer.send(a_message(), worker=4)
+        assert restarts == [4, 4]
+
+    producing(story, release="5.3.3", send_latency_fault_enable=True)
+
+
 def test_an_async_send_to_a_broker_without_a_master_fails_at_once() -> None:
     async def story(cluster, producer):
         await producer.publish_queues("t")
