@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from hashlib import md5
 
 import pytest
 from golden_data import cases
@@ -103,6 +104,33 @@ def test_who_is_in_no_room_is_named() -> None:
         strategy.allocate(some_queues(1, "R1-a"), ["nowhere"], "nowhere")
     with pytest.raises(CannotAllocate, match=r"^the queue .*nowhere.* is in no room$"):
         strategy.allocate(some_queues(1, "nowhere"), ["R1-c"], "R1-c")
+
+
+def test_without_virtual_nodes_no_member_gets_a_queue() -> None:
+    assert shares(consistent_hash(0), some_queues(4), ["c1", "c2"]) == [[], []]
+
+
+def test_half_a_character_has_a_hash_too() -> None:
+    digest = md5(b"\xed\xa0\x80", usedforsecurity=False).digest()
+    assert md5_hash("\ud800") == int.from_bytes(digest[:4], "big")
+
+
+def test_rooms_without_members_come_in_the_order_of_java_s_strings() -> None:
+    rooms = ["\uffff", "\U00010000"]  # in Java the second sorts first
+    strategy = nearby(AVG, room_of_broker, a_room)
+    queues = some_queues(1, *(f"{room}-a" for room in rooms))
+    owned = strategy.allocate(queues, ["R1-c"], "R1-c")
+    assert [a_room(queue.broker_name) for queue in owned] == rooms[::-1]
+
+
+@pytest.mark.parametrize(
+    ("broker", "room"),
+    [("R1@a", True), ("R1@X", True), ("R1@a@", True), ("R1", False), ("@R1@a", False)],
+)
+def test_a_broker_is_in_the_room_before_its_only_at_sign(broker, room) -> None:
+    queues = some_queues(1, broker)
+    owned = by_machine_room(["R1"]).allocate(queues, ["c1"], "c1")
+    assert owned == (queues if room else [])
 
 
 def test_strategies_are_called_as_upstream_calls_them() -> None:
