@@ -6,7 +6,8 @@ Upstream: BrokerController.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 
 import msgspec
@@ -201,7 +202,13 @@ class ScheduledTasks:
         self._broker.store.drop_expired(self._clock.now_ms())
 
     def _persist_offsets(self) -> None:
-        self._broker.offsets.persist(self._clock.now_ms())
+        self._go_on(self._broker.offsets.persisting(self._clock.now_ms()))
+
+    def _go_on(self, slices: Iterator[None], _now_ms: int = 0) -> None:
+        """One slice; the next as soon as others have had a turn."""
+        with suppress(StopIteration):
+            next(slices)
+            self._server.later(self._clock.now_ms(), partial(self._go_on, slices))
 
     def _plan_delivery(self) -> None:
         """Sleep until the next delayed message falls due, however far that is."""

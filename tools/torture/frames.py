@@ -27,19 +27,26 @@ QUEUES = 100_000
 
 
 def run() -> list[Row]:
-    """Each frame goes to a fresh broker or NameServer; another connection asks all the time."""
+    """Each frame goes to the same broker or NameServer; another connection asks all the time."""
     with ProcessCluster(ClusterSpec(brokers=1)) as cluster:
         broker, namesrv = cluster.brokers["broker-a"], cluster.namesrv
         make = {"topic": "Wide", "defaultTopic": "TBW102", "perm": "6", "topicSysFlag": "0"}
         make["topicFilterType"] = "SINGLE_TAG"
         make |= {"readQueueNums": str(QUEUES), "writeQueueNums": str(QUEUES), "order": "false"}
         assert answer(broker, request(RequestCode.UPDATE_AND_CREATE_TOPIC, **make)) == "code 0"
-        rows = [row(broker, what, frame) for what, frame in frames_for_a_broker()]
+        rows = [_first_touch(broker)]
+        rows += [row(broker, what, frame) for what, frame in frames_for_a_broker()]
         return [*rows, row(namesrv, "properties of 8 MB at the NameServer", properties(8 * MB))]
 
 
+def _first_touch(address: str) -> Row:
+    """A frame that is refused unread: what the machine takes to give a process its memory."""
+    found = row(address, "the first 13 MB that a process receives", heartbeat(bytes(13 * MB)))
+    return found._replace(aim="", reached=None)
+
+
 def frames_for_a_broker() -> Iterator[tuple[str, bytes]]:
-    """What the issue measured, as the peer that is hostile or broken would send it."""
+    """What once took seconds, as the peer that is hostile or broken would send it."""
     pairs = ",".join(f"'k{i}':'v{i}'" for i in range(13 * MB // 17))
     header = f"{{'code':34,'opaque':1,'flag':0,'extFields':{{{pairs}}}}}".encode()
     yield "13 MB of single-quoted ext fields", encode_parts(JSON, header, b"")

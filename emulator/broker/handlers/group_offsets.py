@@ -12,7 +12,7 @@ Upstream: AdminBrokerProcessor, Broker2Client.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable
 from functools import partial
 from typing import Any
 
@@ -21,9 +21,10 @@ import msgspec
 from emulator.broker.broker import Broker
 from emulator.broker.checks import NOT_SET, java_text
 from emulator.broker.tables.client_channels import ClientChannel
+from emulator.broker.tables.offsets import SLICE_GROUPS
 from emulator.facts import GroupOffsetMoved, MemberAnswerIgnored
 from emulator.net.results import Ask, Call, Refusal, Reply, Result
-from emulator.net.slices import Pace, Slices, in_pieces, in_slices, long_body, reply_of
+from emulator.net.slices import Slices, in_pieces, in_slices, long_body, reply_of
 from emulator.releases import RESET_TOPIC_CODED, SERVER_SIDE_RESET
 from protocol.bodies.body import decode_body, encode_body
 from protocol.bodies.offsets import (
@@ -43,9 +44,7 @@ from protocol.versions import version_desc
 
 RESET_SINCE_VERSION = 28  # MQVersion.V3_0_7_SNAPSHOT: clients that know 220 and 221
 STATUS_MS_MAX = 5_000  # Broker2Client.getConsumeStatus: of each member
-SLICE_QUEUES = 20_000  # offsets, of some 0.5 µs each
 SLICE_RESETS = 1_000  # queues, of some 10 µs each
-QUEUES_A_TOPIC = 10  # what the name costs
 LATEST = -1  # a time that means the end of the queue
 
 StatusTable = dict[str, dict[MessageQueue, int]]
@@ -61,26 +60,12 @@ class GroupOffsetProcessor:
         """Every committed offset, as it is saved."""
         broker = self._broker
         empty = msgspec.structs.replace(broker.offsets.wrapper(), offset_table={})
-        pieces: dict[str, Iterable[Any]] = {"offsetTable": self._tables()}
+        pieces: dict[str, Iterable[Any]] = {"offsetTable": broker.offsets.pieces()}
         if empty.group_topic_map is not None:
             topics = list(empty.group_topic_map.items())
-            pieces["groupTopicMap"] = map(dict, in_pieces(topics, SLICE_QUEUES))
+            pieces["groupTopicMap"] = map(dict, in_pieces(topics, SLICE_GROUPS))
             empty = msgspec.structs.replace(empty, group_topic_map={})
         return in_slices(reply_of(long_body(empty, pieces, broker.release)), call.now_ms)
-
-    def _tables(self) -> Iterator[dict[str, dict[int, int]]]:
-        """The offset table in pieces: of some queues each, or of one topic's."""
-        table = self._broker.offsets.offset_table
-        pace = Pace(SLICE_QUEUES)
-        piece: dict[str, dict[int, int]] = {}
-        for key in list(table):
-            if key not in table:
-                continue  # deleted meanwhile
-            piece[key] = table[key]
-            if pace.is_over(len(table[key]) + QUEUES_A_TOPIC):
-                yield piece
-                piece = {}
-        yield piece
 
     def all_delays(self, _call: Call[Header]) -> Result:
         """The next message to deliver of each delay level, as it is saved."""

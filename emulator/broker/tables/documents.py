@@ -62,7 +62,10 @@ class Document(Generic[B]):
 
     def save(self, body: B) -> bool:
         """False if the disk cannot be read or written, and then the old text stays."""
-        text = encode_config_file(body, self._release)
+        return self.save_text(encode_config_file(body, self._release))
+
+    def save_text(self, text: bytes) -> bool:
+        """As ``save``, of a body that is written already."""
         try:
             before = self._disk.read(self._name)
             if text == before:

@@ -2,14 +2,15 @@
 
 A broker does not check a commit against the queue or its owner: the last one counts, a smaller
 one too.  Commits live in memory and reach the disk every few seconds, so a crash sends
-consumers back a little; a durable table writes each one at once.
+consumers back a little; a durable table writes each one at once.  A large table is written in
+slices: what is committed between two of them is in this text or in the next.
 
 Upstream: ConsumerOffsetManager.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -18,7 +19,9 @@ from emulator.broker.checks import check_name, check_room
 from emulator.broker.tables.documents import Document
 from emulator.facts import Note
 from emulator.journal import silent
+from emulator.net.slices import Pace, in_pieces
 from emulator.releases import EMPTY_QUEUE_HAS_NO_OFFSET, OFFSETS_HAVE_VERSION, Release
+from protocol.bodies.config_files import config_entries, filled_config_file
 from protocol.bodies.offsets import ConsumerOffsetSerializeWrapper
 from protocol.bodies.topics import DataVersion
 
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
 DOCUMENT = "consumerOffset.json"
 TOPIC_GROUP_SEPARATOR = "@"
 COMMITS_A_VERSION = 500  # BrokerConfig.consumerOffsetUpdateVersionStep (5.x)
+SLICE_WORK, ENTRY_WORK = 10_000, 10  # a queue is 1, some 1.3 µs; its topic and group are 10
+SLICE_GROUPS = 1_000
 
 
 class ConsumerOffsets:
@@ -50,7 +55,7 @@ class ConsumerOffsets:
         self.offset_table = {key: dict(queues) for key, queues in saved.offset_table.items()}
         self._data_version = saved.data_version or DataVersion()
         self.pending_resets: dict[str, dict[int, int]] = {}  # by topic@group, until a pull
-        self._is_dirty = False
+        self._changes = self._written = 0  # so many were made, so many of them are on disk
         self._commits = 0
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int, now_ms: int) -> bool:
@@ -79,7 +84,7 @@ class ConsumerOffsets:
     @property
     def owes_disk(self) -> bool:
         """Whether a durable table is not on disk: then its commits may not be acknowledged."""
-        return self._is_durable and self._is_dirty
+        return self._is_durable and self._written < self._changes
 
     @property
     def why_refused(self) -> str:
@@ -166,12 +171,21 @@ class ConsumerOffsets:
             self._changed(now_ms)
 
     def persist(self, now_ms: int) -> None:
-        """Write the table if it has changed since; upstream does every 5 s."""
-        if not self._is_dirty:
+        """Write the table at once if it has changed since."""
+        for _ in self.persisting(now_ms):
+            pass
+
+    def persisting(self, now_ms: int) -> Generator[None, None, None]:
+        """Write the table if it has changed since, in slices; upstream does every 5 s."""
+        upto = self._changes
+        if self._written == upto:
             return
         if self._has_version:
             self._data_version = msgspec.structs.replace(self._data_version, timestamp=now_ms)
-        self._is_dirty = not self._document.save(self.wrapper())
+        text = yield from self._text()
+        # Meanwhile another may have written what is newer than this.
+        if self._written < upto and self._document.save_text(text):
+            self._written = upto
 
     def wrapper(self) -> ConsumerOffsetSerializeWrapper:
         """The whole table as it is saved and sent."""
@@ -180,6 +194,37 @@ class ConsumerOffsets:
             data_version=self._data_version if self._has_version else None,
             group_topic_map=self._group_topic_map() if self._has_version else None,
         )
+
+    def pieces(self) -> Iterator[dict[str, dict[int, int]]]:
+        """The offset table, each time as much as one slice may write."""
+        pace = Pace(SLICE_WORK)
+        piece: dict[str, dict[int, int]] = {}
+        for key in list(self.offset_table):
+            if key not in self.offset_table:
+                continue  # deleted meanwhile
+            piece[key] = self.offset_table[key]
+            if pace.is_over(len(piece[key]) + ENTRY_WORK):
+                yield piece
+                piece = {}
+        yield piece
+
+    def _text(self) -> Generator[None, None, bytes]:
+        release, whole = self._config.profile, self.wrapper()
+        entries: list[bytes] = []
+        for piece in self.pieces():
+            if entries:
+                yield
+            entries.append(config_entries(piece, release))
+        written = {"offsetTable": entries}
+        if whole.group_topic_map is not None:
+            topics = written["groupTopicMap"] = list[bytes]()
+            for groups in in_pieces(list(whole.group_topic_map.items()), SLICE_GROUPS):
+                if topics:
+                    yield
+                topics.append(config_entries(dict(groups), release))
+            whole = msgspec.structs.replace(whole, group_topic_map={})
+        empty = msgspec.structs.replace(whole, offset_table={})
+        return filled_config_file(empty, written, release)
 
     def _group_topic_map(self) -> dict[str, list[str]]:
         topics: dict[str, list[str]] = {}
@@ -197,7 +242,7 @@ class ConsumerOffsets:
         return True
 
     def _changed(self, now_ms: int) -> None:
-        self._is_dirty = True
+        self._changes += 1
         if self._is_durable:
             self.persist(now_ms)
 

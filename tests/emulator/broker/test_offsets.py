@@ -16,7 +16,7 @@ from emulator.disk.memory import MemoryDisk
 from emulator.journal import Journal
 from emulator.net.results import Refusal
 from emulator.releases import Release
-from protocol.bodies.body import decode_body
+from protocol.bodies.body import decode_body, encode_config_file
 from protocol.bodies.offsets import ConsumerOffsetSerializeWrapper
 
 
@@ -66,6 +66,69 @@ def test_invariant_74_a_durable_table_loses_no_commit() -> None:
     disk = MemoryDisk()
     a_table(disk, durable_offsets=True).commit("g", "t", 0, 10, NOW)
     assert a_table(disk).query("g", "t", 0) == 10
+
+
+def a_large_table(disk: MemoryDisk, release: str) -> ConsumerOffsets:
+    table = a_table(disk, release=release)
+    for number in range(2_500):
+        table.commit(f"g{number}", "orders", number % 3, number, NOW)
+    table.commit('say "when"', "Größe", 0, 1, NOW)
+    return table
+
+
+@pytest.mark.parametrize("release", [LAST_4, LAST_5])
+def test_a_large_table_is_written_in_slices_to_the_bytes_of_the_whole(release: str) -> None:
+    disk = MemoryDisk()
+    table = a_large_table(disk, release)
+    slices = sum(1 for _ in table.persisting(NOW))
+    assert slices >= 2
+    assert disk.read(DOCUMENT) == encode_config_file(table.wrapper(), Release.parse(release))
+
+
+@pytest.mark.parametrize("release", [LAST_4, LAST_5])
+def test_an_emptied_table_is_written_as_a_real_broker_writes_it(release: str) -> None:
+    disk = MemoryDisk()
+    table = a_table(disk, release=release)
+    table.commit("g", "t", 0, 10, NOW)
+    table.delete_group("g", NOW)
+    table.persist(NOW)
+    assert disk.read(DOCUMENT) == encode_config_file(table.wrapper(), Release.parse(release))
+
+
+def test_what_is_committed_or_deleted_between_two_slices_is_written_the_next_time() -> None:
+    disk = MemoryDisk()
+    table = a_large_table(disk, LAST_5)
+    slices = table.persisting(NOW)
+    next(slices)
+    table.commit("g0", "orders", 0, 99, NOW)
+    table.delete_group("g2499", NOW)
+    list(slices)
+    table.persist(NOW)
+    assert (a_table(disk).query("g0", "orders", 0), table.query("g2499", "orders", 0)) == (
+        99,
+        None,
+    )
+    assert a_table(disk).query("g2499", "orders", 0) is None
+
+
+def test_a_broker_that_ends_while_its_offsets_are_written_leaves_the_last_ones() -> None:
+    disk = MemoryDisk()
+    table = a_large_table(disk, LAST_5)
+    slices = table.persisting(NOW)
+    next(slices)
+    table.commit("g0", "orders", 0, 99, NOW)
+    table.persist(NOW)
+    list(slices)
+    assert a_table(disk).query("g0", "orders", 0) == 99
+
+
+def test_slices_that_find_no_room_on_the_disk_are_written_when_it_has_some() -> None:
+    disk = MemoryDisk(bytes_max=10)
+    table = a_large_table(disk, LAST_5)
+    list(table.persisting(NOW))
+    disk.bytes_max = None
+    list(table.persisting(NOW))
+    assert a_table(disk).query("g7", "orders", 1) == 7
 
 
 @pytest.mark.parametrize("durable", [False, True])
