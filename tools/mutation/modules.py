@@ -78,6 +78,7 @@ MODULES = (
             *_under(f"{CLIENT_TESTS}/consumer", "test_consume_pipeline"),
             *_under(f"{TESTS}/broker", "test_broker_pulling", "test_broker_invariants"),
             *_under(f"{TESTS}/broker", "test_broker_recorded_answers", "test_pull_refusals"),
+            *_under(f"{TESTS}/broker", "test_moved_offsets", "test_group_offsets"),
         ),
     ),
     Module(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from bench import Bench, Client
 from store_makers import LAST_4, LAST_5, TinyDisk
 
@@ -53,8 +54,9 @@ async def test_each_such_pull_is_an_event_and_no_other_is() -> None:
     assert len(events(client)) == 2
 
 
-async def test_5_x_stores_no_events() -> None:
-    client = a_member(Bench(release=LAST_5))
+@pytest.mark.parametrize("release", ["5.0.0", LAST_5])
+async def test_5_x_stores_no_events(release: str) -> None:
+    client = a_member(Bench(release=release))
     moved(client, 7)
     client.bench.broker.topics.require(OFFSET_MOVED_EVENT)
     assert client.bench.broker.store.max_offset(OFFSET_MOVED_EVENT, 0) == 0

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from bench import EPOCH_MS, Bench, Client
 from trio.testing import MockClock
 
 from emulator.broker.handlers.pulling import PullMessageProcessor
-from emulator.facts import PullAnswered, PullHeld, Queue
+from emulator.facts import GroupCreated, PullAnswered, PullHeld, Queue
 from protocol.bodies.groups import SubscriptionGroupConfig
 from protocol.bodies.topics import TopicConfig
 from protocol.codes import ResponseCode
@@ -225,6 +226,35 @@ async def test_a_held_pull_that_is_answered_makes_room() -> None:
         assert client.pull("Orders", offset) is None
         client.sent("Orders")
         assert bench.facts(PullAnswered)[-1].next_offset == offset + 1
+    assert client.pull("Orders", 3) is None
+    refused = client.pull("Orders", 3)
+    assert refused is not None
+    assert refused.code == ResponseCode.SYSTEM_BUSY, "room for one other, not for more"
+
+
+async def test_without_long_polling_a_pull_is_held_for_the_broker_s_time_not_its_own() -> None:
+    bench = Bench(long_polling=False, short_polling_ms=3_000)
+    client = a_consumer(bench)
+    assert client.pull("Orders", 1, suspend_timeout_millis=15_000) is None
+    (held,) = bench.facts(PullHeld)
+    assert 3_000 <= held.until_ms - bench.now_ms() <= 4_000
+
+
+async def test_a_group_that_a_pull_makes_is_made_by_a_pull() -> None:
+    bench = Bench()
+    bench.client().sent("Orders")
+    pulled(bench.client(), consumer_group="passing", flags=SUBSCRIPTION, subscription="*")
+    assert bench.facts(GroupCreated) == [GroupCreated("passing", "pull")]
+
+
+async def test_a_group_that_subscribed_by_properties_is_told_that_nobody_reads_them() -> None:
+    bench = Bench()
+    client = a_consumer(bench)
+    table = bench.broker.clients.consumer_table["g"].subscription_table
+    table["Orders"] = msgspec.structs.replace(table["Orders"], expression_type="SQL92")
+    code, remark, _ = reason(pulled(client))
+    assert code == ResponseCode.SYSTEM_ERROR
+    assert remark == "The broker does not support consumer to filter message by SQL92"
 
 
 async def test_a_pull_whose_asker_has_gone_makes_room_for_one_other() -> None:
@@ -240,7 +270,12 @@ async def test_a_pull_whose_asker_has_gone_makes_room_for_one_other() -> None:
 
 async def test_who_is_exactly_as_far_behind_as_allowed_reads_from_the_master() -> None:
     suggested = []
-    for behind_bytes_max in (0, 10**9):
+    probe = a_consumer(Bench())
+    for _ in range(3):
+        probe.sent("Orders")
+    behind_bytes = probe.bench.broker.store.get("Orders", 0, 0, 1, None).behind_bytes
+    assert behind_bytes > 0
+    for behind_bytes_max in (behind_bytes - 1, behind_bytes):
         client = a_consumer(Bench(slave_read=True, behind_bytes_max=behind_bytes_max))
         for _ in range(3):
             client.sent("Orders")
