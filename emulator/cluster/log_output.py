@@ -22,23 +22,23 @@ class LogOutput:
         self._room = select.poll()
         if file is not None:
             self._room.register(file, select.POLLOUT)
-        self._dropped_lines = 0
+        self.dropped_lines = 0  # since the last one that was written
         self._is_torn = False  # the last line has no end
 
     def write(self, text: str) -> None:
         """Write whole lines if somebody takes them; never waits, never raises."""
         if self._put(self._remark() + text):
-            self._dropped_lines = 0
+            self.dropped_lines = 0
         else:
-            self._dropped_lines += text.count("\n")
+            self.dropped_lines += text.count("\n")
 
     def close(self) -> None:
         """Say what was dropped, if there is room by now; the file stays open."""
-        if self._dropped_lines:
+        if self.dropped_lines:
             self.write("")
 
     def _remark(self) -> str:
-        count = self._dropped_lines
+        count = self.dropped_lines
         return f"{count} lines were left out here: nobody read those before\n" if count else ""
 
     def _put(self, text: str) -> bool:

@@ -63,12 +63,15 @@ def test_a_long_text_that_is_cut_short_does_not_run_into_the_next_line(
     ]
 
 
-def test_a_log_whose_reader_has_gone_or_that_has_no_file_takes_lines_all_the_same() -> None:
+def test_a_log_whose_reader_has_gone_or_that_has_no_file_drops_its_lines_and_counts_them() -> None:
     reads, writes = os.pipe()
     os.close(reads)
-    for output in (LogOutput(writes), LogOutput(None)):
+    outputs = [LogOutput(writes), LogOutput(None)]
+    for output in outputs:
+        output.write(LINE)
         output.write(LINE)
     os.close(writes)
+    assert [output.dropped_lines for output in outputs] == [2, 2]
 
 
 def test_a_node_whose_standard_error_nobody_reads_goes_on_answering(
