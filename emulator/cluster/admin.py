@@ -47,6 +47,8 @@ from protocol.requests.offsets import (
 from protocol.requests.routes import GetRouteInfoRequest
 
 if TYPE_CHECKING:
+    import trio
+
     from protocol.command import RemotingCommand
     from protocol.fields import Header
     from protocol.queues import MessageQueue
@@ -242,19 +244,24 @@ class Admin:
             raise ClusterUnreachable(f"the broker at {error}") from error
 
 
+def tool_client(nursery: trio.Nursery) -> RemotingClient:
+    """The connections of a tool over TCP: it answers no requests, and keeps no journal."""
+    return RemotingClient(
+        TcpNetwork(nursery),
+        nursery,
+        clock=WallClock.of_this_machine(),
+        config=NetConfig(),
+        release=TOOL_RELEASE,
+        note=silent,
+        handlers={},
+    )
+
+
 @asynccontextmanager
 async def admin_over_tcp(namesrv: str) -> AsyncIterator[Admin]:
     """An ``Admin`` that lives as long as the block."""
     async with plain_nursery() as nursery:
-        remoting = RemotingClient(
-            TcpNetwork(nursery),
-            nursery,
-            clock=WallClock.of_this_machine(),
-            config=NetConfig(),
-            release=TOOL_RELEASE,
-            note=silent,
-            handlers={},
-        )
+        remoting = tool_client(nursery)
         yield Admin(namesrv, remoting)
         remoting.close_all()
 

@@ -16,17 +16,12 @@ from pathlib import Path
 import msgspec
 import trio
 
-from emulator.clock import WallClock
-from emulator.cluster.admin import Admin
+from emulator.cluster.admin import Admin, tool_client
 from emulator.cluster.processes import ProcessCluster
 from emulator.cluster.spawning import node_command, node_environment
 from emulator.cluster.spec import ClusterSpec
-from emulator.config import BrokerConfig, NetConfig
-from emulator.journal import silent
+from emulator.config import BrokerConfig
 from emulator.net.plain_nursery import plain_nursery
-from emulator.net.remoting_client import RemotingClient
-from emulator.net.tcp import TcpNetwork
-from emulator.releases import R_4_9_7
 from protocol import catalog
 from protocol.bodies.body import decode_body
 from protocol.bodies.groups import SubscriptionGroupConfig
@@ -218,15 +213,7 @@ class Questions:
 @asynccontextmanager
 async def questions_to(cluster):
     async with plain_nursery() as nursery:
-        remoting = RemotingClient(
-            TcpNetwork(nursery),
-            nursery,
-            clock=WallClock.of_this_machine(),
-            config=NetConfig(),
-            release=R_4_9_7,
-            note=silent,
-            handlers={},
-        )
+        remoting = tool_client(nursery)
         yield Questions(cluster, remoting)
         remoting.close_all()
 

@@ -14,15 +14,11 @@ from contextlib import suppress
 
 import trio
 
-from emulator.clock import WallClock
-from emulator.cluster.admin import Admin, ClusterUnreachable, NotFound
+from emulator.cluster.admin import Admin, ClusterUnreachable, NotFound, tool_client
 from emulator.cluster.processes import ProcessCluster
 from emulator.cluster.spec import ClusterSpec
-from emulator.config import NetConfig
-from emulator.journal import silent
 from emulator.net.plain_nursery import plain_nursery
 from emulator.net.remoting_client import RemotingClient
-from emulator.net.tcp import TcpNetwork
 from emulator.releases import R_4_9_7
 from protocol import catalog
 from protocol.bodies.body import decode_body, encode_body
@@ -214,7 +210,7 @@ async def _locks_in_one(stage: Stage) -> Row:
 def _play(release: str, story: Story) -> list[Row]:
     async def main(namesrv: str) -> list[Row]:
         async with plain_nursery() as nursery:
-            clients = [_client(nursery) for _ in range(2)]
+            clients = [tool_client(nursery) for _ in range(2)]
             stage = Stage(release, namesrv, clients)
             (stage.address,) = (await stage.admin.masters()).values()
             async with trio.open_nursery() as probing:
@@ -230,15 +226,3 @@ def _play(release: str, story: Story) -> list[Row]:
         spec = ClusterSpec(brokers=1, release=release, store=store)
         with ProcessCluster(spec) as cluster:
             return trio.run(functools.partial(main, cluster.namesrv))
-
-
-def _client(nursery: trio.Nursery) -> RemotingClient:
-    return RemotingClient(
-        TcpNetwork(nursery),
-        nursery,
-        clock=WallClock.of_this_machine(),
-        config=NetConfig(),
-        release=R_4_9_7,
-        note=silent,
-        handlers={},
-    )
