@@ -13,7 +13,7 @@ from emulator.facts import OffsetCommitted, PullAnswered, PullHeld
 from protocol.batch import BatchMessage, encode_batch
 from protocol.bodies.groups import SubscriptionGroupConfig
 from protocol.bodies.topics import TopicConfig
-from protocol.codes import ResponseCode
+from protocol.codes import RequestCode, ResponseCode
 from protocol.pull_flags import COMMIT_OFFSET, SUBSCRIPTION, SUSPEND
 from protocol.records import decode_records
 from protocol.requests.pulling import PullMessageReply
@@ -44,6 +44,20 @@ async def test_invariant_45_a_held_pull_is_answered_between_15_and_20_seconds(
         assert (answer.code, next_offset(answer)) == (ResponseCode.PULL_NOT_FOUND, 1)
         [fact] = bench.facts(PullHeld)
         assert 15_000 <= fact.until_ms - (bench.clock.now_ms() - 20_010) <= 20_000
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_held_pull_is_no_slow_answer(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    answered = []
+    bench.server.chain.observer = answered.append
+    async with trio.open_nursery() as nursery:
+        bench.start(nursery)
+        client = a_consumer(bench)
+        assert client.pull("Orders", 1) is None
+        await trio.sleep(21)
+        last = answered[-1]
+        assert (last.command.code, last.held_on_purpose) == (RequestCode.PULL_MESSAGE, True)
         nursery.cancel_scope.cancel()
 
 

@@ -62,6 +62,30 @@ def test_since_5_2_a_paused_consumer_counts_as_out_of_balance(release, passes) -
     assert [at for at in lists if at > 1] == [], "a paused consumer asks nothing"
 
 
+@pytest.mark.parametrize(("release", "causes"), [("5.1.4", ["started"]), ("5.2.0", [])])
+def test_since_5_2_the_first_pass_waits_for_a_broker_that_heard_a_heartbeat(
+    release, causes
+) -> None:
+    asked = []
+
+    async def story(cluster, broker):
+        async with cluster.process() as app:
+            consumer = cluster.a_consumer(app, topics={"Nowhere": "*"}, release=release)
+
+            async def counted(cause):
+                asked.append(cause)
+                return True
+
+            async with consumer:
+                await trio.sleep(0.5)
+                consumer._pipeline.rebalance = counted
+                await consumer._pipeline.join_group()
+                await trio.sleep(2)  # passes are a second apart since 5.2
+
+    in_group(story)
+    assert [cause for cause in asked if cause == "started"] == causes
+
+
 def test_a_pause_keeps_the_queues_and_its_end_runs_the_missed_pass() -> None:
     async def story(cluster, broker):
         async with cluster.process() as app, cluster.a_consumer(app) as consumer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from contextlib import contextmanager
 from types import SimpleNamespace
 
@@ -23,9 +24,13 @@ from protocol.queues import MessageQueue
 from protocol.records import encode_record
 from protocol.requests.pulling import PullMessageReply
 from protocol.subscription import build_subscription
+from protocol.sysflag import COMPRESSED
 
 Q = MessageQueue("T", "broker-a", 3)
 QUEUE = Queue("T", "broker-a", 3)
+A_REPLY = PullMessageReply(
+    suggest_which_broker_id=0, next_begin_offset=12, min_offset=1, max_offset=99
+)
 HOST = bytes((127, 0, 0, 1, 0, 0, 0x2A, 0x9F))
 
 
@@ -129,12 +134,13 @@ class GroupMember:
         return [fact.error for fact in self.facts if isinstance(fact, PullFailed)]
 
 
-def a_record(offset, tag="TagA", topic=b"T") -> bytes:
+def a_record(offset, tag="TagA", topic=b"T", body=b"body", sys_flag=0) -> bytes:
     block = encode_properties({"TAGS": tag}, trailing=True)
     return encode_record(
         topic,
-        b"body",
+        body,
         block,
+        sys_flag=sys_flag,
         queue_id=3,
         queue_offset=offset,
         position=offset * 1000,
@@ -468,3 +474,20 @@ def test_how_long_a_queue_may_be_left_alone() -> None:
     queue.last_lock_ms, queue.locked = 31_001, False
     assert not queue.holds_lock(31_001)
     assert ProcessQueue(1_000).locked is False
+
+
+@pytest.mark.parametrize(("release", "kept"), [("4.9.8", 1), ("5.0.0", 0)])
+def test_before_5_0_the_flag_of_a_compressed_body_stays(release, kept) -> None:
+    member = GroupMember(release)
+    body = a_record(10, body=zlib.compress(b"body"), sys_flag=COMPRESSED)
+    (found,) = member.pulling._messages(Q, member.subscriptions["T"], A_REPLY, body)
+    assert (found.body, found.sys_flag & COMPRESSED) == (b"body", kept)
+
+
+@pytest.mark.parametrize(("release", "offsets"), [("4.9.8", [10, 11]), ("5.0.0", [])])
+def test_since_5_0_a_record_of_another_magic_ends_what_is_read(release, offsets) -> None:
+    member = GroupMember(release)
+    record = bytearray(a_record(10) + a_record(11))
+    record[4:8] = (0x0BADCAFE).to_bytes(4, "big")
+    found = member.pulling._messages(Q, member.subscriptions["T"], A_REPLY, bytes(record))
+    assert [message.queue_offset for message in found] == offsets
