@@ -41,6 +41,7 @@ def main() -> int:
 def _run_all(wanted: list[Module], copy: Path, children_max: int) -> None:
     """What each finds is kept at once: a run takes long and may be interrupted."""
     running.copy_tree(ROOT, copy)
+    commit = _commit()  # before findings are written into the tree
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True)) as progress:
         for module in wanted:
@@ -50,7 +51,7 @@ def _run_all(wanted: list[Module], copy: Path, children_max: int) -> None:
                 progress.update(task, completed=done, total=total or None)
 
             found = running.run(copy, module, children_max, show)
-            _keep(module, found._replace(commit=_commit()))
+            _keep(module, found._replace(commit=commit))
 
 
 def _keep(module: Module, found: Found) -> None:

@@ -34,15 +34,13 @@ def with_findings(text: str, found: dict[str, Found], reasons: dict[Change, str]
 
 def _table(found: dict[str, Found]) -> str:
     before = load_found(BEFORE)
-    rows = [_row(m.name, found[m.name], before.get(m.name)) for m in MODULES if m.name in found]
+    rows = [_row(m.name, found[m.name], before[m.name]) for m in MODULES if m.name in found]
     return markdown(HEADINGS, rows)
 
 
-def _row(name: str, found: Found, before: Found | None) -> tuple[str, ...]:
+def _row(name: str, found: Found, before: Found) -> tuple[str, ...]:
     counts = (found.mutants, found.caught_by_types, found.caught_by_tests, len(found.survivors))
     now = (*map(str, counts), f"{found.share:.1%}")
-    if before is None:
-        return (name, *now, "not run", "")
     return (name, *now, str(len(before.survivors)), f"{before.share:.1%}")
 
 

@@ -111,6 +111,16 @@ def test_what_is_committed_or_deleted_between_two_slices_is_written_the_next_tim
     assert a_table(disk).query("g2499", "orders", 0) is None
 
 
+def test_groups_behind_one_that_is_deleted_between_two_slices_are_written() -> None:
+    disk = MemoryDisk()
+    table = a_large_table(disk, LAST_5)
+    slices = table.persisting(NOW)
+    next(slices)
+    table.delete_group("g2400", NOW)
+    list(slices)
+    assert a_table(disk).query("g2499", "orders", 0) == 2499
+
+
 def test_a_broker_that_ends_while_its_offsets_are_written_leaves_the_last_ones() -> None:
     disk = MemoryDisk()
     table = a_large_table(disk, LAST_5)

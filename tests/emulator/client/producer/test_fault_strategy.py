@@ -197,6 +197,16 @@ def test_since_4_8_each_queue_that_a_retry_passes_over_is_a_step(release, steps)
     assert info.index.step() - 8 == steps
 
 
+@pytest.mark.parametrize(("release", "broker"), [("5.1.3", "B"), ("5.1.4", "A")])
+def test_since_5_1_4_the_next_that_can_be_reached_is_taken_when_all_are_avoided(
+    release, broker
+) -> None:
+    strategy = a_strategy(Release.parse(release))
+    strategy.update("A", 20_000, NOW_MS, isolate=False)
+    strategy.update("B", 600, NOW_MS, isolate=False)
+    assert strategy.select(two_brokers_of_four(), None, NOW_MS).broker_name == broker
+
+
 @pytest.mark.parametrize("release", ["4.7.1", "4.8.0", "5.1.4"])
 def test_a_retry_goes_to_the_last_broker_where_there_is_no_other(release) -> None:
     info = an_info([("A", 0), ("A", 1)])

@@ -219,6 +219,15 @@ def test_an_async_send_to_a_broker_without_a_master_fails_at_once() -> None:
     producing(story, "a")
 
 
+def test_a_millisecond_is_time_enough_for_an_attempt() -> None:
+    async def story(cluster, producer):
+        await producer.publish_queues("t")
+        assert (await producer.send(a_message(), timeout_ms=1)).is_ok
+        assert sends_of(cluster) == {"a": 1}
+
+    producing(story, "a")
+
+
 def test_an_async_send_without_any_time_does_not_leave() -> None:
     async def story(cluster, producer):
         await producer.publish_queues("t")
