@@ -5,6 +5,7 @@ WORKDIR /app
 COPY pyproject.toml constraints.txt README.md ./
 COPY protocol protocol
 COPY emulator emulator
+COPY rocketmq_emulator rocketmq_emulator
 RUN pip install --no-cache-dir -c constraints.txt . \
     && useradd --create-home rocketmq \
     && mkdir /store && chown rocketmq /store

@@ -42,7 +42,7 @@ page: $(READY)  ## what the pages in docs/ have from the code, and from a virtua
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
-	$(BIN)/python -m compileall -q protocol emulator  # so that the first start is as quick as any
+	$(BIN)/python -m compileall -q protocol emulator rocketmq_emulator  # so that the first start is as quick as any
 	touch $@
 
 clean:

@@ -11,7 +11,7 @@ import sys
 
 import trio
 
-from emulator.client import MessageExt, PushConsumer
+from rocketmq_emulator import MessageExt, PushConsumer
 
 
 async def main(namesrv: str, count: int) -> None:

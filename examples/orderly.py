@@ -9,7 +9,7 @@ import sys
 
 import trio
 
-from emulator.client import Message, MessageExt, Producer, PushConsumer, by_hash
+from rocketmq_emulator import Message, MessageExt, Producer, PushConsumer, by_hash
 
 TOPIC = "order-steps"
 STEPS = ("created", "paid", "packed", "shipped")

@@ -9,7 +9,7 @@ import sys
 
 import trio
 
-from emulator.client import Message, Producer
+from rocketmq_emulator import Message, Producer
 
 
 async def main(namesrv: str) -> None:

@@ -23,6 +23,7 @@ ROOMS = (
     "emulator.node_forks",
     "emulator.releases",
     "emulator.sim",
+    "rocketmq_emulator",
 )
 BROKER_ROOMS = (  # from the bottom up; service and registration stand at the top
     "emulator.broker.tables",

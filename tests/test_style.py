@@ -27,8 +27,8 @@ def sources(*tops: str) -> list[Path]:
     return [path for path in found if "node_modules" not in path.parts]
 
 
-PACKAGES = sources("protocol", "emulator")
-EVERYTHING = sources("protocol", "emulator", "tests", "benchmarks", "tools")
+PACKAGES = sources("protocol", "emulator", "rocketmq_emulator")
+EVERYTHING = [*PACKAGES, *sources("tests", "benchmarks", "tools")]
 
 
 def tree_of(path: Path) -> ast.Module:

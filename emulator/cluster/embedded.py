@@ -1,6 +1,6 @@
 """A whole cluster in one thread of this process, behind a plain synchronous face.
 
-    with EmbeddedCluster(ClusterSpec()) as cluster:
+    with EmbeddedCluster(brokers=2) as cluster:
         use(cluster.namesrv)
 
 The thread has a ``trio.run`` of its own and TCP on loopback, so any client may come, from
@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, Unpack
 
 import trio
 
@@ -25,6 +25,7 @@ import emulator.nameserver.service  # noqa: F401  # loaded now, so that starting
 from emulator.cluster.embedded_node import EmbeddedNode
 from emulator.cluster.process_errors import first_error
 from emulator.cluster.real_world import RealWorld
+from emulator.cluster.spec import checked_spec
 from emulator.cluster.world import START_S_MAX, STOP_S_MAX, NotReady
 from emulator.disk.line_file import LineFile
 from emulator.facts import LogRecovering, TimersRecovering
@@ -34,13 +35,14 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from emulator.cluster.roles import RoleConfig
-    from emulator.cluster.spec import ClusterSpec
+    from emulator.cluster.spec import ClusterSpec, SpecFields
     from emulator.journal import Entry, Journal
 
 
 class EmbeddedCluster(RealWorld):
     """Ready inside the ``with``, gone after it.  Raises what stood in the way of its start.
 
+    Give a whole *spec*, or single fields of ``ClusterSpec`` by name.
     *journal* is a folder: one file of facts a node.  With *log* its nodes' lines are kept for
     ``log_lines``; without, they go to the program's logger ``rocketmq_emulator``.
     ``ready_s`` is how long the start took, in seconds.  What one node stored in memory
@@ -51,10 +53,14 @@ class EmbeddedCluster(RealWorld):
     keeps_memory = True
 
     def __init__(
-        self, spec: ClusterSpec, *, journal: str = "", log: LogSettings | None = None
+        self,
+        spec: ClusterSpec | None = None,
+        *,
+        journal: str = "",
+        log: LogSettings | None = None,
+        **fields: Unpack[SpecFields],
     ) -> None:
-        spec.check()
-        self.spec = spec
+        self.spec = checked_spec(spec, fields)
         self.ready_s = 0.0
         self._journal = journal
         self._log = log

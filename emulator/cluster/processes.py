@@ -12,12 +12,13 @@ import signal
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, Unpack
 
 import msgspec
 
 from emulator.cluster.node_process import NodeDied, NodeProcess, OnProgress, wait_all_ready
 from emulator.cluster.real_world import RealWorld
+from emulator.cluster.spec import checked_spec
 from emulator.cluster.world import START_S_MAX, STOP_S_MAX
 from emulator.logs import WARNINGS, LogSettings
 
@@ -25,12 +26,13 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from emulator.cluster.roles import RoleConfig
-    from emulator.cluster.spec import ClusterSpec
+    from emulator.cluster.spec import ClusterSpec, SpecFields
 
 
 class ProcessCluster(RealWorld):
     """``with ProcessCluster(spec) as cluster:`` all of it is ready inside, and gone after.
 
+    Give a whole *spec*, or single fields of ``ClusterSpec`` by name.
     Raises ``NodeDied`` and ``NotReady``.  *journal* is a folder: one file of facts a node.
     *log* is what the nodes show on standard error.  *on_progress* is called while a node
     reads a large store.  ``ready_s`` is how long the start took, in seconds.
@@ -41,14 +43,14 @@ class ProcessCluster(RealWorld):
 
     def __init__(
         self,
-        spec: ClusterSpec,
+        spec: ClusterSpec | None = None,
         *,
         journal: str = "",
         log: LogSettings = WARNINGS,
         on_progress: OnProgress | None = None,
+        **fields: Unpack[SpecFields],
     ) -> None:
-        spec.check()
-        self.spec = spec
+        self.spec = checked_spec(spec, fields)
         self.ready_s = 0.0
         self._journal = journal
         self._log = log

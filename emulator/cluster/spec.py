@@ -10,7 +10,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import msgspec
 
@@ -106,3 +106,30 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     def _store_of(self, name: str) -> str:
         return str(Path(self.store) / name) if self.store else ""
+
+
+class SpecFields(TypedDict, total=False):
+    """The fields of a ``ClusterSpec`` as keywords: ``EmbeddedCluster(brokers=3)``."""
+
+    name_servers: int
+    brokers: int
+    release: str
+    host: str
+    port: int
+    store: str | Path
+    name_server_settings: dict[str, Any]
+    broker_settings: dict[str, Any]
+    settings_of: dict[str, dict[str, Any]]
+
+
+def checked_spec(spec: ClusterSpec | None, fields: SpecFields) -> ClusterSpec:
+    """A whole *spec*, or single fields of one, or the one changed by the others.
+
+    Raises ``msgspec.ValidationError`` for a field or a node's setting there is not.
+    """
+    if spec is None or fields:
+        given = {} if spec is None else msgspec.structs.asdict(spec)
+        given |= {**fields}
+        spec = msgspec.convert({**given, "store": str(given.get("store", ""))}, ClusterSpec)
+    spec.check()
+    return spec

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import get_type_hints
+
 import msgspec
 import pytest
 
-from emulator.cluster.spec import ClusterSpec
+from emulator.cluster.spec import ClusterSpec, SpecFields, checked_spec
 
 
 def test_ports_follow_from_the_name_servers_as_upstream_habit_has_it() -> None:
@@ -56,3 +59,14 @@ def test_an_unknown_setting_is_found_before_anything_starts() -> None:
 def test_what_makes_no_sense_is_refused_by_name(wrong, word) -> None:
     with pytest.raises(ValueError, match=word):
         ClusterSpec(**wrong)
+
+
+def test_a_spec_is_made_of_single_fields_or_changed_by_them() -> None:
+    assert checked_spec(None, {"brokers": 3}) == ClusterSpec(brokers=3)
+    changed = checked_spec(ClusterSpec(brokers=3), {"release": "5.3.3"})
+    assert changed == ClusterSpec(brokers=3, release="5.3.3")
+    assert checked_spec(None, {"store": Path("/data")}).store == "/data"
+
+
+def test_the_fields_as_keywords_are_those_of_the_spec() -> None:
+    assert tuple(get_type_hints(SpecFields)) == ClusterSpec.__struct_fields__

@@ -1,0 +1,101 @@
+"""What users import, what it costs them, and that pages and examples import nothing else."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import emulator.client
+import rocketmq_emulator
+from emulator.cluster.embedded import EmbeddedCluster
+
+ROOT = Path(__file__).parents[2]
+
+
+def printed_by(program: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, check=True, text=True
+    )
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize("name", rocketmq_emulator.__all__)
+def test_every_public_name_can_be_had(name) -> None:
+    assert getattr(rocketmq_emulator, name) is not None
+    assert name in dir(rocketmq_emulator)
+
+
+def test_every_name_of_the_client_is_public() -> None:
+    assert set(emulator.client.__all__) <= set(rocketmq_emulator.__all__)
+
+
+def test_type_checkers_see_every_public_name() -> None:
+    source = Path(rocketmq_emulator.__file__).read_text()
+    for_types, _, _ = source.partition("__all__ =")
+    for name in rocketmq_emulator.__all__:
+        assert re.search(rf"\b{name}\b", for_types), name
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="rocketmq_emulator has no Consumer"):
+        _ = rocketmq_emulator.Consumer
+
+
+def test_a_message_loads_neither_trio_nor_a_broker() -> None:
+    loaded = printed_by(
+        "import sys; from rocketmq_emulator import Message\n"
+        "print({'trio', 'structlog', 'emulator.broker', 'emulator.cluster'} & {*sys.modules})"
+    )
+    assert loaded == "set()"
+
+
+def test_a_producer_loads_no_broker() -> None:
+    loaded = printed_by(
+        "import sys; from rocketmq_emulator import Producer\n"
+        "rooms = {'emulator.broker', 'emulator.cluster', 'emulator.client.consumer'}\n"
+        "print(rooms & {*sys.modules})"
+    )
+    assert loaded == "set()"
+
+
+def test_a_cluster_is_given_the_fields_of_its_spec_by_name() -> None:
+    assert rocketmq_emulator.Cluster is EmbeddedCluster
+    with rocketmq_emulator.Cluster(brokers=1, release="5.3.3") as cluster:
+        assert cluster.node_names == ("namesrv", "broker-a")
+        assert cluster.spec.release == "5.3.3"
+
+
+def test_the_version_is_that_of_the_project_file() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert importlib.metadata.version("rocketmq-emulator") == project["version"]
+    assert rocketmq_emulator.__version__ == project["version"]
+
+
+@pytest.mark.parametrize("package", ["rocketmq_emulator", "emulator", "protocol"])
+def test_packages_say_that_they_are_typed(package) -> None:
+    assert (ROOT / package / "py.typed").exists()
+
+
+def programs() -> list[tuple[str, str]]:
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    shown = [
+        (page.name, text)
+        for page in pages
+        for text in re.findall(
+            r"^```python\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL
+        )
+    ]
+    return shown + [(path.name, path.read_text()) for path in (ROOT / "examples").glob("*.py")]
+
+
+def test_pages_and_examples_import_from_the_public_package_only() -> None:
+    found = programs()
+    assert len(found) > 8
+    for where, text in found:
+        assert not re.search(r"^(from|import) (emulator|protocol)\b", text, re.MULTILINE), where
