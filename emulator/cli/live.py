@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import trio
@@ -24,16 +25,16 @@ LOOK_EVERY_S = 1.0
 LOG_LINES_SHOWN = 5
 
 
-async def watch(cluster: RealWorld, title: str) -> None:
-    """Draw until SIGINT or SIGTERM.  Raises what ``check_alive`` raises."""
+async def watch(cluster: RealWorld, title: str, news: Callable[[], list[str]]) -> None:
+    """Draw until SIGINT or SIGTERM.  *news* gives new lines; what it raises is raised here."""
     async with plain_nursery() as nursery:
         stopped = trio.Event()
         await nursery.start(stop_on_signal, stopped)
-        nursery.start_soon(_draw, cluster, title)
+        nursery.start_soon(_draw, cluster, title, news)
         await stopped.wait()
 
 
-async def _draw(cluster: RealWorld, title: str) -> None:
+async def _draw(cluster: RealWorld, title: str, news: Callable[[], list[str]]) -> None:
     shown: list[str] = []
     began_s = trio.current_time()
     before: tuple[Overview, float] | None = None
@@ -41,8 +42,7 @@ async def _draw(cluster: RealWorld, title: str) -> None:
         async with admin_over_tcp(cluster.namesrv) as admin:
             reader = ClusterReader(admin, cluster.namesrv)
             while True:
-                cluster.check_alive()
-                shown = [*shown, *cluster.log_lines()][-LOG_LINES_SHOWN:]
+                shown = [*shown, *news()][-LOG_LINES_SHOWN:]
                 now_s = trio.current_time()
                 head = _head(title, now_s - began_s)
                 foot = Text("\n".join(shown), "red")

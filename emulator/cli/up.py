@@ -10,16 +10,28 @@ import json
 import signal
 import sys
 import time
-from typing import Annotated, Self
+from typing import Self
 
 import typer
 
 from emulator.cli.errors import BadUse, plain_errors
 from emulator.cli.log_options import Format, log_settings
 from emulator.cli.start_progress import StartProgress
+from emulator.cli.up_arguments import (
+    Brokers,
+    Embedded,
+    ExitOnDeath,
+    JournalFolder,
+    LogFacts,
+    Port,
+    ReleaseName,
+    Sets,
+    Store,
+)
 from emulator.cli.up_options import (
     BROKERS,
     EMBEDDED,
+    EXIT_ON_DEATH,
     JOURNAL,
     LOG,
     LOG_FORMAT,
@@ -28,7 +40,7 @@ from emulator.cli.up_options import (
     SETS,
     STORE,
 )
-from emulator.cluster.node_process import OnProgress
+from emulator.cluster.node_process import NodeDied, OnProgress
 from emulator.cluster.processes import ProcessCluster
 from emulator.cluster.real_world import RealWorld
 from emulator.cluster.settings import Settings
@@ -40,42 +52,15 @@ POLL_S = 0.2
 
 
 def up(
-    brokers: Annotated[
-        int, typer.Option(*BROKERS.flags, help="How many brokers.")
-    ] = BROKERS.default,
-    release: Annotated[
-        str, typer.Option(*RELEASE.flags, help="Whose behaviour: 4.9.7, 5.3.3 …")
-    ] = RELEASE.default,
-    store: Annotated[
-        str,
-        typer.Option(
-            *STORE.flags,
-            metavar="DIR",
-            help="Keep messages in this folder; without it they are gone at the end.",
-        ),
-    ] = STORE.default,
-    port: Annotated[
-        int, typer.Option(*PORT.flags, help="The NameServer's port; 0: any free ports.")
-    ] = PORT.default,
-    embedded: Annotated[
-        bool, typer.Option(*EMBEDDED.flags, help="All in one process.")
-    ] = EMBEDDED.default,
-    sets: Annotated[
-        list[str] | None,
-        typer.Option(*SETS.flags, metavar="KEY=VALUE", help="One setting, for every broker."),
-    ] = SETS.default,
-    journal: Annotated[
-        str,
-        typer.Option(
-            *JOURNAL.flags,
-            metavar="DIR",
-            help="Write facts there, a file a node: the last four of 256 MiB.",
-        ),
-    ] = JOURNAL.default,
-    log: Annotated[
-        bool,
-        typer.Option(*LOG.flags, help="Say what happens, on stderr, instead of the live view."),
-    ] = LOG.default,
+    brokers: Brokers = BROKERS.default,
+    release: ReleaseName = RELEASE.default,
+    store: Store = STORE.default,
+    port: Port = PORT.default,
+    embedded: Embedded = EMBEDDED.default,
+    sets: Sets = SETS.default,
+    journal: JournalFolder = JOURNAL.default,
+    exit_on_death: ExitOnDeath = EXIT_ON_DEATH.default,
+    log: LogFacts = LOG.default,
     log_format: Format = LOG_FORMAT.default,
 ) -> None:
     """Start a NameServer and brokers, and keep them until Ctrl-C."""
@@ -88,7 +73,9 @@ def up(
             _started(spec, journal, shown, progress.show, embedded=embedded) as cluster,
         ):
             progress.close()
-            _stay(cluster, signals, release, is_live=sys.stdout.isatty() and not log)
+            news = News(cluster, exits_on_death=exit_on_death)
+            is_live = sys.stdout.isatty() and not log
+            _stay(cluster, signals, news, f"RocketMQ {release}" if is_live else "")
 
 
 def _spec(brokers: int, release: str, store: str, port: int, sets: list[str]) -> ClusterSpec:
@@ -120,23 +107,41 @@ def _started(
     return EmbeddedCluster(spec, journal=journal, log=log)
 
 
-def _stay(cluster: RealWorld, signals: StopSignals, release: str, *, is_live: bool) -> None:
-    """Until a signal, or until a node dies."""
-    if is_live:
+class News:
+    """What its nodes log, and deaths that nobody asked for, as lines for standard error."""
+
+    def __init__(self, cluster: RealWorld, *, exits_on_death: bool) -> None:
+        self._cluster = cluster
+        self._exits_on_death = exits_on_death
+
+    def lines(self) -> list[str]:
+        """New ones.  Raises the death that is to end everything."""
+        lines = self._cluster.log_lines()
+        if self._exits_on_death:
+            self._cluster.check_alive()
+        return [*lines, *map(_text_of_death, self._cluster.deaths())]
+
+
+def _text_of_death(death: NodeDied) -> str:
+    return f"rmqemu: {death.first_line}; the others go on"
+
+
+def _stay(cluster: RealWorld, signals: StopSignals, news: News, live_title: str) -> None:
+    """Until a signal: nodes that die can be started again, also the last one."""
+    if live_title:
         import trio  # noqa: PLC0415  # only where somebody looks
 
         from emulator.cli.live import watch  # noqa: PLC0415  # the same
 
         signals.check()
-        trio.run(watch, cluster, f"RocketMQ {release} on {cluster.namesrv}")
+        trio.run(watch, cluster, f"{live_title} on {cluster.namesrv}", news.lines)
         signals.is_to_stop = True  # a second Ctrl-C does not disturb the orderly end
         return
     typer.echo(json.dumps(ready_line(cluster)))
     while True:
         time.sleep(POLL_S)
         signals.check()
-        cluster.check_alive()
-        for line in cluster.log_lines():
+        for line in news.lines():
             typer.echo(line, err=True)
 
 
@@ -145,6 +150,10 @@ def ready_line(cluster: RealWorld) -> dict[str, object]:
     return {
         "namesrv": cluster.namesrv,
         "brokers": cluster.brokers,
+        "nodes": {
+            node.name: {"role": node.role, "address": node.address, "pid": node.pid}
+            for node in cluster.nodes
+        },
         "pids": list(dict.fromkeys(cluster.pids.values())),
         "ready_s": round(cluster.ready_s, 3),
     }

@@ -28,10 +28,22 @@ PORT = UpOption(("--port",), 9876)
 SETS = UpOption(("--set",), None)
 EMBEDDED = UpOption(("--embedded",), False, takes_value=False, is_plain=False)
 JOURNAL = UpOption(("--journal",), "", is_plain=False)
+EXIT_ON_DEATH = UpOption(("--exit-on-death",), False, takes_value=False)
 LOG = UpOption(("--log", "-v"), False, takes_value=False, is_plain=False)
 LOG_FORMAT = UpOption(("--log-format",), "console", is_plain=False)
 
-OPTIONS = (BROKERS, RELEASE, STORE, PORT, SETS, EMBEDDED, JOURNAL, LOG, LOG_FORMAT)
+OPTIONS = (
+    BROKERS,
+    RELEASE,
+    STORE,
+    PORT,
+    SETS,
+    EMBEDDED,
+    JOURNAL,
+    EXIT_ON_DEATH,
+    LOG,
+    LOG_FORMAT,
+)
 _BY_FLAG = {flag: option for option in OPTIONS for flag in option.flags}
 
 

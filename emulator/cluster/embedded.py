@@ -23,6 +23,7 @@ import trio
 import emulator.broker.service
 import emulator.nameserver.service  # noqa: F401  # loaded now, so that starting takes no time
 from emulator.cluster.embedded_node import EmbeddedNode
+from emulator.cluster.node_view import Condition
 from emulator.cluster.process_errors import first_error
 from emulator.cluster.real_world import RealWorld
 from emulator.cluster.spec import checked_spec
@@ -34,6 +35,7 @@ from emulator.logs import LogSettings, log_to, log_to_application
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from emulator.cluster.node_process import NodeDied
     from emulator.cluster.roles import RoleConfig
     from emulator.cluster.spec import ClusterSpec, SpecFields
     from emulator.journal import Entry, Journal
@@ -60,8 +62,7 @@ class EmbeddedCluster(RealWorld):
         log: LogSettings | None = None,
         **fields: Unpack[SpecFields],
     ) -> None:
-        self.spec = checked_spec(spec, fields)
-        self.ready_s = 0.0
+        super().__init__(checked_spec(spec, fields))
         self._journal = journal
         self._log = log
         self._log_texts: list[str] = []
@@ -121,6 +122,11 @@ class EmbeddedCluster(RealWorld):
         if self._failure is not None:
             raise self._failure
 
+    def deaths(self) -> list[NodeDied]:
+        """None: nodes do not die one by one here.  Raises what ended the cluster."""
+        self.check_alive()
+        return []
+
     def log_lines(self) -> list[str]:
         """New lines of its nodes' logs; none without *log*."""
         texts, self._log_texts[:] = list(self._log_texts), []
@@ -130,7 +136,8 @@ class EmbeddedCluster(RealWorld):
 
     def start(self, *names: str) -> None:
         """All that do not run of one role at the same time."""
-        self._do(self._start, [n for n in self._named(*names) if not self.is_running(n)])
+        with self._alone(wanted := self._named(*names)):
+            self._do(self._start, [name for name in wanted if not self.is_running(name)])
 
     def stop(self, *names: str) -> None:
         """Each node is asked to end, and its scope is cancelled when it does not."""
@@ -198,6 +205,13 @@ class EmbeddedCluster(RealWorld):
             await self._nodes[name].kill()
 
     # Inside ---------------------------------------------------------------------------
+
+    def _condition(self, name: str) -> Condition:
+        node = self._nodes.get(name)
+        if node is None or not node.is_alive:
+            was_killed = node is not None and node.was_killed
+            return Condition("dead" if was_killed else "stopped")
+        return Condition("running" if node.is_running else "starting", os.getpid())
 
     def _is_alive(self, name: str) -> bool:
         return name in self._nodes and self._nodes[name].is_alive

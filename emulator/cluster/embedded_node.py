@@ -133,6 +133,7 @@ class EmbeddedNode:
         self._skew_ms = 0
         self._life: Life | None = None
         self._is_ready = False
+        self.was_killed = False  # the last life
 
     @property
     def is_running(self) -> bool:
@@ -146,6 +147,7 @@ class EmbeddedNode:
 
     async def serve(self, task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED) -> None:
         """One life, until ``stop`` or ``kill``; started, with its address, when it is ready."""
+        self.was_killed = False
         if self.address:
             self._config = msgspec.structs.replace(self._config, listen_address=self.address)
         with contextlib.ExitStack() as closing:
@@ -188,6 +190,7 @@ class EmbeddedNode:
         """Cancel it and close its sockets, with its disk and its journal cut off first."""
         if (life := self._life) is None:
             return
+        self.was_killed = not life.stop.is_set()
         life.journal.close()
         life.disk.detach()
         life.scope.cancel()

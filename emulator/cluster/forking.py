@@ -37,6 +37,7 @@ class ForkedNode:
         self.stdout: IO[bytes] = os.fdopen(stdout, "rb")
         self._pidfd = pidfd
         self._exit_code = exit_code
+        self._lock = threading.Lock()  # of what is closed at its end
 
     def poll(self) -> int | None:
         """Its exit code, None while it runs."""
@@ -46,22 +47,31 @@ class ForkedNode:
 
     def wait(self, timeout: float | None = None) -> int:
         """Its exit code, or minus the signal that ended it.  Raises ``TimeoutExpired``."""
-        if self.returncode is None:
-            ended = select.poll()
-            ended.register(self._pidfd, select.POLLIN)
+        with self._lock:
+            if self.returncode is not None:
+                return self.returncode
+            pidfd = os.dup(self._pidfd)  # ours, while another thread may close that one
+        ended = select.poll()
+        ended.register(pidfd, select.POLLIN)
+        try:
             if not ended.poll(None if timeout is None else timeout * 1_000):
                 raise subprocess.TimeoutExpired("node", timeout or 0.0)
-            text = os.read(self._exit_code, REPLY_BYTES_MAX)
-            self.returncode = int(text) if text else -signal.SIGKILL  # nobody is left to say
-            os.close(self._exit_code)
-            os.close(self._pidfd)
-        return self.returncode
+        finally:
+            os.close(pidfd)
+        with self._lock:
+            if self.returncode is None:
+                text = os.read(self._exit_code, REPLY_BYTES_MAX)
+                self.returncode = int(text) if text else -signal.SIGKILL  # nobody is left to say
+                os.close(self._exit_code)
+                os.close(self._pidfd)
+            return self.returncode
 
     def send_signal(self, number: int) -> None:
         """Unless it has ended."""
         if self.poll() is None:
-            with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(self._pidfd, number)
+            with self._lock, contextlib.suppress(ProcessLookupError):
+                if self.returncode is None:
+                    signal.pidfd_send_signal(self._pidfd, number)
 
     def kill(self) -> None:
         """SIGKILL."""

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import os
 import selectors
+import signal
 import subprocess
+import threading
 import time
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 
+from emulator.cluster.node_view import Condition, NodeState, is_standing_still
 from emulator.cluster.spawning import spawn
 from emulator.cluster.starting import NodeProgress, NodeStart
 from emulator.cluster.world import NotReady
@@ -23,8 +26,14 @@ from emulator.logs import WARNINGS, LogSettings
 if TYPE_CHECKING:
     from emulator.cluster.roles import RoleConfig
 
+Ending: TypeAlias = Literal["stop", "kill"]
 OnProgress: TypeAlias = Callable[[str, NodeProgress], object]  # the name of a node first
 
+ENDING_SIGNALS: Mapping[Ending, tuple[signal.Signals, ...]] = {
+    "stop": (signal.SIGTERM, signal.SIGCONT),
+    "kill": (signal.SIGKILL,),
+}
+PAUSE_S_MAX, PAUSE_POLL_S = 1.0, 0.001
 READ_BYTES = 64 * 1024
 ERROR_BYTES_MAX = 64 * 1024
 LAST_LINES = 5
@@ -37,7 +46,8 @@ class NodeDied(Exception):
     def __init__(self, name: str, code: int, last_lines: Sequence[str]) -> None:
         how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
         is_explained = len(last_lines) == 1 and code in EXPECTED_CODES
-        super().__init__("\n".join(last_lines if is_explained else [f"{name} {how}", *last_lines]))
+        self.first_line = last_lines[0] if is_explained else f"{name} {how}"
+        super().__init__("\n".join([self.first_line, *([] if is_explained else last_lines)]))
         self.name = name
         self.code = code
         self.last_lines = tuple(last_lines)
@@ -46,8 +56,8 @@ class NodeDied(Exception):
 class NodeProcess:
     """A process that waits for its config, then serves, then ends.
 
-    ``address`` is where it listens, once it is ready.  ``is_meant_to_end``: it was stopped,
-    so its end is no failure.
+    ``address`` is where it listens, once it is ready.  ``told_to``: its end was asked for in
+    that way, so it is no failure.  Several threads may ask and end it.
     """
 
     def __init__(
@@ -57,8 +67,10 @@ class NodeProcess:
         self.role = role
         self.address = ""
         self.config: RoleConfig | None = None
-        self.is_meant_to_end = False
+        self.told_to: Ending | None = None
+        self.is_reported = False  # its death, to whoever asks for deaths
         self._errors_read_to = 0
+        self._files = threading.Lock()
         self.popen, self._errors = spawn(
             role, journal, "" if log == WARNINGS else msgspec.json.encode(log).decode()
         )
@@ -72,6 +84,19 @@ class NodeProcess:
     def is_running(self) -> bool:
         """Has it not ended yet?  A stopped process (SIGSTOP) runs."""
         return self.popen.poll() is None
+
+    @property
+    def is_meant_to_end(self) -> bool:
+        """Has somebody asked for its end?"""
+        return self.told_to is not None
+
+    @property
+    def condition(self) -> Condition:
+        """Whether it runs, stands still or has ended, and how, whoever did that."""
+        if (code := self.popen.poll()) is None:
+            state: NodeState = "running" if self.address else "starting"
+            return Condition("paused" if is_standing_still(self.pid) else state, self.pid)
+        return Condition("stopped" if not code or self.told_to == "stop" else "dead", None, code)
 
     def configure(self, config: RoleConfig) -> None:
         """Let it go on; one that has died already is found out when it is waited for."""
@@ -88,20 +113,38 @@ class NodeProcess:
         if self.is_running:
             self.popen.send_signal(number)
 
+    def end(self, how: Ending) -> None:
+        """Tell it to end if it runs; see ``wait_ended``."""
+        if self.is_running:
+            self.told_to = how
+            for number in ENDING_SIGNALS[how]:
+                self.signal(number)
+
+    def pause(self) -> None:
+        """SIGSTOP; done when it stands still."""
+        self.signal(signal.SIGSTOP)
+        until_s = time.monotonic() + PAUSE_S_MAX
+        while is_standing_still(self.pid) is False and time.monotonic() < until_s:
+            time.sleep(PAUSE_POLL_S)
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        self.signal(signal.SIGCONT)
+
     def log_lines(self) -> list[str]:
         """What it wrote to standard error since the last call."""
-        # pread, for the position in the file is shared with the node that writes there.
-        data = os.pread(self._errors.fileno(), ERROR_BYTES_MAX, self._errors_read_to)
-        self._errors_read_to += len(data)
+        with self._files:
+            if self._errors.closed:
+                return []
+            # pread, for the position in the file is shared with the node that writes there.
+            data = os.pread(self._errors.fileno(), ERROR_BYTES_MAX, self._errors_read_to)
+            self._errors_read_to += len(data)
         return data.decode(errors="replace").splitlines()
 
     def last_lines(self) -> list[str]:
         """Its last lines on standard error, also after it has ended."""
-        if not self._errors.closed:
-            start = max(0, os.fstat(self._errors.fileno()).st_size - ERROR_BYTES_MAX)
-            data = os.pread(self._errors.fileno(), ERROR_BYTES_MAX, start)
-            self._last_lines = data.decode(errors="replace").splitlines()[-LAST_LINES:]
-        return self._last_lines
+        with self._files:
+            return self._read_last_lines()
 
     def wait_ended(self, until_s: float) -> None:
         """Wait for its end until *until_s* of the monotonic clock, then kill it."""
@@ -110,10 +153,18 @@ class NodeProcess:
         except subprocess.TimeoutExpired:
             self.popen.kill()
             self.popen.wait()
-        self.last_lines()  # read once more, since the file goes
-        for file in (self.popen.stdin, self.popen.stdout, self._errors):
-            assert file is not None
-            file.close()
+        with self._files:
+            self._read_last_lines()  # once more, since the file goes
+            for file in (self.popen.stdin, self.popen.stdout, self._errors):
+                assert file is not None
+                file.close()
+
+    def _read_last_lines(self) -> list[str]:
+        if not self._errors.closed:
+            start = max(0, os.fstat(self._errors.fileno()).st_size - ERROR_BYTES_MAX)
+            data = os.pread(self._errors.fileno(), ERROR_BYTES_MAX, start)
+            self._last_lines = data.decode(errors="replace").splitlines()[-LAST_LINES:]
+        return self._last_lines
 
 
 def wait_all_ready(

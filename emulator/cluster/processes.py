@@ -8,15 +8,21 @@ need not.  That pipe stays open: when the parent dies, however it dies, its node
 
 from __future__ import annotations
 
-import signal
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, Unpack
 
 import msgspec
 
-from emulator.cluster.node_process import NodeDied, NodeProcess, OnProgress, wait_all_ready
+from emulator.cluster.node_process import (
+    Ending,
+    NodeDied,
+    NodeProcess,
+    OnProgress,
+    wait_all_ready,
+)
+from emulator.cluster.node_view import Condition
 from emulator.cluster.real_world import RealWorld
 from emulator.cluster.spec import checked_spec
 from emulator.cluster.world import START_S_MAX, STOP_S_MAX
@@ -27,6 +33,10 @@ if TYPE_CHECKING:
 
     from emulator.cluster.roles import RoleConfig
     from emulator.cluster.spec import ClusterSpec, SpecFields
+
+
+class ClusterEnded(Exception):
+    """A node was to be started while its cluster ends, by another thread."""
 
 
 class ProcessCluster(RealWorld):
@@ -50,16 +60,17 @@ class ProcessCluster(RealWorld):
         on_progress: OnProgress | None = None,
         **fields: Unpack[SpecFields],
     ) -> None:
-        self.spec = checked_spec(spec, fields)
-        self.ready_s = 0.0
+        super().__init__(checked_spec(spec, fields))
         self._journal = journal
         self._log = log
         self._on_progress = on_progress or _nobody_looks
         self._nodes: dict[str, NodeProcess] = {}  # the latest process of each node
         self._configs: dict[str, RoleConfig] = {}  # of those that were ready, with bound addresses
+        self._is_over = False
 
     def __enter__(self) -> Self:
         began_s = time.monotonic()
+        self._is_over = False
         try:
             self.start()
         except BaseException:
@@ -74,6 +85,7 @@ class ProcessCluster(RealWorld):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self._is_over = True
         self.stop()
 
     # What it is -----------------------------------------------------------------------
@@ -94,15 +106,21 @@ class ProcessCluster(RealWorld):
 
     def check_alive(self) -> None:
         """Raises ``NodeDied`` for one that ended and was not stopped."""
-        for node in self._nodes.values():
-            if not node.is_running and not node.is_meant_to_end:
-                raise NodeDied(node.name, node.popen.wait(), node.last_lines())
+        for node in self._dead():
+            raise _death_of(node)
+
+    def deaths(self) -> list[NodeDied]:
+        """By signals, or by errors of their own; each is reported once."""
+        new = [node for node in self._dead() if not node.is_reported]
+        for node in new:
+            node.is_reported = True
+        return [_death_of(node) for node in new]
 
     def log_lines(self) -> list[str]:
         """New lines of nodes that run: warnings, or what *log* selects."""
         return [
             line
-            for node in self._nodes.values()
+            for node in [*self._nodes.values()]
             if not node.is_meant_to_end
             for line in node.log_lines()
         ]
@@ -111,7 +129,10 @@ class ProcessCluster(RealWorld):
 
     def start(self, *names: str) -> None:
         """Processes that load together: the brokers' while the NameServers get ready."""
-        down = [name for name in self._named(*names) if not self.is_running(name)]
+        with self._alone(wanted := self._named(*names)):
+            self._start([name for name in wanted if not self.is_running(name)])
+
+    def _start(self, down: list[str]) -> None:
         if self._journal:
             Path(self._journal).mkdir(parents=True, exist_ok=True)
         servers = [name for name in down if name in self.spec.name_server_names]
@@ -129,35 +150,48 @@ class ProcessCluster(RealWorld):
         """SIGTERM, to the brokers before the NameServers."""
         chosen = self._named(*names)
         for group in (self.spec.broker_names, self.spec.name_server_names):
-            nodes = self._of(name for name in group if name in chosen)
-            for node in nodes:
-                node.is_meant_to_end = True
-                node.signal(signal.SIGCONT)
-                node.signal(signal.SIGTERM)
-            until_s = time.monotonic() + STOP_S_MAX
-            for node in nodes:
-                node.wait_ended(until_s)
+            self._end([name for name in group if name in chosen], "stop")
 
     def kill(self, name: str) -> None:
         """SIGKILL; done when the process is dead."""
-        for node in self._of(self._named(name)):
-            node.is_meant_to_end = True
-            node.signal(signal.SIGKILL)
-            node.wait_ended(time.monotonic() + STOP_S_MAX)
+        self._end(self._named(name), "kill")
 
     def pause(self, name: str) -> None:
         """SIGSTOP."""
-        for node in self._of(self._named(name)):
-            node.signal(signal.SIGSTOP)
+        with self._alone(names := self._named(name)):
+            for node in self._of(names):
+                node.pause()
 
     def resume(self, name: str) -> None:
         """SIGCONT."""
-        for node in self._of(self._named(name)):
-            node.signal(signal.SIGCONT)
+        with self._alone(names := self._named(name)):
+            for node in self._of(names):
+                node.resume()
 
     # Inside ---------------------------------------------------------------------------
 
+    def _condition(self, name: str) -> Condition:
+        node = self._nodes.get(name)
+        return node.condition if node is not None else Condition("stopped")
+
+    def _dead(self) -> list[NodeProcess]:
+        nodes = [*self._nodes.values()]
+        return [node for node in nodes if not node.is_running and not node.is_meant_to_end]
+
+    def _end(self, names: Sequence[str], how: Ending) -> None:
+        """A start that is under way in another thread fails by it, so that nobody waits for it."""
+        for node in self._of(names):
+            node.end(how)
+        until_s = time.monotonic() + STOP_S_MAX
+        with self._alone(names):
+            for node in self._of(names):
+                node.end(how)  # of a restart, which was between two processes
+            for node in self._of(names):
+                node.wait_ended(until_s)
+
     def _spawn(self, role: str, name: str) -> NodeProcess:
+        if self._is_over:
+            raise ClusterEnded("the cluster has ended")
         if (dead := self._nodes.get(name)) is not None:
             dead.wait_ended(time.monotonic())  # it may have died by itself: its files are open
         journal = str(Path(self._journal) / f"{name}.jsonl") if self._journal else ""
@@ -182,6 +216,10 @@ class ProcessCluster(RealWorld):
 
     def _of(self, names: Iterable[str]) -> list[NodeProcess]:
         return [self._nodes[name] for name in names if name in self._nodes]
+
+
+def _death_of(node: NodeProcess) -> NodeDied:
+    return NodeDied(node.name, node.popen.wait(), node.last_lines())
 
 
 def _nobody_looks(_name: str, _progress: object) -> None:

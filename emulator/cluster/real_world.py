@@ -1,15 +1,25 @@
-"""What the worlds of real time share: their verbs block, their nodes listen on real ports."""
+"""What the worlds of real time share: their verbs block, their nodes listen on real ports.
+
+Several threads may use one: verbs about one node wait for each other.  ``kill`` and ``stop``
+do not wait for a start, they end it.
+"""
 
 from __future__ import annotations
 
+import threading
 from abc import abstractmethod
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Self
 
+from emulator.cluster.node_view import Condition, Histories, NodeView
 from emulator.cluster.world import World
 
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from emulator.cluster.node_process import NodeDied
+    from emulator.cluster.spec import ClusterSpec
     from protocol.bodies.reply_rules import ReplyRule, ReplyRuleState
 
 
@@ -17,7 +27,12 @@ class RealWorld(World[None]):
     """A cluster that programs outside of it can use.  ``ready_s``: how long its start took."""
 
     blocks = True
-    ready_s: float = 0.0
+
+    def __init__(self, spec: ClusterSpec) -> None:
+        self.spec = spec
+        self.ready_s = 0.0
+        self._histories = Histories()
+        self._locks = {name: threading.RLock() for name in self.node_names}
 
     @abstractmethod
     def __enter__(self) -> Self:
@@ -37,9 +52,34 @@ class RealWorld(World[None]):
     def pids(self) -> dict[str, int]:
         """Process ids by node; several nodes may share one."""
 
+    @property
+    def nodes(self) -> tuple[NodeView, ...]:
+        """Every node of the spec as it is now, in the order of starting."""
+        return tuple(map(self.node, self.node_names))
+
+    def node(self, name: str) -> NodeView:
+        """One of them.  Raises ``UnknownNode``."""
+        self._named(name)
+        seen = self._condition(name)
+        code = seen.code
+        return NodeView(
+            name=name,
+            role="nameserver" if name in self.spec.name_server_names else "broker",
+            address=self.addresses.get(name, ""),
+            pid=seen.pid,
+            state=seen.state,
+            since_ms=self._histories.since_ms(name, seen),
+            exit_code=code if code is not None and code >= 0 else None,
+            signal=-code if code is not None and code < 0 else None,
+        )
+
     @abstractmethod
     def check_alive(self) -> None:
         """Raises what ended a node that nobody stopped, if anything did."""
+
+    @abstractmethod
+    def deaths(self) -> list[NodeDied]:
+        """Nodes that ended since the last call and that nobody ended; the others go on."""
 
     @abstractmethod
     def log_lines(self) -> list[str]:
@@ -47,8 +87,9 @@ class RealWorld(World[None]):
 
     def restart(self, name: str) -> None:
         """Kill it if it runs, then start it."""
-        self.kill(name)
-        self.start(name)
+        with self._alone(self._named(name)):
+            self.kill(name)
+            self.start(name)
 
     # Reply rules: they raise ReplyRuleRefused, and OSError when nobody answers there. ----
 
@@ -72,3 +113,19 @@ class RealWorld(World[None]):
 
         call = reply_rules.remove_rule(rule_id)
         return reply_rules.call_blocking(node, self._address_of(node), call)
+
+    # For the worlds -------------------------------------------------------------------
+
+    @abstractmethod
+    def _condition(self, name: str) -> Condition:
+        """How that node is."""
+
+    @contextmanager
+    def _alone(self, names: Iterable[str]) -> Iterator[None]:
+        """Inside the block verbs of other threads leave these nodes alone."""
+        wanted = set(names)
+        with ExitStack() as held:
+            for name, lock in self._locks.items():  # always in this order: no deadlock
+                if name in wanted:
+                    held.enter_context(lock)
+            yield

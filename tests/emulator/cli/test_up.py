@@ -22,7 +22,14 @@ from emulator.cli.up import StopSignals
 def test_in_a_pipe_it_says_in_one_json_line_where_everything_listens() -> None:
     with started("up", "--brokers", "2", "--port", "0") as up:
         line = ready_line(up)
-        assert list(line) == ["namesrv", "brokers", "pids", "ready_s"]
+        assert list(line) == ["namesrv", "brokers", "nodes", "pids", "ready_s"]
+        assert list(line["nodes"]) == ["namesrv", "broker-a", "broker-b"]
+        assert [node["pid"] for node in line["nodes"].values()] == line["pids"]
+        assert line["nodes"]["broker-a"] == {
+            "role": "broker",
+            "address": line["brokers"]["broker-a"],
+            "pid": line["pids"][1],
+        }
         assert list(line["brokers"]) == ["broker-a", "broker-b"]
         assert len(line["pids"]) == 3
         for address in (line["namesrv"], *line["brokers"].values()):
@@ -59,8 +66,30 @@ def test_when_up_itself_is_killed_no_orphan_outlives_it() -> None:
         assert up.wait(30) == -signal.SIGKILL
 
 
-def test_a_node_that_dies_is_named_and_ends_it_all_with_an_error() -> None:
-    with started("up", "--brokers", "1", "--port", "0") as up:
+def test_a_node_that_dies_is_named_and_the_others_go_on() -> None:
+    with started("up", "--brokers", "2", "--port", "0") as up:
+        line = ready_line(up)
+        os.kill(line["nodes"]["broker-b"]["pid"], signal.SIGKILL)
+        said = up.stderr.readline().decode()
+        assert said.startswith("rmqemu: broker-b was killed by signal 9; the others go on")
+        (broker,) = json.loads(rmqemu("status", "--json", "-n", line["namesrv"]).stdout)["brokers"]
+        assert broker["name"] == "broker-a"
+        assert up.poll() is None
+        up.send_signal(signal.SIGTERM)
+        assert up.communicate(timeout=30) == (b"", b"")
+        assert up.returncode == 0
+        wait_gone(line["pids"])
+
+
+def test_it_stays_when_its_last_node_dies_for_nodes_can_be_started_again() -> None:
+    with started("up", "--brokers", "0", "--port", "0") as up:
+        os.kill(ready_line(up)["pids"][0], signal.SIGKILL)
+        assert up.stderr.readline().startswith(b"rmqemu: namesrv was killed by signal 9;")
+        assert up.poll() is None
+
+
+def test_with_exit_on_death_a_node_that_dies_ends_it_all_with_an_error() -> None:
+    with started("up", "--brokers", "1", "--port", "0", "--exit-on-death") as up:
         line = ready_line(up)
         os.kill(line["pids"][-1], signal.SIGKILL)
         _, errors = up.communicate(timeout=30)

@@ -1,0 +1,62 @@
+"""A node as tools show it: what it is, where, whether it runs, and since when."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal, NamedTuple, TypeAlias
+
+import msgspec
+
+NodeState: TypeAlias = Literal["starting", "running", "paused", "stopped", "dead"]
+RUNNING_STATES: tuple[NodeState, ...] = ("starting", "running", "paused")  # there is a process
+
+
+class NodeView(msgspec.Struct, frozen=True):
+    """One node now.
+
+    ``starting``: it is not ready yet.  ``stopped``: it was never started, or has ended in
+    order.  ``dead``: it was killed, or has failed.
+    """
+
+    name: str
+    role: str  # nameserver or broker
+    address: str  # where it listens, or listened when it ran last; empty before
+    pid: int | None  # None: it has no process
+    state: NodeState
+    since_ms: int  # wall time at which it was first seen in this state
+    exit_code: int | None = None  # of a process that ended by itself
+    signal: int | None = None  # that ended it
+
+
+class Condition(NamedTuple):
+    """What a world knows of a node: ``code`` is its exit code, or minus a signal."""
+
+    state: NodeState
+    pid: int | None = None
+    code: int | None = None
+
+
+class Histories:
+    """Since when each node has been in the condition in which it is."""
+
+    def __init__(self, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
+        self._now_ms = now_ms
+        self._seen: dict[str, tuple[Condition, int]] = {}
+
+    def since_ms(self, name: str, condition: Condition) -> int:
+        """Node *name* is seen in *condition* now."""
+        seen = self._seen.get(name)
+        if seen is None or seen[0] != condition:
+            seen = self._seen[name] = condition, self._now_ms()
+        return seen[1]
+
+
+def is_standing_still(pid: int) -> bool | None:
+    """Has somebody sent it SIGSTOP?  None where the system does not say."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return None
+    return stat.rpartition(b")")[2].split()[0] in (b"T", b"t")

@@ -1,0 +1,131 @@
+"""What a cluster says of its nodes, whoever stopped, paused or killed them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+
+import pytest
+
+from emulator.cluster.embedded import EmbeddedCluster
+from emulator.cluster.node_process import NodeDied
+from emulator.cluster.node_view import Condition, Histories
+from emulator.cluster.processes import ClusterEnded, ProcessCluster
+from emulator.cluster.spec import ClusterSpec
+from emulator.cluster.world import UnknownNode
+
+
+def states(cluster) -> list[str]:
+    return [node.state for node in cluster.nodes]
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with ProcessCluster(ClusterSpec()) as running:
+        yield running
+
+
+def test_a_node_has_a_role_an_address_a_process_and_a_state(cluster) -> None:
+    assert [(node.name, node.role) for node in cluster.nodes] == [
+        ("namesrv", "nameserver"),
+        ("broker-a", "broker"),
+        ("broker-b", "broker"),
+    ]
+    broker = cluster.node("broker-a")
+    assert broker.address == cluster.brokers["broker-a"]
+    assert broker.pid == cluster.pids["broker-a"]
+    assert states(cluster) == ["running"] * 3
+    with pytest.raises(UnknownNode, match="there are namesrv, broker-a, broker-b"):
+        cluster.node("nobody")
+
+
+def test_who_was_killed_is_dead_and_who_was_stopped_is_stopped(cluster) -> None:
+    cluster.kill("broker-b")
+    broker = cluster.node("broker-b")
+    assert (broker.state, broker.pid, broker.signal, broker.exit_code) == ("dead", None, 9, None)
+    assert broker.address == cluster.brokers["broker-b"]
+    cluster.restart("broker-b")
+    cluster.stop("broker-b")
+    broker = cluster.node("broker-b")
+    assert (broker.state, broker.signal, broker.exit_code) == ("stopped", None, 0)
+    cluster.start("broker-b")
+    assert states(cluster) == ["running"] * 3
+
+
+def test_a_node_that_somebody_else_pauses_is_paused_too(cluster) -> None:
+    os.kill(cluster.pids["broker-a"], signal.SIGSTOP)
+    cluster.pause("broker-a")  # done when it stands still
+    assert states(cluster) == ["running", "paused", "running"]
+    os.kill(cluster.pids["broker-a"], signal.SIGCONT)
+    assert states(cluster) == ["running"] * 3
+
+
+def test_a_death_is_reported_once_and_only_if_nobody_asked_for_it(cluster) -> None:
+    cluster.kill("broker-a")
+    assert cluster.deaths() == []
+    cluster.start("broker-a")
+    os.kill(cluster.pids["broker-a"], signal.SIGKILL)
+    cluster._nodes["broker-a"].popen.wait()
+    (death,) = cluster.deaths()
+    assert death.first_line == "broker-a was killed by signal 9"
+    assert cluster.deaths() == []
+    cluster.stop("broker-a")  # it has ended already
+    assert cluster.node("broker-a").state == "dead"
+    cluster.start("broker-a")
+
+
+def test_a_kill_does_not_wait_for_a_start_that_is_under_way(cluster) -> None:
+    """The NameServer stands still, so the broker does not get ready before it is killed."""
+    cluster.stop("broker-b")
+    cluster.pause("namesrv")
+    failed: list[NodeDied] = []
+
+    def start() -> None:
+        try:
+            cluster.start("broker-b")
+        except NodeDied as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=start)
+    thread.start()
+    try:
+        while cluster.node("broker-b").state != "starting":
+            continue
+        cluster.kill("broker-b")
+        thread.join()
+    finally:
+        cluster.resume("namesrv")
+    assert [error.code for error in failed] == [-9]
+    assert cluster.node("broker-b").state == "dead"
+    assert cluster.deaths() == []
+    cluster.start("broker-b")
+
+
+def test_nothing_starts_in_a_cluster_that_has_ended() -> None:
+    with ProcessCluster(ClusterSpec(brokers=0)) as ended:
+        pass
+    with pytest.raises(ClusterEnded):
+        ended.start("namesrv")
+    assert states(ended) == ["stopped"]
+
+
+def test_embedded_nodes_are_told_apart_as_well() -> None:
+    with EmbeddedCluster(ClusterSpec()) as cluster:
+        assert {node.pid for node in cluster.nodes} == {os.getpid()}
+        cluster.kill("broker-a")
+        cluster.stop("broker-b")
+        assert states(cluster) == ["running", "dead", "stopped"]
+        assert cluster.node("broker-a").pid is None
+        cluster.start("broker-a")
+        assert states(cluster) == ["running", "running", "stopped"]
+        assert cluster.deaths() == []
+
+
+def test_since_is_when_a_node_was_first_seen_so() -> None:
+    times = iter([10, 20, 30])
+    histories = Histories(lambda: next(times))
+    assert histories.since_ms("a", Condition("running", 1)) == 10
+    assert histories.since_ms("a", Condition("running", 1)) == 10
+    assert histories.since_ms("a", Condition("running", 2)) == 20, "another process"
+    assert histories.since_ms("b", Condition("running", 1)) == 30
