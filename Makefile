@@ -1,11 +1,15 @@
-# Two commands do everything on a fresh machine: make demo, make test.
+# Two commands do everything on a fresh machine: make demo, make test.  make alone lists all.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint bench torture mutation parity page clean
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint bench torture mutation parity page clean
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(READY)  ## the mini-cluster at work: a consumer and a broker are killed, nothing is lost
 	$(BIN)/rmqemu demo $(if $(INPUT),--input $(INPUT))
@@ -13,7 +17,7 @@ demo: $(READY)  ## the mini-cluster at work: a consumer and a broker are killed,
 test: $(READY) lint  ## every test; official SDKs run where Java, Node and Go are found
 	$(BIN)/python -m pytest -ra --durations=10
 
-lint: $(READY)
+lint: $(READY)  ## what ruff and mypy say
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -45,5 +49,5 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m compileall -q protocol emulator rocketmq_emulator  # so that the first start is as quick as any
 	touch $@
 
-clean:
+clean:  ## remove .venv and all caches
 	rm -rf $(VENV) .cache .pytest_cache .mypy_cache .ruff_cache

@@ -6,22 +6,30 @@ other word on the command line loads all of them.
 
 from __future__ import annotations
 
+import os
+import platform
 import sys
+from importlib import metadata
+from typing import Annotated
 
 import typer
 
 from emulator.cli.errors import EXIT_CODES
 from emulator.cli.roles import ORDER, broker, nameserver
 from emulator.cli.up import up
+from emulator.cli.up_options import RELEASE
+from emulator.cli.usage import CommandLine
 
-LEAN = ("up", "nameserver", "broker")
+LEAN = ("up", "nameserver", "broker", "--version")
 
 app = typer.Typer(
     name="rmqemu",
+    cls=CommandLine,
     help="A RocketMQ that starts in half a second, speaks the real protocol, and can be hurt.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
     epilog=EXIT_CODES,
 )
 app.command()(up)
@@ -29,13 +37,33 @@ app.command(epilog=ORDER)(nameserver)
 app.command(epilog=ORDER)(broker)
 
 
+def show_version(wanted: bool) -> None:
+    """What a report of a bug needs, and nothing else."""
+    if wanted:
+        version = metadata.version("rocketmq-emulator")
+        typer.echo(
+            f"rmqemu {version} (Python {platform.python_version()}; "
+            f"behaves as RocketMQ {RELEASE.default}, other releases: --release)"
+        )
+        raise typer.Exit
+
+
 @app.callback()
-def rmqemu() -> None:
+def rmqemu(
+    version: Annotated[  # its callback does all
+        bool,
+        typer.Option(
+            "--version", callback=show_version, is_eager=True, help="Show the version and exit."
+        ),
+    ] = False,
+) -> None:
     """One command starts a cluster; small ones look at it and use it."""
 
 
 def run() -> None:
     """Parse the command line and run the command."""
+    if sys.stdout is None:  # ``>&-``: there is none, and nobody misses what goes there
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123  # until the end
     if not set(LEAN) & set(sys.argv[1:2]):
         from emulator.cli.tools import add_tools  # noqa: PLC0415  # see above
 

@@ -6,9 +6,11 @@ keeps its traceback.
 
 from __future__ import annotations
 
+import errno
 import os
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import msgspec
 import typer
@@ -18,15 +20,23 @@ from emulator.cluster.process_errors import plain_text
 from emulator.cluster.settings import BadSetting
 from emulator.cluster.world import NotReady
 
-FAILED, BAD_USE, UNREACHABLE, NOT_FOUND = 1, 2, 3, 4
+FAILED, BAD_USE, UNREACHABLE, NOT_FOUND, INTERRUPTED = 1, 2, 3, 4, 130
 EXIT_CODES = (
     "Exit codes: 0 done, 1 refused or failed, 2 bad use, 3 nobody answers, "
-    "4 no such topic or group."
+    "4 no such topic, group or message, 130 stopped by Ctrl-C before the end."
 )
+OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # stdout has no filename
+# The family of the parser's own errors, of which typer exports only the most special one.
+PARSER_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
+THE_PARSERS = (PARSER_ERROR, typer.Exit, typer.Abort)
 
 
 class BadUse(Exception):
     """The command line makes no sense as it is."""
+
+
+class Missing(Exception):
+    """What was asked for is not there."""
 
 
 @contextmanager
@@ -40,29 +50,70 @@ def plain_errors() -> Iterator[None]:
         raise fail(str(error), BAD_USE) from None
     except (NodeDied, NotReady) as error:
         raise fail(str(error)) from None
+    except Missing as error:
+        raise fail(str(error), NOT_FOUND) from None
     except BaseExceptionGroup:
         raise
+    except THE_PARSERS:
+        raise
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in OUTPUT_ERRORS and not error.filename:
+            _write_nowhere(1)
+            raise fail(output_failed(error)) from None
         text, code = _of_a_call(error) or (plain_text(error), FAILED)
         if text is None:
             raise
         raise fail(text, code) from None
 
 
-def reader_has_gone() -> typer.Exit:
-    """The reader of our output has gone (``| head``), so there is nobody to report it to.
+def close_output() -> int:
+    """Write what is still to be written.  An exit code: 0, or that of a failure, which is shown.
 
-    What is still buffered goes nowhere, or the interpreter would complain at its end.
+    A reader that has gone (``| head``) has read enough: that is no failure to tell of.
     """
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    for number in (1, 2):
-        os.dup2(nowhere, number)
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return reader_has_gone().exit_code
+    except OSError as error:
+        _write_nowhere(1)
+        say(output_failed(error))
+        return FAILED
+    return 0
+
+
+def output_failed(error: OSError) -> str:
+    """Why standard output takes no more, as a line."""
+    return f"cannot write to standard output: {error.strerror or error}"
+
+
+def reader_has_gone() -> typer.Exit:
+    """The reader of our output has gone (``| head``), so there is nobody to report it to."""
+    _write_nowhere(1, 2)
     return typer.Exit(FAILED)
+
+
+def _write_nowhere(*numbers: int) -> None:
+    """What is still buffered goes nowhere, or the interpreter would complain at its end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for number in numbers:
+        os.dup2(nowhere, number)
+
+
+def say(text: str) -> None:
+    """One line on standard error, with the prefix of all such lines."""
+    hint(f"rmqemu: {text}")
+
+
+def hint(text: str) -> None:
+    """A line on standard error that only continues another one."""
+    with suppress(OSError):  # there is no third place
+        typer.echo(text, err=True)
 
 
 def fail(text: str, code: int = FAILED) -> typer.Exit:
     """Print *text* on standard error; the caller raises what this returns."""
-    typer.echo(f"rmqemu: {text}", err=True)
+    say(text)
     return typer.Exit(code)
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+import time
 from typing import Annotated
 
 import typer
 
 from emulator.cli.errors import BadUse, plain_errors
+from emulator.cli.positions import PLACES, TIMES, position
 from emulator.cli.screens import a_table, groups_table, lag_text
 from emulator.cli.shared import (
     NAMESRV,
@@ -47,16 +48,14 @@ def describe(name: Name, namesrv: Namesrv = NAMESRV, as_json: AsJson = False) ->
 @app.command()
 def reset(
     name: Name,
-    topic: Annotated[str, typer.Option(help="Of which topic.")],
-    to: Annotated[
-        str, typer.Option(metavar="first|last|TIME", help="TIME as 2024-05-31T12:00 or epoch ms.")
-    ] = "first",
+    topic: Annotated[str, typer.Option(help="Move it in this topic.")],
+    to: Annotated[str, typer.Option(metavar=PLACES, help=f"Where to.  {TIMES}.")] = "earliest",
     namesrv: Namesrv = NAMESRV,
     as_json: AsJson = False,
 ) -> None:
-    """Move a group whose consumers are stopped to another place in a topic."""
+    """Move a group to another place in a topic.  Its consumers must be stopped."""
     with plain_errors():
-        at_ms = None if to in ("first", "last") else _time_ms(to)
+        place = position(to, "--to", int(time.time() * 1000))
 
         async def move(admin: Admin) -> list[dict[str, object]]:
             group = await _known_group(admin, name, namesrv)
@@ -65,7 +64,7 @@ def reset(
                     f"{name} has {len(group.members)} consumers online that would move it back: "
                     "stop them first"
                 )
-            return await admin.move_group(name, topic, to, at_ms)
+            return await admin.move_group(name, topic, place.where, place.at_ms)
 
         moved = call_cluster(namesrv, move)
         if as_json:
@@ -80,16 +79,7 @@ async def _known_group(admin: Admin, name: str, namesrv: str) -> GroupView:
     for address in masters.values():
         if any(group.group_name == name for group in await admin.groups(address)):
             return await ClusterReader(admin, namesrv).group(name, masters)
-    raise NotFound(f"there is no group {name}: see `group list`")
-
-
-def _time_ms(text: str) -> int:
-    if text.isdigit():
-        return int(text)
-    try:
-        return int(datetime.fromisoformat(text).timestamp() * 1000)
-    except ValueError:
-        raise BadUse(f"--to is first, last or a time, not {text!r}") from None
+    raise NotFound(f"there is no group {name}: see `rmqemu group list`")
 
 
 def _draw(group: GroupView) -> None:

@@ -18,6 +18,7 @@ from emulator.cli.errors import BadUse, plain_errors
 from emulator.cli.lines import bodies
 from emulator.cli.shared import NAMESRV, Namesrv, show_json
 from emulator.client import ClientError, Message, Producer
+from emulator.cluster.admin import admin_over_tcp
 
 if TYPE_CHECKING:
     from emulator.client import SendResult
@@ -47,6 +48,8 @@ def produce(
 async def _send_all(
     lines: IO[bytes], message: Callable[[bytes], Message], namesrv: str, as_json: bool
 ) -> None:
+    async with admin_over_tcp(namesrv) as admin:
+        await admin.cluster_info()  # nobody there: known before the first line is read
     sent = skipped = 0
     async with Producer(namesrv=namesrv, group=GROUP) as producer:
         for number, line in enumerate(bodies(lines), 1):

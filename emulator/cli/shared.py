@@ -17,21 +17,45 @@ from rich.console import Console
 
 from emulator.cluster.admin import Admin, admin_over_tcp
 from emulator.cluster.overview import ClusterReader, Overview
+from emulator.net.transport import split_address
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 T = TypeVar("T")
 
+NAMESRV = "127.0.0.1:9876"
+WIDTH_IN_A_PIPE = 200
+
+
+def checked_namesrv(text: str) -> str:
+    """*text* if NameServers can be at such addresses; else bad use, before anything is dialled."""
+    text = text.removeprefix("=")  # of ``-n=HOST:PORT``, which the parser takes for its value
+    parts = [part.strip() for part in text.split(";") if part.strip()]
+    if not parts:
+        raise typer.BadParameter(f"it is empty; give HOST:PORT, such as {NAMESRV}")
+    for part in parts:
+        try:
+            host, port = split_address(part)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+        if not host or not port:
+            raise typer.BadParameter(f"an address looks like {NAMESRV}, not {part!r}")
+    return ";".join(parts)
+
+
 Namesrv = Annotated[
     str,
     typer.Option(
-        "--namesrv", "-n", envvar="NAMESRV_ADDR", metavar="HOST:PORT;…", help="The NameServers."
+        "--namesrv",
+        "-n",
+        envvar="NAMESRV_ADDR",
+        metavar="HOST:PORT",
+        callback=checked_namesrv,
+        help='The NameServer; several as "HOST:PORT;HOST:PORT".',
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON value instead of a table.")]
-NAMESRV = "127.0.0.1:9876"
-WIDTH_IN_A_PIPE = 200
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value, not a table.")]
 
 
 def call_cluster(namesrv: str, action: Callable[[Admin], Awaitable[T]]) -> T:
@@ -69,5 +93,6 @@ def show(screen: RenderableType) -> None:
 
 def make_console() -> Console:
     """Of the terminal's width; in a pipe plain text that is not folded."""
-    is_terminal = sys.stdout.isatty()
-    return Console(width=None if is_terminal else WIDTH_IN_A_PIPE, no_color=not is_terminal)
+    if sys.stdout.isatty():
+        return Console()  # which knows NO_COLOR and TERM=dumb
+    return Console(width=WIDTH_IN_A_PIPE, no_color=True)

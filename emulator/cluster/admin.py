@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from protocol.rpc import AnyRpc
 
 CALL_MS_MAX = 5_000  # DefaultMQAdminExt.timeoutMillis
+NAMESRV_MS_MAX = 2_500  # ours, for all NameServers together: a person waits for the answer
 TOOL_RELEASE = R_4_9_7  # in whose shape bodies are written: every release reads it
 B = TypeVar("B", bound=Body)
 
@@ -104,7 +105,9 @@ class Admin:
         try:
             body = await self._call_namesrv(catalog.GET_ROUTEINFO_BY_TOPIC, request)
         except NotFound:
-            raise NotFound(f"there is no topic {topic}: see `topic list`") from None
+            raise NotFound(
+                f"there is no topic {topic}: make it with `rmqemu topic create {topic}`"
+            ) from None
         return decode_long_body(body, TopicRouteData)
 
     # To a broker ----------------------------------------------------------------------
@@ -221,14 +224,18 @@ class Admin:
 
     async def _call_namesrv(self, rpc: AnyRpc, header: Header | None = None) -> bytes:
         """The body of the first one that answers."""
+        reasons: list[str] = []
+        patience_ms = NAMESRV_MS_MAX // len(self._namesrv)
         for address in self._namesrv:
             try:
-                reply = await self._remoting.invoke(address, rpc, header, timeout_ms=CALL_MS_MAX)
-            except RemoteError:
+                reply = await self._remoting.invoke(address, rpc, header, timeout_ms=patience_ms)
+            except RemoteError as error:
+                reasons.append(str(error))
                 continue
             return _checked(address, reply).body
-        where = ", ".join(self._namesrv)
-        raise ClusterUnreachable(f"no NameServer answers at {where}: start one with `rmqemu up`")
+        raise ClusterUnreachable(
+            f"no NameServer answers at {', '.join(reasons)}; start one with `rmqemu up`"
+        )
 
     async def _call(
         self, address: str, rpc: AnyRpc, header: Header | None = None, body: bytes = b""

@@ -249,7 +249,9 @@ class RemotingClient(Remoting):
         with trio.move_on_after(self.config.connect_ms_max / 1000) as scope:
             try:
                 await self._network.connect(address, accept)
-            except (OSError, ValueError) as error:  # nobody there, or no address at all
+            except OSError as error:  # nobody there
+                failure = NeverSent(address, f"no connection: {error.strerror or error}")
+            except ValueError as error:  # no address at all
                 failure = NeverSent(address, f"no connection: {error}")
         if scope.cancelled_caught:
             failure = NeverSent(address, "no connection in time")

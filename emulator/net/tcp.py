@@ -9,6 +9,7 @@ connection handles all of it, and what it writes goes out in one send.
 from __future__ import annotations
 
 import errno
+import os
 import socket
 
 import trio
@@ -70,7 +71,7 @@ class TcpNetwork:
             await sock.connect((host, port))
         except OSError as error:
             sock.close()
-            raise ConnectRefused(error.errno or 0, f"{address}: {error.strerror}") from error
+            raise ConnectRefused(error.errno or 0, _why_refused(error)) from error
         except BaseException:
             sock.close()
             raise
@@ -241,3 +242,10 @@ class TcpTransport:
 
 def _reason(error: OSError) -> str:
     return "reset" if isinstance(error, ConnectionError) else (error.strerror or str(error))
+
+
+def _why_refused(error: OSError) -> str:
+    """Without the address: whoever shows it names that."""
+    if isinstance(error, socket.gaierror):
+        return "the name of the host cannot be resolved"
+    return os.strerror(error.errno).lower() if error.errno else str(error)

@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-import typer
-from typer.testing import CliRunner
+from in_process import commands
 
-from emulator.cli.tools import add_tools
 from emulator.cluster.embedded import EmbeddedCluster
 from emulator.cluster.spec import ClusterSpec
 
@@ -23,16 +21,7 @@ def cluster():
 
 @pytest.fixture
 def rmqemu(cluster):
-    app = typer.Typer()
-    add_tools(app)
-    runner = CliRunner(env={"NAMESRV_ADDR": cluster.namesrv})
-
-    def run(*arguments: str, stdin: str = "", code: int = 0):
-        done = runner.invoke(app, list(arguments), input=stdin)
-        assert done.exit_code == code, done.output
-        return done
-
-    return run
+    return commands(NAMESRV_ADDR=cluster.namesrv)
 
 
 def json_lines(text: str) -> list:
@@ -120,9 +109,9 @@ def test_status_in_a_pipe_is_plain_text_without_colours(rmqemu, cluster) -> None
 @pytest.mark.parametrize(
     ("arguments", "code", "complaint"),
     [
-        (("topic", "describe", "nope"), 4, "there is no topic nope: see `topic list`"),
-        (("consume", "--topic", "nope"), 4, "there is no topic nope: see `topic list`"),
-        (("group", "describe", "nope"), 4, "there is no group nope: see `group list`"),
+        (("topic", "describe", "nope"), 4, "there is no topic nope: make it with `rmqemu"),
+        (("consume", "--topic", "nope"), 4, "there is no topic nope: make it with `rmqemu"),
+        (("group", "describe", "nope"), 4, "there is no group nope: see `rmqemu group list`"),
         (("group", "reset", "nope", "--topic=t"), 4, "there is no group nope"),
         (("group", "reset", "x", "--topic=t", "--to=soon"), 2, "not 'soon'"),
         (("topic", "create", "x", "--perm=all"), 2, "--perm is one of r, w, rw"),
@@ -136,7 +125,7 @@ def test_status_in_a_pipe_is_plain_text_without_colours(rmqemu, cluster) -> None
         (
             ("produce", "--topic=x", "-n=127.0.0.1:1"),
             3,
-            "no NameServer answered for the route",
+            "no NameServer answers at 127.0.0.1:1",
         ),
     ],
 )
