@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import trio
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from emulator.client.consumer.allocation import Strategy
     from emulator.client.consumer.listeners import ConsumptionFacts, ListenerInvoker
     from emulator.client.consumer.member import Member
+    from emulator.client.consumer.worker_pool import WorkerPool
     from emulator.client.instance.interfaces import QueuedPull
     from emulator.facts.clients import RebalanceCause
     from protocol.queues import MessageQueue
@@ -140,6 +141,11 @@ class ConsumePipeline:
         is_known = await member.instance.heartbeats.send_round()
         if is_known or member.release < START_NEEDS_HEARTBEAT:
             member.instance.rebalance_service.wake("started")
+
+    @property
+    def pool(self) -> WorkerPool[Any]:
+        """The workers that call the listener."""
+        return self._service.pool
 
     async def wait_finished(self) -> None:
         """Take no new work, and wait ``termination_ms_max`` for what is under way."""

@@ -8,6 +8,12 @@
     ):
         await trio.sleep_forever()
 
+Without a listener the messages come in a loop:
+
+    async with PushConsumer(subscriptions={"orders": "*"}, group="billing") as consumer:
+        async for message in consumer:
+            ...
+
 At the end of the block offsets are written and the consumer unregisters.  When it is
 cancelled it sends nothing, as a process that is killed.
 """
@@ -21,6 +27,7 @@ from emulator.client.config import merged_config
 from emulator.client.consumer.allocation import AVG, Strategy
 from emulator.client.consumer.consume_pipeline import ConsumePipeline
 from emulator.client.consumer.group_calls import GroupCalls
+from emulator.client.consumer.hand_over import HandOver
 from emulator.client.consumer.listeners import (
     ConsumptionFacts,
     Listener,
@@ -28,6 +35,7 @@ from emulator.client.consumer.listeners import (
     is_async,
 )
 from emulator.client.consumer.member import Member
+from emulator.client.consumer.message_loop import Messages
 from emulator.client.consumer.offsets import (
     BrokerOffsets,
     Documents,
@@ -37,7 +45,7 @@ from emulator.client.consumer.offsets import (
     OffsetStore,
 )
 from emulator.client.consumer.push_config import PushConsumerConfig
-from emulator.client.errors import BadSubscription, MessageIllegal, NotRunning
+from emulator.client.errors import BadSubscription, MessageIllegal, Misuse, NotRunning
 from emulator.client.instance.plain_functions import InlineCalls
 from emulator.client.instance.process import ClientProcess
 from emulator.net.plain_nursery import plain_nursery
@@ -71,12 +79,13 @@ class PushConsumer:
     ``PushConsumerConfig``: give a whole one, or single fields by name.  Without a
     *process* it makes its own, on TCP and this machine's clock.  *documents* keep a
     broadcasting consumer's offsets.  ``on_queues(topic, all, mine)`` is called after every
-    change of the queues it holds.  Upstream: DefaultMQPushConsumer.
+    change of the queues it holds.  Without a *listener* messages come in loops, one at a
+    time unless ``consume_threads_max`` is given.  Upstream: DefaultMQPushConsumer.
     """
 
     def __init__(
         self,
-        listener: Listener,
+        listener: Listener | None = None,
         subscriptions: Mapping[str, str | tuple[str, str]] | None = None,
         config: PushConsumerConfig | None = None,
         *,
@@ -86,9 +95,15 @@ class PushConsumer:
         on_queues: QueuesChanged | None = None,
         **settings: Any,
     ) -> None:
+        hand_over = HandOver()
+        self._hand_over = hand_over if listener is None else None
+        if listener is None and config is None:
+            settings = {"consume_threads_max": 1, **settings}
         self.config = merged_config(PushConsumerConfig, config, settings)
         _check_group(self.config.group)
-        self._listener = listener
+        if listener is None and self.config.consume_batch_max != 1:
+            raise Misuse("a loop takes one message at a time: consume_batch_max is for listeners")
+        self._listener: Listener = hand_over.listen if listener is None else listener
         self._strategy = strategy
         self._documents = documents
         self._on_queues = on_queues
@@ -123,6 +138,11 @@ class PushConsumer:
             workers = await stack.enter_async_context(plain_nursery())
             stack.push_async_callback(pipeline.wait_finished)
             pipeline.start(workers)
+            if self._hand_over is not None:
+                self._hand_over.is_closed = False
+                pipeline.pool.on_job_over = self._hand_over.tell_change
+                wait_ms = self.config.api_timeout_ms
+                stack.push_async_callback(self._hand_over.finish, pipeline.pool, wait_ms)
             await pipeline.join_group()
             self._pipeline = pipeline
             self._stack = stack.pop_all()
@@ -144,6 +164,19 @@ class PushConsumer:
         return self._running.member.instance
 
     # While it runs --------------------------------------------------------------------
+
+    def messages(self, *, timeout_s: float | None = None, count: int | None = None) -> Messages:
+        """A loop over its messages; ``async for message in consumer`` is one without limits.
+
+        It ends when none comes for *timeout_s*, after *count*, and when the consumer ends.
+        Asking for the next message acknowledges the last one; so does leaving the loop by
+        ``break`` or ``return``.  After an exception it comes again later.
+        Raises ``Misuse`` if there is a listener.
+        """
+        return Messages(self.loops, timeout_s, count)
+
+    def __aiter__(self) -> Messages:
+        return self.messages()
 
     @property
     def queues(self) -> list[MessageQueue]:
@@ -187,6 +220,14 @@ class PushConsumer:
         if self._pipeline is None:
             raise NotRunning("a consumer is used inside its ``async with`` only")
         return self._pipeline
+
+    @property
+    def loops(self) -> HandOver:
+        """What its loops take messages from.  Raises ``Misuse`` if there is a listener."""
+        _ = self._running
+        if self._hand_over is None:
+            raise Misuse("this consumer has a listener; a loop is for a consumer without one")
+        return self._hand_over
 
     def _plain_calls(self, process: ClientProcess) -> PlainCalls | None:
         """What runs a listener that is a plain function; None: the event loop itself."""

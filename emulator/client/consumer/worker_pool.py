@@ -34,6 +34,7 @@ class WorkerPool(Generic[J]):
         self._started = 0
         self._waking = False  # a worker was woken and has not looked at the jobs yet
         self._busy = 0
+        self.on_job_over: Callable[[], object] | None = None
         self._is_closed = False
         self._finished = trio.Event()
 
@@ -55,6 +56,11 @@ class WorkerPool(Generic[J]):
         """After ``close``: wait until the jobs that were taken are done."""
         if self._jobs or self._busy:
             await self._finished.wait()
+
+    @property
+    def busy_count(self) -> int:
+        """How many jobs workers are doing now."""
+        return self._busy
 
     def next_job(self) -> J | None:
         """Take the next job, or None; threads that do several jobs in a row call it too."""
@@ -87,6 +93,8 @@ class WorkerPool(Generic[J]):
                 await self._work(job)
                 self._busy -= 1
                 done += 1
+                if self.on_job_over is not None:
+                    self.on_job_over()
                 if done % JOBS_WITHOUT_A_CHECKPOINT_MAX == 0:
                     await trio.lowlevel.checkpoint()
             if self._is_closed and not self._busy:
