@@ -88,6 +88,7 @@ SHELLS = {  # file by file: what of the machine it touches
     "emulator.client.producer.async_send": "trio",
     "emulator.client.producer.detector": "trio",
     "emulator.clock": "time trio",
+    "emulator.cluster.cluster_reader": "trio",
     "emulator.cluster.embedded": "os threading time trio",
     "emulator.cluster.embedded_node": "trio",
     "emulator.cluster.ending": "os signal threading",

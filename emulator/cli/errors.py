@@ -20,10 +20,11 @@ from emulator.cluster.process_errors import plain_text
 from emulator.cluster.settings import BadSetting
 from emulator.cluster.world import NotReady
 
-FAILED, BAD_USE, UNREACHABLE, NOT_FOUND, INTERRUPTED = 1, 2, 3, 4, 130
+FAILED, BAD_USE, UNREACHABLE, NOT_FOUND, INCOMPLETE, INTERRUPTED = 1, 2, 3, 4, 5, 130
 EXIT_CODES = (
     "Exit codes: 0 done, 1 refused or failed, 2 bad use, 3 nobody answers, "
-    "4 no such topic, group or message, 130 stopped by Ctrl-C before the end."
+    "4 no such topic, group or message, 5 shown without a broker that does not answer, "
+    "130 stopped by Ctrl-C before the end."
 )
 OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # stdout has no filename
 # The family of the parser's own errors, of which typer exports only the most special one.

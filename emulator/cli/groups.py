@@ -15,13 +15,15 @@ from emulator.cli.shared import (
     AsJson,
     Namesrv,
     call_cluster,
+    check_complete,
     read_cluster,
     show,
     show_as,
     show_json,
 )
 from emulator.cluster.admin import Admin, NotFound
-from emulator.cluster.overview import ClusterReader, GroupView
+from emulator.cluster.cluster_reader import ClusterReader
+from emulator.cluster.overview import GroupView
 
 app = typer.Typer(no_args_is_help=True, help="Look at consumer groups and move them.")
 Name = Annotated[str, typer.Argument(help="The group.")]
@@ -31,7 +33,9 @@ Name = Annotated[str, typer.Argument(help="The group.")]
 def list_(namesrv: Namesrv = NAMESRV, as_json: AsJson = False) -> None:
     """All groups but the brokers' own."""
     with plain_errors():
-        show_as(read_cluster(namesrv).groups, groups_table, as_json=as_json)
+        overview = read_cluster(namesrv)
+        show_as(overview.groups, groups_table, as_json=as_json)
+        check_complete(overview)
 
 
 @app.command()

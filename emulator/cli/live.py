@@ -12,7 +12,8 @@ from rich.text import Text
 
 from emulator.cli.screens import Rates, cluster_screen, rates_between
 from emulator.cluster.admin import AdminError, admin_over_tcp
-from emulator.cluster.overview import ClusterReader, Overview
+from emulator.cluster.cluster_reader import ClusterReader
+from emulator.cluster.overview import Overview
 from emulator.cluster.stopping import stop_on_signal
 from emulator.net.plain_nursery import plain_nursery
 

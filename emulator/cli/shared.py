@@ -15,8 +15,10 @@ import trio
 import typer
 from rich.console import Console
 
+from emulator.cli.errors import INCOMPLETE, fail
 from emulator.cluster.admin import Admin, admin_over_tcp
-from emulator.cluster.overview import ClusterReader, Overview
+from emulator.cluster.cluster_reader import ClusterReader
+from emulator.cluster.overview import BrokerView, Overview
 from emulator.net.transport import split_address
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ T = TypeVar("T")
 
 NAMESRV = "127.0.0.1:9876"
 WIDTH_IN_A_PIPE = 200
+LOOK_MS_MAX = 1_500  # for one answer, where the others are to be shown soon
 
 
 def checked_namesrv(text: str) -> str:
@@ -69,8 +72,26 @@ def call_cluster(namesrv: str, action: Callable[[Admin], Awaitable[T]]) -> T:
 
 
 def read_cluster(namesrv: str) -> Overview:
-    """Everything at once.  Raises ``AdminError``."""
-    return call_cluster(namesrv, lambda admin: ClusterReader(admin, namesrv).read())
+    """Everything at once, in a few seconds whoever is silent.  Raises ``AdminError``."""
+
+    async def read() -> Overview:
+        async with admin_over_tcp(namesrv, LOOK_MS_MAX) as admin:
+            return await ClusterReader(admin, namesrv).read()
+
+    return trio.run(read)
+
+
+def check_complete(overview: Overview) -> None:
+    """After what is known was shown.  Raises ``Exit`` when a broker did not answer."""
+    silent = overview.silent
+    for broker in silent[:-1]:
+        fail(_silence(broker))
+    if silent:
+        raise fail(_silence(silent[-1]), INCOMPLETE)
+
+
+def _silence(broker: BrokerView) -> str:
+    return f"{broker.name} at {broker.address} {broker.problem}: what it has is not shown"
 
 
 def show_json(value: Any) -> None:

@@ -10,7 +10,7 @@ from emulator.cli.errors import plain_errors
 from emulator.cli.groups import app as group_commands
 from emulator.cli.produce import produce
 from emulator.cli.screens import cluster_screen
-from emulator.cli.shared import NAMESRV, AsJson, Namesrv, read_cluster, show_as
+from emulator.cli.shared import NAMESRV, AsJson, Namesrv, check_complete, read_cluster, show_as
 from emulator.cli.topics import app as topic_commands
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ def add_tools(app: typer.Typer) -> None:
 
 
 def status(namesrv: Namesrv = NAMESRV, as_json: AsJson = False) -> None:
-    """Show a running cluster."""
+    """Show a running cluster.  Exit code 5 if a broker of it does not answer."""
     with plain_errors():
-        show_as(read_cluster(namesrv), cluster_screen, as_json=as_json)
+        overview = read_cluster(namesrv)
+        show_as(overview, cluster_screen, as_json=as_json)
+        check_complete(overview)

@@ -13,12 +13,14 @@ from emulator.cli.shared import (
     AsJson,
     Namesrv,
     call_cluster,
+    check_complete,
     read_cluster,
     show,
     show_as,
     show_json,
 )
 from emulator.cluster.admin import Admin
+from emulator.cluster.natural_order import in_natural_order
 from protocol.bodies.topics import TopicConfig
 
 PERMS = {"r": 4, "w": 2, "rw": 6}
@@ -62,7 +64,9 @@ def create(
 def list_(namesrv: Namesrv = NAMESRV, as_json: AsJson = False) -> None:
     """All topics but the brokers' own."""
     with plain_errors():
-        show_as(read_cluster(namesrv).topics, topics_table, as_json=as_json)
+        overview = read_cluster(namesrv)
+        show_as(overview.topics, topics_table, as_json=as_json)
+        check_complete(overview)
 
 
 @app.command()
@@ -88,7 +92,7 @@ def describe(name: Name, namesrv: Namesrv = NAMESRV, as_json: AsJson = False) ->
                             "stored_last_ms": offsets.last_update_timestamp,
                         }
                     )
-            return {"topic": name, "queues": queues, "groups": sorted(groups)}
+            return {"topic": name, "queues": queues, "groups": in_natural_order(groups)}
 
         found = call_cluster(namesrv, look)
         if as_json:

@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from emulator.clock import WallClock
+from emulator.cluster.natural_order import in_natural_order
 from emulator.config import NetConfig
 from emulator.journal import silent
 from emulator.net.errors import RemoteError
@@ -77,11 +78,17 @@ class AdminRefused(AdminError):
 
 
 class Admin:
-    """Calls to the NameServers at *namesrv* ("host:port;host:port") and to brokers by address."""
+    """Calls to the NameServers at *namesrv* ("host:port;host:port") and to brokers by address.
 
-    def __init__(self, namesrv: str, remoting: RemotingClient) -> None:
+    Each fails after *call_ms_max* without an answer.
+    """
+
+    def __init__(
+        self, namesrv: str, remoting: RemotingClient, call_ms_max: int = CALL_MS_MAX
+    ) -> None:
         self._namesrv = [part.strip() for part in namesrv.split(";") if part.strip()]
         self._remoting = remoting
+        self._call_ms_max = call_ms_max
 
     # To a NameServer ------------------------------------------------------------------
 
@@ -92,12 +99,7 @@ class Admin:
 
     async def masters(self) -> dict[str, str]:
         """Masters' addresses, ``host:port`` by broker name."""
-        table = (await self.cluster_info()).broker_addr_table
-        return {
-            name: data.broker_addrs[MASTER_ID]
-            for name, data in sorted(table.items())
-            if MASTER_ID in data.broker_addrs
-        }
+        return masters_of(await self.cluster_info())
 
     async def route(self, topic: str) -> TopicRouteData:
         """Where *topic* is.  Raises ``NotFound``."""
@@ -246,7 +248,9 @@ class Admin:
         self, address: str, rpc: AnyRpc, header: Header | None = None, body: bytes = b""
     ) -> RemotingCommand:
         try:
-            return await self._remoting.invoke(address, rpc, header, body, timeout_ms=CALL_MS_MAX)
+            return await self._remoting.invoke(
+                address, rpc, header, body, timeout_ms=self._call_ms_max
+            )
         except RemoteError as error:
             raise ClusterUnreachable(f"the broker at {error}") from error
 
@@ -265,12 +269,22 @@ def tool_client(nursery: trio.Nursery) -> RemotingClient:
 
 
 @asynccontextmanager
-async def admin_over_tcp(namesrv: str) -> AsyncIterator[Admin]:
+async def admin_over_tcp(namesrv: str, call_ms_max: int = CALL_MS_MAX) -> AsyncIterator[Admin]:
     """An ``Admin`` that lives as long as the block."""
     async with plain_nursery() as nursery:
         remoting = tool_client(nursery)
-        yield Admin(namesrv, remoting)
+        yield Admin(namesrv, remoting, call_ms_max)
         remoting.close_all()
+
+
+def masters_of(info: ClusterInfo) -> dict[str, str]:
+    """Masters' addresses, ``host:port`` by broker name, in natural order."""
+    table = info.broker_addr_table
+    return {
+        name: table[name].broker_addrs[MASTER_ID]
+        for name in in_natural_order(table)
+        if MASTER_ID in table[name].broker_addrs
+    }
 
 
 def _checked(address: str, reply: RemotingCommand) -> RemotingCommand:

@@ -1,31 +1,17 @@
 """A cluster at one moment, as tools show it: brokers, topics, groups.
 
-Tables are read, never facts: this works on any cluster that speaks the protocol.  What
-a broker keeps for itself (its system topics and groups) is left out.
+Values only: ``cluster_reader`` reads what each broker has, and here that becomes one
+whole.  Names are in natural order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from emulator.cluster.admin import Admin, AdminError, NotFound
-from protocol.names import (
-    REPLY_TOPIC_POSTFIX,
-    SYSTEM_GROUPS,
-    is_dlq_topic,
-    is_retry_topic,
-    is_system_consumer_group,
-    is_system_topic,
-)
-
-if TYPE_CHECKING:
-    from protocol.bodies.stats import OffsetWrapper
-    from protocol.queues import MessageQueue
-
-TOPICS_MAX, GROUPS_MAX = 200, 200
+from emulator.cluster.natural_order import in_natural_order, natural
+from protocol.bodies.broker_overview import BrokerOverview, GroupRow, MemberView, TopicRow
 
 
 class BrokerView(msgspec.Struct, frozen=True):
@@ -64,14 +50,6 @@ class QueueView(msgspec.Struct, frozen=True):
         return max(0, self.end - self.committed)
 
 
-class MemberView(msgspec.Struct, frozen=True):
-    """A client that is online in a group."""
-
-    client: str
-    address: str
-    language: str
-
-
 class GroupView(msgspec.Struct, frozen=True):
     """A consumer group: who is online, what they want, how far they are."""
 
@@ -93,107 +71,93 @@ class GroupView(msgspec.Struct, frozen=True):
 
 
 class Overview(msgspec.Struct, frozen=True):
-    """Brokers, topics and groups, as they were read at about the same time."""
+    """Brokers, topics and groups, as they were read at about the same time.
+
+    ``more_topics`` and ``more_groups`` are those that are too many to be listed.
+    """
 
     namesrv: str
     brokers: tuple[BrokerView, ...]
     topics: tuple[TopicView, ...]
     groups: tuple[GroupView, ...]
+    more_topics: int = 0
+    more_groups: int = 0
+
+    @property
+    def silent(self) -> tuple[BrokerView, ...]:
+        """Brokers of which nothing is known, because they did not answer."""
+        return tuple(broker for broker in self.brokers if broker.problem)
 
 
-class ClusterReader:
-    """Reads a cluster.  A broker that does not answer is shown as one that does not."""
+class BrokerReport(msgspec.Struct, frozen=True):
+    """One broker of a route: what it has, or why that is not known."""
 
-    def __init__(self, admin: Admin, namesrv: str) -> None:
-        self._admin = admin
-        self._namesrv = namesrv
+    name: str
+    address: str
+    cluster: str
+    found: BrokerOverview | None = None
+    problem: str = ""
 
-    async def read(self) -> Overview:
-        """Everything.  Raises ``AdminError`` only when no NameServer answers."""
-        info = await self._admin.cluster_info()
-        masters = await self._admin.masters()
-        brokers: list[BrokerView] = []
-        topics: dict[str, list[TopicView]] = {}
-        names: dict[str, None] = {}
-        for name, address in masters.items():
-            cluster = info.broker_addr_table[name].cluster
-            try:
-                own = await self._topics_of(name, address, cluster)
-                names |= dict.fromkeys(await self._groups_of(address))
-            except AdminError as error:
-                brokers.append(BrokerView(name, address, cluster, problem=str(error)))
-                continue
-            stored = sum(topic.stored for topic in own)
-            brokers.append(BrokerView(name, address, cluster, len(own), stored))
-            for topic in own:
-                topics.setdefault(topic.name, []).append(topic)
-        answering = {b.name: b.address for b in brokers if not b.problem}
-        groups = [await self.group(name, answering) for name in sorted(names)[:GROUPS_MAX]]
-        merged = [_merged(views) for _, views in sorted(topics.items())]
-        return Overview(self._namesrv, tuple(brokers), tuple(merged), tuple(groups))
-
-    async def group(self, name: str, brokers: dict[str, str]) -> GroupView:
-        """One group; an unknown one has no members and no queues."""
-        members: dict[str, MemberView] = {}
-        subscriptions: dict[str, str] = {}
-        queues: dict[MessageQueue, OffsetWrapper] = {}
-        model: str = ""
-        for address in brokers.values():
-            online = await self._admin.connections(address, name)
-            model = model or online.message_model or ""
-            for topic, data in online.subscription_table.items():
-                subscriptions[topic] = data.sub_string or "*"
-            for connection in online.connection_set:
-                client = connection.client_id or "?"
-                where = connection.client_addr or "?"
-                members[client] = MemberView(client, where, connection.language or "?")
-            for wanted in online.subscription_table or (None,):
-                stats = await self._admin.consume_stats(address, name, wanted)
-                queues |= stats.offset_table
-        return GroupView(
-            name=name,
-            model=model,
-            members=tuple(members[client] for client in sorted(members)),
-            subscriptions=dict(sorted(subscriptions.items())),
-            queues=tuple(
-                QueueView(q.topic, q.broker_name, q.queue_id, o.broker_offset, o.consumer_offset)
-                for q, o in sorted(queues.items())
-            ),
-        )
-
-    async def _topics_of(self, broker: str, address: str, cluster: str) -> list[TopicView]:
-        own = {cluster, broker, f"{cluster}{REPLY_TOPIC_POSTFIX}"}
-        found = []
-        for config in (await self._admin.topics(address))[:TOPICS_MAX]:
-            name = config.topic_name or ""
-            if name in own or is_system_topic(name) or is_retry_topic(name) or is_dlq_topic(name):
-                continue
-            try:
-                stats = await self._admin.topic_stats(address, name)
-            except NotFound:
-                continue  # deleted between two calls
-            table = stats.offset_table.values()
-            stored = sum(offset.max_offset for offset in table)
-            kept = stored - sum(offset.min_offset for offset in table)
-            found.append(TopicView(name, config.read_queue_nums, kept, stored, (broker,)))
-        return found
-
-    async def _groups_of(self, address: str) -> list[str]:
-        names = (group.group_name or "" for group in await self._admin.groups(address))
-        return [name for name in names if name and not _is_own_group(name)]
+    def view(self) -> BrokerView:
+        """The broker as a row."""
+        topics = self.found.topics if self.found else ()
+        stored = sum(topic.stored for topic in topics)
+        return BrokerView(self.name, self.address, self.cluster, len(topics), stored, self.problem)
 
 
-def _is_own_group(name: str) -> bool:
-    return name in SYSTEM_GROUPS or is_system_consumer_group(name)
+def overview_of(namesrv: str, reports: Iterable[BrokerReport]) -> Overview:
+    """What all brokers have, together."""
+    every = sorted(reports, key=lambda report: natural(report.name))
+    topics: dict[str, dict[str, TopicRow]] = {}
+    groups: dict[str, dict[str, GroupRow]] = {}
+    for report in every:
+        found = report.found or BrokerOverview()
+        for topic in found.topics:
+            topics.setdefault(topic.name, {})[report.name] = topic
+        for group in found.groups:
+            groups.setdefault(group.name, {})[report.name] = group
+    founds = [report.found for report in every if report.found]
+    return Overview(
+        namesrv=namesrv,
+        brokers=tuple(report.view() for report in every),
+        topics=tuple(_topic(name, topics[name]) for name in in_natural_order(topics)),
+        groups=tuple(group_of(name, groups[name]) for name in in_natural_order(groups)),
+        more_topics=max((found.more_topics for found in founds), default=0),
+        more_groups=max((found.more_groups for found in founds), default=0),
+    )
 
 
-def _merged(views: Iterable[TopicView]) -> TopicView:
-    """One topic over all brokers that have it."""
-    every = list(views)
+def group_of(name: str, rows: Mapping[str, GroupRow]) -> GroupView:
+    """One group over all brokers that know it; one that none knows has no members."""
+    members = {member.client: member for row in rows.values() for member in row.members}
+    subscriptions = {
+        topic: expression
+        for row in rows.values()
+        for topic, expression in row.subscriptions.items()
+    }
+    queues = [
+        QueueView(row.topic, broker, row.queue_id, row.end, row.committed)
+        for broker, group in rows.items()
+        for row in group.queues
+    ]
+    return GroupView(
+        name=name,
+        model=next((row.model for row in rows.values() if row.model), ""),
+        members=tuple(members[client] for client in in_natural_order(members)),
+        subscriptions=dict(sorted(subscriptions.items())),
+        queues=tuple(sorted(queues, key=_place)),
+    )
+
+
+def _place(queue: QueueView) -> tuple[object, ...]:
+    return natural(queue.topic), natural(queue.broker), queue.queue_id
+
+
+def _topic(name: str, rows: Mapping[str, TopicRow]) -> TopicView:
     return TopicView(
-        name=every[0].name,
-        queues=sum(view.queues for view in every),
-        messages=sum(view.messages for view in every),
-        stored=sum(view.stored for view in every),
-        brokers=tuple(name for view in every for name in view.brokers),
+        name=name,
+        queues=sum(row.queues for row in rows.values()),
+        messages=sum(row.kept for row in rows.values()),
+        stored=sum(row.stored for row in rows.values()),
+        brokers=tuple(rows),
     )

@@ -9,6 +9,8 @@ from in_process import commands
 
 from emulator.cluster.embedded import EmbeddedCluster
 from emulator.cluster.spec import ClusterSpec
+from protocol.bodies.reply_rules import ReplyRule
+from protocol.codes import RequestCode
 
 LINES = "hello\n\nwörld\r\nno newline at the end"
 
@@ -104,6 +106,23 @@ def test_status_in_a_pipe_is_plain_text_without_colours(rmqemu, cluster) -> None
     text = rmqemu("status").stdout
     assert cluster.brokers["broker-a"] in text
     assert "\x1b" not in text
+
+
+@pytest.mark.parametrize("command", [("status",), ("topic", "list"), ("group", "list")])
+def test_a_broker_that_does_not_answer_is_named_and_the_others_are_shown(
+    rmqemu, cluster, command
+) -> None:
+    rmqemu("topic", "create", "half-seen")
+    cut = ReplyRule(code=RequestCode.GET_ALL_TOPIC_CONFIG, cut_connection=True)
+    rule_id = cluster.set_reply_rule("broker-b", cut)
+    done = rmqemu(*command, code=5)
+    cluster.remove_reply_rule("broker-b", rule_id)
+    where = cluster.brokers["broker-b"]
+    complaint = f"rmqemu: broker-b at {where} closed the connection: what it has is not shown\n"
+    assert done.stderr == complaint
+    shown = {"status": "closed the connection", "topic": "half-seen", "group": "g1"}[command[0]]
+    assert shown in done.stdout
+    assert rmqemu(*command).stderr == ""
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ import trio
 from emulator.client import Message, Producer
 from emulator.cluster import embedded
 from emulator.cluster.admin import Admin, ClusterUnreachable, NotFound, admin_over_tcp
+from emulator.cluster.cluster_reader import ClusterReader
 from emulator.cluster.embedded import EmbeddedCluster
-from emulator.cluster.overview import ClusterReader
 from emulator.cluster.processes import ProcessCluster
 from emulator.cluster.spec import ClusterSpec
 from emulator.cluster.world import NotReady

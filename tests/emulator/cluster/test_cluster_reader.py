@@ -1,0 +1,113 @@
+"""A look at a cluster: all brokers at once, the silent ones named, names as people count."""
+
+from __future__ import annotations
+
+import trio
+
+from emulator.cluster.admin import ClusterUnreachable
+from emulator.cluster.cluster_reader import BROKER_S_MAX, ClusterReader
+from emulator.cluster.natural_order import in_natural_order
+from emulator.cluster.overview import BrokerReport, overview_of
+from emulator.net.errors import NeverSent, NoAnswer, TimedOut
+from protocol.bodies.broker_overview import (
+    BrokerOverview,
+    GroupRow,
+    MemberView,
+    QueueRow,
+    TopicRow,
+)
+from protocol.bodies.connections import ConsumerConnection
+from protocol.bodies.groups import SubscriptionGroupConfig
+from protocol.bodies.routes import BrokerData, ClusterInfo
+from protocol.bodies.stats import ConsumeStats, OffsetWrapper, TopicOffset, TopicStatsTable
+from protocol.bodies.topics import TopicConfig
+from protocol.queues import MessageQueue
+
+ANSWER_S = 0.1  # of a broker that is well
+
+
+class SomeBrokers:
+    """What a reader asks an ``Admin``; *failures*: by broker, after how long, with what."""
+
+    def __init__(self, names: list[str], failures: dict[str, tuple[float, Exception]]) -> None:
+        self._names = names
+        self._failures = failures
+
+    async def cluster_info(self) -> ClusterInfo:
+        return ClusterInfo({name: BrokerData("main", name, {0: name}) for name in self._names})
+
+    async def topics(self, broker: str) -> list[TopicConfig]:
+        if broker in self._failures:
+            after_s, error = self._failures[broker]
+            await trio.sleep(after_s)
+            raise ClusterUnreachable(f"the broker at {error}") from error
+        await trio.sleep(ANSWER_S)
+        return [TopicConfig(topic_name="orders", read_queue_nums=2)]
+
+    async def groups(self, broker: str) -> list[SubscriptionGroupConfig]:
+        return [SubscriptionGroupConfig(group_name="billing")]
+
+    async def topic_stats(self, broker: str, topic: str) -> TopicStatsTable:
+        return TopicStatsTable({MessageQueue(topic, broker, 0): TopicOffset(2, 7)})
+
+    async def connections(self, broker: str, group: str) -> ConsumerConnection:
+        return ConsumerConnection()
+
+    async def consume_stats(self, broker: str, group: str, topic: str | None) -> ConsumeStats:
+        return ConsumeStats({MessageQueue("orders", broker, 0): OffsetWrapper(7, 4)})
+
+
+async def test_silent_brokers_are_named_and_cost_no_more_than_one_of_them(autojump_clock) -> None:
+    failures = {
+        "broker-1": (1.5, TimedOut("x", "no answer in time")),
+        "broker-2": (1.5, NeverSent("x", "no connection in time")),
+        "broker-3": (0.0, NoAnswer("x", "the connection ended")),
+        "broker-4": (99.0, NoAnswer("x", "the connection ended")),
+    }
+    names = ["broker-10", *failures]
+    found = await ClusterReader(SomeBrokers(names, failures), "n").read()
+    assert trio.current_time() <= BROKER_S_MAX + 0.001
+    assert [(broker.name, broker.problem) for broker in found.brokers] == [
+        ("broker-1", "does not answer"),
+        ("broker-2", "cannot be reached"),
+        ("broker-3", "closed the connection"),
+        ("broker-4", "has not answered all in 4 s"),
+        ("broker-10", ""),
+    ]
+    assert [broker.name for broker in found.silent] == list(failures)
+    (orders,), (billing,) = found.topics, found.groups
+    assert (orders.messages, orders.stored, orders.brokers) == (5, 7, ("broker-10",))
+    assert billing.lag == 3
+
+
+def test_names_are_ordered_as_people_count() -> None:
+    ordered = ["", "9", "T", "T9", "a9", "a10b2", "a10b10", "t-009", "t-9", "t-10"]
+    assert in_natural_order(reversed(ordered)) == ordered
+
+
+def test_what_brokers_report_becomes_one_whole() -> None:
+    def a_report(number: int, members: tuple[str, ...]) -> BrokerReport:
+        group = GroupRow(
+            "g",
+            model="CLUSTERING",
+            members=tuple(MemberView(name, f"{name}:1", "JAVA") for name in members),
+            subscriptions={"t-10": "*", "t-9": "A"},
+            queues=(QueueRow("t-10", 0, 5, 5), QueueRow("t-9", 1, 9, 2), QueueRow("t-9", 0, 1, 9)),
+        )
+        topics = (TopicRow("t-10", 4, 1, 2), TopicRow("t-9", 4, 10, 20))
+        found = BrokerOverview(topics, (group,), more_topics=number)
+        return BrokerReport(f"b-{number}", "a", "main", found)
+
+    found = overview_of("n", [a_report(10, ("m2", "m10")), a_report(9, ("m2",))])
+    assert [broker.name for broker in found.brokers] == ["b-9", "b-10"]
+    assert [broker.messages for broker in found.brokers] == [22, 22]
+    assert [(t.name, t.queues, t.messages, t.stored) for t in found.topics] == [
+        ("t-9", 8, 20, 40),
+        ("t-10", 8, 2, 4),
+    ]
+    (group,) = found.groups
+    assert [member.client for member in group.members] == ["m2", "m10"]
+    places = [(queue.topic, queue.broker, queue.queue_id) for queue in group.queues]
+    assert places[:3] == [("t-9", "b-9", 0), ("t-9", "b-9", 1), ("t-9", "b-10", 0)]
+    assert group.lag == 14
+    assert found.more_topics == 10
