@@ -120,7 +120,7 @@ def test_a_broker_that_does_not_answer_is_named_and_the_others_are_shown(
     where = cluster.brokers["broker-b"]
     complaint = f"rmqemu: broker-b at {where} closed the connection: what it has is not shown\n"
     assert done.stderr == complaint
-    shown = {"status": "closed the connection", "topic": "half-seen", "group": "g1"}[command[0]]
+    shown = {"status": "closed the connection", "topic": "half-seen", "group": "group"}[command[0]]
     assert shown in done.stdout
     assert rmqemu(*command).stderr == ""
 
