@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Annotated
 
 import trio
 import typer
 from rich.console import Console
-from rich.live import Live
+from rich.text import Text
 
+from emulator.cli.demo.account import account, what_next
 from emulator.cli.demo.members import stop_all
 from emulator.cli.demo.plan import Plan, a_quick_plan
-from emulator.cli.demo.run import DemoEvent, DemoRun
-from emulator.cli.demo.screen import DemoScreen, event_text, ledger_screen
+from emulator.cli.demo.run import DemoRun
+from emulator.cli.demo.stage import Stage
 from emulator.cli.errors import BadUse, fail, plain_errors
 from emulator.cli.lines import Counts, counted
 from emulator.cli.shared import make_console
@@ -44,17 +45,23 @@ def demo(
     with plain_errors():
         counts = _counted(file)
         plan = a_quick_plan() if quick else Plan()
-        with tempfile.TemporaryDirectory(prefix="rmqemu-demo-") as store:
-            spec = ClusterSpec(brokers=2, release=release, store=store)
-            with ProcessCluster(spec) as cluster:
-                run = trio.run(_play, cluster, plan, str(Path(file).resolve()), counts.sendable)
-    make_console().print(ledger_screen(run.ledger, counts))
+        try:
+            run = _run(plan, str(Path(file).resolve()), release, counts)
+        except KeyboardInterrupt:  # while the cluster starts, or stops
+            raise fail("stopped early", INTERRUPTED) from None
     if run.was_interrupted:
         raise typer.Exit(INTERRUPTED)
-    if run.ledger.lost:
-        raise fail(f"{run.ledger.lost:,} acknowledged messages were lost")
-    if missing := counts.sendable - len(run.ledger.sent_ms):
+    if run.ledger.undelivered:
+        raise fail(f"{run.ledger.undelivered:,} acknowledged messages were lost")
+    if missing := counts.sendable - len(run.ledger.sent):
         raise fail(f"{missing:,} lines could not be sent")
+
+
+def _run(plan: Plan, file: str, release: str, counts: Counts) -> DemoRun:
+    with tempfile.TemporaryDirectory(prefix="rmqemu-demo-") as store:
+        spec = ClusterSpec(brokers=2, release=release, store=store)
+        with ProcessCluster(spec) as cluster:
+            return trio.run(_play, cluster, plan, file, counts, make_console())
 
 
 def _counted(file: str) -> Counts:
@@ -68,23 +75,24 @@ def _counted(file: str) -> Counts:
     return counts
 
 
-async def _play(cluster: ProcessCluster, plan: Plan, file: str, lines: int) -> DemoRun:
-    console = make_console()
-    draws = sys.stdout.isatty()
-
-    def on_event(event: DemoEvent) -> None:
-        if not draws:
-            console.print(event_text(event))
-
-    run = DemoRun(cluster, plan, file, lines, on_event)
+async def _play(
+    cluster: ProcessCluster, plan: Plan, file: str, counts: Counts, console: Console
+) -> DemoRun:
+    run = DemoRun(cluster, plan, file, counts.sendable)
+    stage = Stage(run, console)
+    run.on_event = stage.show
     try:
-        async with plain_nursery() as nursery:
-            stopped = trio.Event()
-            await nursery.start(stop_on_signal, stopped)
-            if draws:
-                nursery.start_soon(_draw, run, console)
-            nursery.start_soon(_interrupt, run, stopped, nursery.cancel_scope)
-            await run.play()
+        with stage:
+            async with plain_nursery() as nursery:
+                stopped = trio.Event()
+                await nursery.start(stop_on_signal, stopped)
+                nursery.start_soon(_draw, stage)
+                nursery.start_soon(_interrupt, run, stopped, nursery.cancel_scope)
+                await run.play()
+                nursery.cancel_scope.cancel()
+        stage.print_last_frame()
+        stage.print([Text(), *account(run.ledger, counts, was_interrupted=run.was_interrupted)])
+        stage.print([Text(), *what_next(_name_of_the_command())])
     finally:
         stop_all(list(run.members.values()))
     return run
@@ -92,13 +100,22 @@ async def _play(cluster: ProcessCluster, plan: Plan, file: str, lines: int) -> D
 
 async def _interrupt(run: DemoRun, stopped: trio.Event, scope: trio.CancelScope) -> None:
     await stopped.wait()
-    run.was_interrupted = True
+    run.stop_early()
     scope.cancel()
 
 
-async def _draw(run: DemoRun, console: Console) -> None:
-    screen = DemoScreen(run)
-    with Live(console=console, screen=True, auto_refresh=False) as live:
-        while True:
-            live.update(screen.draw(time.time_ns() // 1_000_000), refresh=True)
-            await trio.sleep(DRAW_EVERY_S)
+async def _draw(stage: Stage) -> None:
+    while True:
+        stage.show()
+        await trio.sleep(DRAW_EVERY_S)
+
+
+def _name_of_the_command() -> str:
+    """As the user can type it again."""
+    called = Path(sys.argv[0]).absolute()
+    if called.name not in ("rmqemu", "rocketmq-emulator"):
+        return "python -m emulator"
+    here = Path.cwd()
+    is_in_path = shutil.which(called.name) == str(called)
+    is_below = called.is_relative_to(here)
+    return str(called.relative_to(here)) if is_below and not is_in_path else called.name

@@ -1,4 +1,4 @@
-"""What the members' facts prove: sent, delivered, twice, lost; who owned each queue, and when.
+"""What the members' facts prove: sent, delivered, twice, waiting; who owned each queue, and when.
 
 A value: it is fed with journal entries and with the times of the kills, and read at the end.
 """
@@ -38,11 +38,24 @@ class MemberEntry(msgspec.Struct, frozen=True):
 read_entry = msgspec.json.Decoder(MemberEntry).decode
 
 
+class Bar(msgspec.Struct):
+    """What was delivered from a queue within one bar's time, and to whom last."""
+
+    delivered: int = 0
+    consumer: str = ""
+
+
 class QueueHistory(msgspec.Struct):
-    """One queue's deliveries.  While queues change hands it may have two owners, or none."""
+    """One queue's deliveries.  While queues change hands it may have two owners, or none.
+
+    ``waiting``: acknowledged to the producer, not delivered yet.  ``bars``: where something was
+    delivered, by wall time divided by the bar's time.
+    """
 
     owners: list[str] = []
     delivered: int = 0
+    waiting: int = 0
+    bars: dict[int, Bar] = {}
     last_ms: int = 0
     longest_gap_ms: int = 0
     gap_began_ms: int = 0
@@ -62,8 +75,11 @@ class QueueHistory(msgspec.Struct):
         if member in self.owners:
             self.owners.remove(member)
 
-    def deliver(self, at_ms: int) -> None:
-        """A message of the queue was consumed."""
+    def deliver(self, at_ms: int, consumer: str, bar_ms: int) -> None:
+        """*consumer* has consumed a message of the queue."""
+        bar = self.bars.setdefault(at_ms // bar_ms, Bar())
+        bar.delivered += 1
+        bar.consumer = consumer
         if self.delivered and at_ms - self.last_ms > self.longest_gap_ms:
             self.longest_gap_ms, self.gap_began_ms = at_ms - self.last_ms, self.last_ms
         self.delivered += 1
@@ -82,11 +98,13 @@ class Takeover(msgspec.Struct):
 
 
 class Ledger:
-    """Fed entry by entry; all times are wall milliseconds."""
+    """Fed entry by entry; all times are wall milliseconds.  *bar_ms* is a bar of a strip."""
 
-    def __init__(self) -> None:
-        self.sent_ms: dict[str, int] = {}  # acknowledged, by unique key
-        self.first_ms: dict[str, int] = {}  # delivered, by unique key
+    def __init__(self, bar_ms: int = 1_000) -> None:
+        self.bar_ms = bar_ms
+        self.sent: dict[str, Queue] = {}  # acknowledged, by unique key
+        self.delivered: set[str] = set()  # unique keys
+        self.undelivered = 0  # acknowledged, and not delivered to anybody so far
         self.deliveries = 0
         self.failed_sends = 0
         self.maybe_stored = 0
@@ -105,8 +123,7 @@ class Ledger:
         """One entry; those of one member in their order."""
         fact = entry.fact
         if isinstance(fact, MessageSent):
-            self.sent_ms[fact.uniq_key] = entry.at_ms
-            self._count(entry.node)
+            self._sent(entry.node, fact)
         elif isinstance(fact, SendFailed):
             self.failed_sends += 1
             self.maybe_stored += fact.maybe_stored
@@ -139,31 +156,36 @@ class Ledger:
     # What it proves --------------------------------------------------------------------
 
     @property
-    def lost(self) -> int:
-        """Acknowledged and not delivered to anybody, so far."""
-        return len(self.sent_ms.keys() - self.first_ms.keys())
-
-    @property
     def duplicates(self) -> int:
         """Deliveries of what had been delivered before."""
-        return self.deliveries - len(self.first_ms)
+        return self.deliveries - len(self.delivered)
 
     @property
     def unacknowledged(self) -> int:
         """Delivered although its producer got no acknowledgement."""
-        return len(self.first_ms.keys() - self.sent_ms.keys())
+        return len(self.delivered - self.sent.keys())
 
     # Inside ---------------------------------------------------------------------------
+
+    def _sent(self, node: str, fact: MessageSent) -> None:
+        self._count(node)
+        is_new = fact.uniq_key not in self.sent
+        self.sent[fact.uniq_key] = fact.queue
+        if is_new and fact.uniq_key not in self.delivered:
+            self._wait(fact.queue, 1)
 
     def _consumed(self, node: str, at_ms: int, fact: MessageConsumed) -> None:
         if not fact.ok:
             return
         self._count(node)
         self.deliveries += 1
-        self.first_ms.setdefault(fact.uniq_key, at_ms)
+        if fact.uniq_key not in self.delivered:
+            self.delivered.add(fact.uniq_key)
+            if (queue := self.sent.get(fact.uniq_key)) is not None:
+                self._wait(queue, -1)
         if fact.queue.topic != TOPIC:
             return
-        self.queues.setdefault(fact.queue, QueueHistory()).deliver(at_ms)
+        self._history(fact.queue).deliver(at_ms, node, self.bar_ms)
         for takeover in self.takeovers:
             is_its = takeover.queue == fact.queue and takeover.owner == node
             if is_its and takeover.delivered_after_ms is None:
@@ -176,11 +198,18 @@ class Ledger:
         for queue in queues:
             if queue.topic != TOPIC or node in self._dead:
                 continue
-            self.queues.setdefault(queue, QueueHistory()).claim(node)
+            self._history(queue).claim(node)
             for takeover in self.takeovers:
                 if takeover.queue == queue and takeover.owned_after_ms is None:
                     takeover.owner = node
                     takeover.owned_after_ms = at_ms - takeover.lost_ms
+
+    def _wait(self, queue: Queue, more: int) -> None:
+        self.undelivered += more
+        self._history(queue).waiting += more
+
+    def _history(self, queue: Queue) -> QueueHistory:
+        return self.queues.setdefault(queue, QueueHistory())
 
     def _count(self, node: str) -> None:
         self.of_member[node] = self.of_member.get(node, 0) + 1

@@ -21,7 +21,7 @@ from emulator.cluster.spawning import node_environment
 READ_BYTES = 64 * 1024
 STOP_S_MAX = 8.0
 LAST_LINES = 5
-KILLED = "killed -9"
+KILLED = "killed"
 
 
 class MemberProcess:

@@ -22,6 +22,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     kill_broker_s: float = 12.0
     restart_broker_s: float = 17.0
     send_until_s: float = 25.0
+    bar_ms: int = 1_000  # of a queue's strip
     patience_s: float = 60.0  # for the last messages, after the last line was sent
     timers: dict[str, Any] = {}
 
@@ -33,6 +34,7 @@ def a_quick_plan() -> Plan:
         kill_broker_s=2.4,
         restart_broker_s=3.4,
         send_until_s=5.0,
+        bar_ms=200,
         patience_s=30.0,
         timers={
             "heartbeat_first_ms": 200,

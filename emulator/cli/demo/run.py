@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Any, Literal
 
-import msgspec
 import trio
 
+from emulator.cli.demo import story
 from emulator.cli.demo.ledger import Ledger, MemberEntry
 from emulator.cli.demo.member import MemberConfig
 from emulator.cli.demo.members import KILLED, MemberProcess
-from emulator.cli.demo.plan import QUEUES_A_BROKER, TOPIC, Plan
+from emulator.cli.demo.plan import GROUP, QUEUES_A_BROKER, TOPIC, Plan
+from emulator.cli.demo.story import DemoEvent, Moment
+from emulator.client import PushConsumerConfig
 from emulator.cluster.admin import admin_over_tcp
 from emulator.cluster.processes import ProcessCluster
 from emulator.cluster.world import perform
@@ -26,20 +28,13 @@ from protocol.bodies.topics import TopicConfig
 
 CONSUMERS = ("consumer-a", "consumer-b", "consumer-c")
 CONSUMER_KILLED, BROKER_KILLED = "consumer-b", "broker-b"
+HEARTBEAT_MS: int = PushConsumerConfig(group=GROUP).heartbeat_interval_ms
 LOOK_S = 0.05
 GATHER_S_MAX = 10.0
 
 
-class DemoEvent(msgspec.Struct, frozen=True):
-    """One line of the timeline."""
-
-    at_s: float
-    text: str
-    is_bad: bool = False
-
-
 class DemoRun:
-    """One run of the demo; *on_event* is given every event as it happens."""
+    """One run of the demo; ``on_event`` is called after every event."""
 
     def __init__(
         self,
@@ -47,18 +42,17 @@ class DemoRun:
         plan: Plan,
         file: str,
         lines: int,
-        on_event: Callable[[DemoEvent], None],
     ) -> None:
         self.cluster = cluster
         self.plan = plan
-        self.ledger = Ledger()
+        self.ledger = Ledger(plan.bar_ms)
         self.events: list[DemoEvent] = []
         self.members: dict[str, MemberProcess] = {}
         self.lines = lines
         self.was_interrupted = False
+        self.on_event: Callable[[], None] = _nobody_looks
         self.broker_state = dict.fromkeys(cluster.brokers, "running")
         self._file = file
-        self._on_event = on_event
         self._began_s = time.monotonic()
         self._condition: Callable[[], bool] = self._is_complete
         self._is_met = trio.Event()
@@ -75,19 +69,21 @@ class DemoRun:
             nursery.start_soon(self._watch_nodes)
             for name in CONSUMERS:
                 self._start(nursery, self._member_config(name, "consumer"))
-            self._record("three consumers start")
+            self._tell(story.CONSUMERS_START)
             await self._wait_until(self._is_shared, GATHER_S_MAX)
             began_s = trio.current_time()
             producer = self._start(nursery, self._member_config("producer", "producer"))
-            self._record(f"the producer starts: {self.lines:,} lines")
+            self._tell(story.SENDING_STARTS)
             await self._inject_faults(began_s)
             await producer.ended.wait()
-            self._record(f"the last line is acknowledged ({len(self.ledger.sent_ms):,})")
+            self._tell(story.SENDING_ENDS_EARLY if self._broker_waits() else story.SENDING_ENDS)
             await self._wait_until(self._is_complete, self.plan.patience_s)
-            if self._is_complete():
-                self._record("every acknowledged line was delivered")
-            else:
-                self._record(f"{self.ledger.lost:,} acknowledged lines never came", is_bad=True)
+            self._tell(story.ALL_DELIVERED if self._is_complete() else story.LINES_LOST)
+
+    def stop_early(self) -> None:
+        """The user has seen enough."""
+        self.was_interrupted = True
+        self._tell(story.STOPPED_EARLY)
 
     async def _make_topic(self) -> None:
         topic = TopicConfig(
@@ -101,17 +97,17 @@ class DemoRun:
         await trio.sleep_until(began_s + plan.kill_consumer_s)
         self.members[CONSUMER_KILLED].kill()
         ledger.consumer_killed(CONSUMER_KILLED, _wall_ms())
-        self._record(f"{CONSUMER_KILLED} is killed with -9", is_bad=True)
+        self._tell(story.CONSUMER_KILLED)
         await trio.sleep_until(began_s + plan.kill_broker_s)
         await perform(self.cluster, "kill", BROKER_KILLED)
         self.broker_state[BROKER_KILLED] = KILLED
         ledger.broker_killed(BROKER_KILLED, _wall_ms())
-        self._record(f"{BROKER_KILLED} is killed with -9", is_bad=True)
+        self._tell(story.BROKER_KILLED)
         await trio.sleep_until(began_s + plan.restart_broker_s)
         await perform(self.cluster, "restart", BROKER_KILLED)
-        self.broker_state[BROKER_KILLED] = "restarted"
+        self.broker_state[BROKER_KILLED] = "back"
         ledger.broker_back(_wall_ms())
-        self._record(f"{BROKER_KILLED} is back, with its store")
+        self._tell(story.BROKER_RETURNS)
 
     def _is_shared(self) -> bool:
         """Every queue has an owner, and every consumer has queues."""
@@ -119,8 +115,12 @@ class DemoRun:
         everywhere = len(owners) == QUEUES_A_BROKER * len(self.cluster.brokers)
         return everywhere and all(owners) and set(owners) == set(CONSUMERS)
 
+    def _broker_waits(self) -> bool:
+        """The restarted broker has messages, and has delivered none since its return."""
+        return bool(self.ledger.undelivered) and not self.ledger.broker_resumed_ms
+
     def _is_complete(self) -> bool:
-        return not self.ledger.lost
+        return not self.ledger.undelivered
 
     async def _wait_until(self, condition: Callable[[], bool], within_s: float) -> None:
         """Checked again with every entry that is read."""
@@ -155,22 +155,43 @@ class DemoRun:
 
     def _read_entry(self, entry: MemberEntry) -> None:
         ledger, fact = self.ledger, entry.fact
-        resumed = bool(ledger.broker_resumed_ms)
+        resumed, failed = bool(ledger.broker_resumed_ms), ledger.failed_sends
         ledger.read(entry)
-        if isinstance(fact, SendFailed):
-            self._record(f"{entry.node}: a send failed: {fact.error.splitlines()[0]}", is_bad=True)
+        if isinstance(fact, SendFailed) and not failed:
+            first_line = fact.error.splitlines()[0]
+            self._record(f"a send fails, others are only counted: {first_line}", is_bad=True)
         elif isinstance(fact, QueuesClaimed):
             if mine := [queue for queue in fact.queues if queue.topic == TOPIC]:
                 self._record(f"{entry.node} takes {queues_text(mine)}")
         elif bool(ledger.broker_resumed_ms) != resumed:
-            self._record(f"{ledger.broker}'s queues are delivered again")
+            self._tell(story.DELIVERY_RESUMES)
         if self._condition():
             self._is_met.set()
 
+    def _tell(self, moment: Moment) -> None:
+        self._add(moment.event(_wall_ms(), self.now_s, **self._known()))
+
     def _record(self, text: str, *, is_bad: bool = False) -> None:
-        event = DemoEvent(self.now_s, text, is_bad)
+        self._add(DemoEvent(_wall_ms(), self.now_s, text, is_bad=is_bad))
+
+    def _add(self, event: DemoEvent) -> None:
         self.events.append(event)
-        self._on_event(event)
+        self.on_event()
+
+    def _known(self) -> dict[str, Any]:
+        """What the sentences of the story have places for."""
+        heartbeat_ms = self.plan.timers.get("heartbeat_interval_ms", HEARTBEAT_MS)
+        return {
+            "consumer": CONSUMER_KILLED,
+            "broker": BROKER_KILLED,
+            "other": next(name for name in self.cluster.brokers if name != BROKER_KILLED),
+            "heartbeat_s": heartbeat_ms / 1000,
+            "patience_s": self.plan.patience_s,
+            "lines": self.lines,
+            "sent": len(self.ledger.sent),
+            "waiting": self.ledger.undelivered,
+            "duplicates": self.ledger.duplicates,
+        }
 
 
 def queues_text(queues: Sequence[Queue]) -> str:
@@ -179,6 +200,10 @@ def queues_text(queues: Sequence[Queue]) -> str:
     for queue in sorted(queues):
         numbers.setdefault(queue.broker, []).append(str(queue.queue_id))
     return " ".join(f"{broker}/{','.join(ids)}" for broker, ids in numbers.items())
+
+
+def _nobody_looks() -> None:
+    """The events are kept anyhow."""
 
 
 def _wall_ms() -> int:

@@ -1,28 +1,32 @@
-"""The demo drawn: who owns which queue, who lives, what happened; at the end the ledger."""
+"""The demo drawn: what is shown and why, who owns which queue, who lives, what happened.
+
+A frame is a list of lines, none longer than the width, so nothing wraps; when there are too
+many for the height, the oldest events are left out, never the newest.
+"""
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING
 
-from rich.console import Group
-from rich.table import Table
 from rich.text import Text
 
 from emulator.cli.demo.members import KILLED
-from emulator.cli.demo.plan import TOPIC
-from emulator.cli.screens import a_table
+from emulator.cli.demo.plan import QUEUES_A_BROKER
+from emulator.cli.demo.strip import LENGTH, OWNER_STYLES, marks, strip
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from emulator.cli.demo.ledger import QueueHistory
+    from emulator.cli.demo.run import DemoRun
+    from emulator.cli.demo.story import DemoEvent
+    from emulator.facts import Queue
 
-    from emulator.cli.demo.ledger import Ledger
-    from emulator.cli.demo.run import DemoEvent, DemoRun
-    from emulator.cli.lines import Counts
-
-EVENTS_SHOWN = 9
-SILENT_MS_IS_MUCH = 2_000
-STATE_STYLES = {"running": "green", "restarted": "green", "done": "", KILLED: "red"}
-OWNER_STYLES = {"consumer-a": "yellow", "consumer-b": "magenta", "consumer-c": "cyan"}
+COLUMNS_MIN, ROWS_MIN = 80, 24  # smaller windows get plain lines
+STATE_STYLES = {"running": "green", "back": "green", KILLED: "red"}
+QUEUE_COLUMNS = f"{'queue':<10}  {'owner':<10}  {'delivered':>9}  {'waiting':>7}  "
+PROCESS_COLUMNS = 20
+INDENT = " " * 5  # of a reason, under the words after "Now: "
+TIME_COLUMNS = 10  # of "  12.3 s  "
 
 
 class DemoScreen:
@@ -32,50 +36,79 @@ class DemoScreen:
         self._run = run
         self._counts: list[tuple[float, dict[str, int]]] = []
 
-    def draw(self, now_ms: int) -> RenderableType:
-        """The screen at *now_ms* of wall time."""
-        run, ledger = self._run, self._run.ledger
-        sides = Table.grid(padding=(0, 3))
-        sides.add_row(self._queues(now_ms), self._processes())
-        head = Text.assemble(
-            ("RocketMQ demo", "bold"),
-            f"  {run.now_s:5.1f} s   {len(ledger.sent_ms):,} of {run.lines:,} lines sent, "
-            f"{len(ledger.first_ms):,} delivered, {ledger.duplicates:,} twice",
+    def frame(self, now_ms: int, columns: int, rows: int) -> list[Text]:
+        """What a window of that size shows at *now_ms* of wall time; the newest event is last."""
+        lines = self.state(now_ms, columns)
+        room = max(0, rows - len(lines))
+        recent = self._run.events[-room:] if room else []
+        return [_fitted(line, columns) for line in (*lines, *map(event_line, recent))]
+
+    def state(self, now_ms: int, columns: int) -> list[Text]:
+        """All but the events."""
+        lines = (
+            self._head(),
+            *self._now(),
+            *self._queues(now_ms, columns),
+            *self._processes(columns),
         )
-        recent = run.events[-EVENTS_SHOWN:]
-        return Group(head, sides, *map(event_text, recent))
+        return [_fitted(line, columns) for line in lines]
 
-    def _queues(self, now_ms: int) -> Table:
-        table = a_table("queue", "owner", "delivered", "last", numbers=("delivered", "last"))
-        for queue, history in sorted(self._run.ledger.queues.items()):
-            silent_ms = max(0, now_ms - history.last_ms) if history.delivered else 0
-            owner = history.owner or "nobody"
-            is_dead = self._run.broker_state.get(queue.broker) == KILLED
-            style = "" if is_dead else OWNER_STYLES.get(owner, "red")
-            table.add_row(
-                f"{queue.broker}/{queue.queue_id}",
-                Text(owner + " (two)" * (len(history.owners) > 1), style),
-                f"{history.delivered:,}",
-                Text(
-                    f"{silent_ms / 1000:.1f} s",
-                    "red" if silent_ms > SILENT_MS_IS_MUCH and not is_dead else "",
-                ),
-                style="dim" if is_dead else None,
-            )
-        return table
+    def _head(self) -> Text:
+        run, ledger = self._run, self._run.ledger
+        return Text.assemble(
+            ("RocketMQ demo", "bold"),
+            f" {run.now_s:5.1f} s   sent {len(ledger.sent):,} of {run.lines:,}   "
+            f"delivered {len(ledger.delivered):,}   waiting {ledger.undelivered:,}",
+        )
 
-    def _processes(self) -> Table:
-        run = self._run
-        rates = self._rates()
-        table = a_table("process", "", "messages", "/s", numbers=("messages", "/s"))
+    def _now(self) -> list[Text]:
+        shown = next((event for event in reversed(self._run.events) if event.why), None)
+        if shown is None:
+            started = "Its topic is made; then three consumers start, then a producer."
+            return [Text("Now: the cluster has started"), Text(INDENT + started)]
+        ago_s = max(0.0, self._run.now_s - shown.at_s)
+        style = "bold red" if shown.is_bad else "bold"
+        what = Text.assemble("Now: ", (shown.text, style), f" ({ago_s:.0f} s ago)")
+        return [what, Text(INDENT + shown.why)]
+
+    def _queues(self, now_ms: int, columns: int) -> list[Text]:
+        run, bar_ms = self._run, self._run.plan.bar_ms
+        until = now_ms // bar_ms  # the bar of now is not complete
+        length = max(0, min(LENGTH, columns - len(QUEUE_COLUMNS)))
+        heading = QUEUE_COLUMNS + f"last {length * bar_ms / 1000:g} seconds" * bool(length)
+        legend = f"{'× killed, ↑ back':>{len(QUEUE_COLUMNS) - 2}}  "
+        over = Text.assemble((legend, "dim"), marks(run.events, until, bar_ms, length=length))
+        lines = [Text(heading, "bold"), over]
+        for queue, history in sorted(run.ledger.queues.items()):
+            is_dead = run.broker_state.get(queue.broker) == KILLED
+            row = _queue_row(queue, history, is_dead=is_dead)
+            is_cut = is_dead or bool(history.waiting)
+            usual = self._usual_a_second() * bar_ms / 1000
+            row.append_text(strip(history, until, usual, length=length, is_cut=is_cut))
+            lines.append(row)
+        return lines
+
+    def _usual_a_second(self) -> float:
+        """Messages of one queue while both brokers are there."""
+        queues = QUEUES_A_BROKER * len(self._run.broker_state)
+        return self._run.lines / self._run.plan.send_until_s / queues
+
+    def _processes(self, columns: int) -> list[Text]:
+        """A line for the servers and one for the clients; more of them where there is no room."""
+        run, rates = self._run, self._rates()
         states = {"namesrv": "running", **run.broker_state}
-        for name, state in states.items():
-            table.add_row(name, Text(state, STATE_STYLES.get(state, "")), "", "")
+        servers = [_process(name, state, state) for name, state in states.items()]
+        clients = []
         for name, member in sorted(run.members.items(), key=_producer_first):
-            count = run.ledger.of_member.get(name, 0)
-            shown = Text(member.state, STATE_STYLES.get(member.state, ""))
-            table.add_row(name, shown, f"{count:,}", f"{rates.get(name, 0):,.0f}")
-        return table
+            is_at_work = member.state == "running"
+            shown = f"{rates.get(name, 0):,.0f}/s" if is_at_work else member.state
+            clients.append(_process(name, shown, member.state))
+        a_line = max(1, columns // PROCESS_COLUMNS)
+        return [
+            Text("").join(cells[start : start + a_line])
+            for cells in (servers, clients)
+            for start in range(0, len(cells), a_line)
+        ]
 
     def _rates(self) -> dict[str, float]:
         now_s, counts = self._run.now_s, dict(self._run.ledger.of_member)
@@ -87,82 +120,49 @@ class DemoScreen:
         return {name: (count - then.get(name, 0)) / span_s for name, count in counts.items()}
 
 
+def event_line(event: DemoEvent) -> Text:
+    """One line of the timeline, as long as it is."""
+    return Text(f"{event.at_s:6.1f} s  {event.text}", "red" if event.is_bad else "")
+
+
+def event_paragraph(event: DemoEvent, columns: int) -> list[Text]:
+    """An event and its reason in *columns*, folded between words: for who sees only lines."""
+    indent = " " * TIME_COLUMNS
+    told = textwrap.wrap(f"{event.at_s:6.1f} s  {event.text}", columns, subsequent_indent=indent)
+    why = textwrap.wrap(event.why, columns, initial_indent=indent, subsequent_indent=indent)
+    return [Text(line, "red" if event.is_bad else "") for line in told] + [*map(Text, why)]
+
+
+def _queue_row(queue: Queue, history: QueueHistory, *, is_dead: bool) -> Text:
+    name = f"{queue.broker}/{queue.queue_id}"
+    delivered, waiting = f"{history.delivered:>9,}  ", f"{history.waiting:>7,}  "
+    owner = f"{_owner(history):<10}  "
+    if is_dead:
+        return Text(f"{name:<10}  {owner}{delivered}{waiting}", "dim")
+    style = OWNER_STYLES.get(history.owner, "red")
+    much = "red" if history.waiting else ""
+    return Text.assemble(f"{name:<10}  ", (owner, style), delivered, (waiting, much))
+
+
+def _owner(history: QueueHistory) -> str:
+    if len(history.owners) > 1:
+        return " and ".join(sorted(owner.rpartition("-")[2] for owner in history.owners))
+    return history.owner or "nobody"
+
+
+def _process(name: str, shown: str, state: str) -> Text:
+    """A cell of fixed width."""
+    rest = f"{shown:<{PROCESS_COLUMNS - 11}}"
+    return Text.assemble(f"{name:<10} ", (rest, STATE_STYLES.get(state, "")))
+
+
 def _producer_first(item: tuple[str, object]) -> tuple[bool, str]:
     return not item[0].startswith("producer"), item[0]
 
 
-def event_text(event: DemoEvent) -> Text:
-    """One line of the timeline."""
-    style = "red" if event.is_bad else ""
-    return Text(f"{event.at_s:6.1f} s  {event.text}", style)
-
-
-def ledger_screen(ledger: Ledger, counts: Counts) -> RenderableType:
-    """The account at the end, plain enough for a pipe."""
-    sent = len(ledger.sent_ms)
-    rows: list[tuple[str, str | Text]] = [
-        ("lines", f"{counts.sendable:,}{_not_sent(counts)}"),
-        ("sent", f"{sent:,} acknowledged" + _failures(ledger)),
-        ("delivered", f"{len(ledger.first_ms):,} different messages"),
-        ("duplicates", f"{ledger.duplicates:,} delivered again after a death"),
-        ("lost", Text(f"{ledger.lost:,}", "green" if not ledger.lost else "bold red")),
-    ]
-    if ledger.broker_killed_ms:
-        rows.append((ledger.broker, _broker_text(ledger)))
-    account = Table.grid(padding=(0, 2))
-    for name, value in rows:
-        account.add_row(Text(name, "bold"), value)
-    return Group(Text("\nThe ledger\n", "bold"), account, _takeovers(ledger), _gaps(ledger))
-
-
-def _not_sent(counts: Counts) -> str:
-    kinds = ((counts.empty, "empty"), (counts.too_long, "longer than 4 MiB"))
-    named = " and ".join(f"{count:,} {kind}" for count, kind in kinds if count)
-    return f", and {named}: RocketMQ takes none of these" if named else ""
-
-
-def _failures(ledger: Ledger) -> str:
-    if not ledger.failed_sends:
-        return ", no send failed"
-    return f", {ledger.failed_sends:,} sends failed and were repeated by the application"
-
-
-def _broker_text(ledger: Ledger) -> str:
-    away_s = (ledger.broker_back_ms - ledger.broker_killed_ms) / 1000
-    if not ledger.broker_resumed_ms:
-        return f"away for {away_s:.1f} s"
-    after_s = (ledger.broker_resumed_ms - ledger.broker_back_ms) / 1000
-    return f"away for {away_s:.1f} s, its queues delivered again {after_s:.1f} s after its return"
-
-
-def _takeovers(ledger: Ledger) -> Table:
-    table = a_table(
-        "queue",
-        "lost by",
-        "taken by",
-        "owned after",
-        "read after",
-        numbers=("owned after", "read after"),
-    )
-    for taken in sorted(ledger.takeovers, key=lambda t: t.queue):
-        table.add_row(
-            f"{taken.queue.broker}/{taken.queue.queue_id}",
-            taken.lost_by,
-            taken.owner or Text("nobody", "red"),
-            _seconds(taken.owned_after_ms),
-            _seconds(taken.delivered_after_ms),
-        )
-    return table
-
-
-def _gaps(ledger: Ledger) -> Table:
-    table = a_table("queue", "delivered", "longest gap", numbers=("delivered", "longest gap"))
-    for queue, history in sorted(ledger.queues.items()):
-        assert queue.topic == TOPIC
-        gap = _seconds(history.longest_gap_ms)
-        table.add_row(f"{queue.broker}/{queue.queue_id}", f"{history.delivered:,}", gap)
-    return table
-
-
-def _seconds(ms: int | None) -> str:
-    return "-" if ms is None else f"{ms / 1000:.2f} s"
+def _fitted(line: Text, columns: int) -> Text:
+    """No longer than *columns*; what is cut off ends with an ellipsis."""
+    line = line.copy()
+    line.rstrip()
+    line.truncate(columns, overflow="ellipsis")
+    return line
