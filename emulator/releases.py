@@ -151,4 +151,5 @@ ALL_ARE_DROPPED_FIRST = Release(5, 0, 0)  # rebalance: before the first release 
 LOCK_REFUSED_WAKES = Release(5, 0, 0)  # orderly: the next pass comes half a second later
 PULL_LIMITS_BYTES = Release(5, 0, 0)  # a pull has maxMsgBytes
 CLIENT_FIELDS_SHOWN = Release(5, 1, 0)  # GET_CONSUMER_RUNNING_INFO: those of ClientConfig, too
+LITE_PULL_HAS_CODE = Release(5, 0, 0)  # LITE_PULL_MESSAGE; before, PULL_MESSAGE with a flag
 RECORD_MAGIC_MATTERS = Release(5, 0, 0)  # records are decoded by their magic code

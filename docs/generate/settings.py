@@ -17,6 +17,7 @@ import msgspec
 from docs.generate.sections import DOCS, write_section
 from emulator.broker.handlers import configuration as broker
 from emulator.client import ClientConfig, ConsumerConfig, ProducerConfig, PushConsumerConfig
+from emulator.client.consumer.consumer_config import GroupMemberConfig, StartingConfig
 from emulator.cluster.property_names import (
     ADVERTISED_HOST,
     ANY_VALUE,
@@ -51,7 +52,7 @@ SERVERS: dict[str, type[RoleConfig]] = {"NameServer": NameServerConfig, "Broker"
 CLIENTS: dict[str, tuple[type[ClientConfig], ...]] = {
     "Every client": (ClientConfig,),
     "Producer": (ProducerConfig,),
-    "PushConsumer": (ConsumerConfig, PushConsumerConfig),
+    "PushConsumer": (ConsumerConfig, GroupMemberConfig, StartingConfig, PushConsumerConfig),
 }
 Table = list[tuple[str, ...]]
 

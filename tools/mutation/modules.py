@@ -67,7 +67,8 @@ MODULES = (
     Module(
         "pull",
         (
-            *_under(f"{CLIENT}/consumer", "pulling", "process_queue", "consume_pipeline"),
+            *_under(f"{CLIENT}/consumer", "pulling", "pull_kernel"),
+            *_under(f"{CLIENT}/consumer", "process_queue", "consume_pipeline"),
             *_under("emulator/broker/handlers", "pulling"),
         ),
         (

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from emulator.client.consumer.listeners import ListenerInvoker
-    from emulator.client.consumer.member import Member
+    from emulator.client.consumer.member import PushMember
     from emulator.client.consumer.rebalance import Rebalance
     from protocol.fields import Header
     from protocol.message import MessageExt
@@ -53,7 +53,7 @@ RESULTS: dict[ConsumeResult, CMResult] = {
 class BrokerRequests:
     """Answers for one consumer."""
 
-    def __init__(self, member: Member, reset: OffsetReset, directly: DirectConsume) -> None:
+    def __init__(self, member: PushMember, reset: OffsetReset, directly: DirectConsume) -> None:
         self._member = member
         self._offset_reset = reset
         self._directly = directly
@@ -102,7 +102,7 @@ class BrokerRequests:
 class DirectConsume:
     """Gives one message to the listener on request; nothing is acknowledged or sent back."""
 
-    def __init__(self, member: Member, invoker: ListenerInvoker) -> None:
+    def __init__(self, member: PushMember, invoker: ListenerInvoker) -> None:
         self._member = member
         self._invoker = invoker
 
@@ -133,7 +133,7 @@ class OffsetReset:
     """
 
     def __init__(
-        self, member: Member, rebalance: Rebalance, resume: Callable[[], Awaitable[object]]
+        self, member: PushMember, rebalance: Rebalance, resume: Callable[[], Awaitable[object]]
     ) -> None:
         self._member = member
         self._rebalance = rebalance

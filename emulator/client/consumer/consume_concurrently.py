@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         ListenerInvoker,
         ListenerOutcome,
     )
-    from emulator.client.consumer.member import Member
+    from emulator.client.consumer.member import PushMember
     from emulator.client.consumer.send_back import SendBack
 
 LATER = ConsumeResult.RECONSUME_LATER
@@ -56,7 +56,7 @@ class ConsumeConcurrently:
 
     def __init__(
         self,
-        member: Member,
+        member: PushMember,
         invoker: ListenerInvoker,
         facts: ConsumptionFacts,
         send_back: SendBack,
@@ -212,7 +212,7 @@ class StuckMessages:
     no more.  Upstream: ProcessQueue.cleanExpiredMsg.
     """
 
-    def __init__(self, member: Member, send_back: SendBack) -> None:
+    def __init__(self, member: PushMember, send_back: SendBack) -> None:
         self._member = member
         self._send_back = send_back
 

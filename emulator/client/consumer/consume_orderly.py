@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         ListenerInvoker,
         ListenerOutcome,
     )
-    from emulator.client.consumer.member import Member
+    from emulator.client.consumer.member import PushMember
     from emulator.client.consumer.process_queue import ProcessQueue
     from emulator.client.consumer.queue_ownership import QueueLocks
     from emulator.client.consumer.send_back import SendBack
@@ -54,7 +54,7 @@ class ConsumeOrderly:
 
     def __init__(
         self,
-        member: Member,
+        member: PushMember,
         invoker: ListenerInvoker,
         facts: ConsumptionFacts,
         send_back: SendBack,

@@ -22,7 +22,7 @@ from emulator.client.consumer.consume_orderly import ConsumeOrderly
 from emulator.client.consumer.process_queue import FlowControl, PullRequest
 from emulator.client.consumer.pulling import Pulling
 from emulator.client.consumer.queue_ownership import LockedOwnership
-from emulator.client.consumer.rebalance import Rebalance
+from emulator.client.consumer.rebalance import FirstPulls, Rebalance
 from emulator.client.consumer.send_back import SendBack
 from emulator.client.errors import ClientError
 from emulator.releases import REBALANCE_PACED, START_NEEDS_HEARTBEAT
@@ -32,7 +32,7 @@ from protocol.subscription import is_tag_type
 if TYPE_CHECKING:
     from emulator.client.consumer.allocation import Strategy
     from emulator.client.consumer.listeners import ConsumptionFacts, ListenerInvoker
-    from emulator.client.consumer.member import Member
+    from emulator.client.consumer.member import PushMember
     from emulator.client.consumer.worker_pool import WorkerPool
     from emulator.client.instance.interfaces import QueuedPull
     from emulator.facts.clients import RebalanceCause
@@ -46,7 +46,7 @@ class ConsumePipeline:
 
     def __init__(
         self,
-        member: Member,
+        member: PushMember,
         invoker: ListenerInvoker,
         facts: ConsumptionFacts,
         strategy: Strategy,
@@ -58,7 +58,10 @@ class ConsumePipeline:
         self._has_passed = False
         self._flow = FlowControl(member.config)
         self._ownership = LockedOwnership(member) if member.config.orderly else None
-        self._rebalance = Rebalance(member, strategy, self._ownership, self._queues_changed)
+        dispatch = FirstPulls(member).dispatch
+        self._rebalance = Rebalance(
+            member, strategy, self._ownership, self._queues_changed, dispatch
+        )
         send_back = SendBack(member)
         self._service: ConsumeOrderly | ConsumeConcurrently
         if self._ownership is not None:

@@ -17,8 +17,9 @@ from protocol.names import retry_topic
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from emulator.client.consumer.consumer_config import GroupMemberConfig
     from emulator.client.consumer.group_calls import GroupCalls
-    from emulator.client.consumer.offsets import OffsetStore
+    from emulator.client.consumer.offsets import OffsetStore, Starts
     from emulator.client.consumer.process_queue import ProcessQueue
     from emulator.client.consumer.push_config import PushConsumerConfig
     from emulator.client.instance.instance import ClientInstance
@@ -30,17 +31,23 @@ if TYPE_CHECKING:
 
 
 class Member:
-    """State without behaviour, and two ways to do something later or beside."""
+    """State without behaviour, and two ways to do something later or beside.
+
+    What every kind of consumer has.  ``starts`` is given by the kind: where it begins in a
+    queue that it was just given.
+    """
+
+    starts: Starts
 
     def __init__(
         self,
-        config: PushConsumerConfig,
+        config: GroupMemberConfig,
         instance: ClientInstance,
         calls: GroupCalls,
         offsets: OffsetStore,
         nursery: trio.Nursery,
     ) -> None:
-        self.config = config
+        self.config: GroupMemberConfig = config
         self.is_broadcasting = config.is_broadcasting
         self.group = config.group
         self.retry_topic = retry_topic(config.group)
@@ -54,15 +61,7 @@ class Member:
         self.subscription_changed = False  # since the last rebalance pass
         self.held: dict[MessageQueue, ProcessQueue] = {}
         self.started_ms = self.now_ms()
-        self.starts = StartOffsets(
-            offsets,
-            calls,
-            config.consume_from,
-            new_group_from_ms=config.new_group_from_ms(self.started_ms),
-        )
-        self.figures = ConsumeFigures(self.started_ms)
         self.is_running = False
-        self.is_paused = False
         self._nursery = nursery
 
     def later(self, delay_ms: int, action: Callable[[], object]) -> Timer:
@@ -78,3 +77,23 @@ class Member:
     def beside(self, work: Callable[[], Awaitable[object]]) -> None:
         """Start *work* in a task of its own, and do not wait for it."""
         self._nursery.start_soon(work)
+
+
+class PushMember(Member):
+    """A push consumer's: it may be paused as a whole, and counts what it consumes."""
+
+    config: PushConsumerConfig
+
+    def __init__(
+        self,
+        config: PushConsumerConfig,
+        instance: ClientInstance,
+        calls: GroupCalls,
+        offsets: OffsetStore,
+        nursery: trio.Nursery,
+    ) -> None:
+        super().__init__(config, instance, calls, offsets, nursery)
+        from_ms = config.new_group_from_ms(self.started_ms)
+        self.starts = StartOffsets(offsets, calls, config.consume_from, new_group_from_ms=from_ms)
+        self.figures = ConsumeFigures(self.started_ms)
+        self.is_paused = False

@@ -267,12 +267,22 @@ NEW_GROUP_STARTS: dict[ConsumeFromWhere, tuple[NewGroupStart, NewGroupStart]] = 
 }
 
 
+class Starts(Protocol):
+    """Where a consumer begins in a queue it was just given."""
+
+    async def find(self, queue: MessageQueue) -> int:
+        """The first offset to pull; negative: the queue is not taken now."""
+        ...
+
+
 class StartOffsets:
     """Where a group starts in a queue it was just given.
 
     A stored offset always wins.  Only where the group surely has none does its policy
     decide; where the answer is an error the queue is not taken at all, because a guess
-    could skip messages.  Upstream: RebalancePushImpl.computePullFromWhereWithException.
+    could skip messages.  With *memory_first* an offset that this client has in memory wins
+    over the stored one: so do lite pull consumers.
+    Upstream: RebalancePushImpl.computePullFromWhereWithException, RebalanceLitePullImpl's.
     """
 
     def __init__(
@@ -282,7 +292,9 @@ class StartOffsets:
         policy: ConsumeFromWhere,
         *,
         new_group_from_ms: int,
+        memory_first: bool = False,
     ) -> None:
+        self._memory_first = memory_first
         self._store = store
         self._calls = calls
         self._policy = NEW_GROUP_STARTS[policy]
@@ -290,8 +302,17 @@ class StartOffsets:
 
     async def find(self, queue: MessageQueue) -> int:
         """The first offset to pull.  Raises what the broker calls raise."""
-        if (stored := await self._store.read(queue)) is not None:
+        if (stored := await self.stored(queue)) is not None:
             return stored
+        return await self.of_new_group(queue)
+
+    async def stored(self, queue: MessageQueue) -> int | None:
+        """The group's offset; None: it has none.  Raises what the broker calls raise."""
+        known = self._store.table.get(queue) if self._memory_first else None
+        return await self._store.read(queue) if known is None else known
+
+    async def of_new_group(self, queue: MessageQueue) -> int:
+        """Where a group without an offset begins.  Raises what the broker calls raise."""
         normal, retry = self._policy
         match retry if is_retry_topic(queue.topic) else normal:
             case NewGroupStart.MAX:

@@ -7,8 +7,7 @@ An answer without messages costs no delay, for the broker has already waited; an
 costs a second; an offset the broker does not have costs the queue, which comes back at
 the offset the broker named.
 
-Upstream: DefaultMQPushConsumerImpl.pullMessage and its PullCallback,
-PullAPIWrapper.pullKernelImpl, PullAPIWrapper.processPullResult.
+Upstream: DefaultMQPushConsumerImpl.pullMessage and its PullCallback.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, TypeAlias
 
 from emulator.client.consumer.process_queue import as_fact
+from emulator.client.consumer.pull_kernel import PullKernel
 from emulator.client.errors import ClientError
 from emulator.facts import OffsetRepaired, PullFailed
 from emulator.net.errors import RemoteError
@@ -25,44 +25,40 @@ from emulator.releases import (
     BUSY_PULL_IS_SHORT,
     OFFSET_REPAIRED_AT_ONCE,
     PULL_LIMITS_BYTES,
-    RECORD_MAGIC_MATTERS,
 )
 from protocol.catalog import PULL_MESSAGE
 from protocol.codes import ResponseCode
 from protocol.fields import BadFields
-from protocol.message import decode_messages
-from protocol.names import MASTER_ID
-from protocol.properties import MAX_OFFSET, MIN_OFFSET
 from protocol.pull_flags import pull_flag
-from protocol.requests.pulling import PullMessageReply, PullMessageRequest
-from protocol.subscription import filters_tags, wants_tag
+from protocol.requests.pulling import PullMessageRequest
 
 if TYPE_CHECKING:
-    from emulator.client.consumer.member import Member
+    from emulator.client.consumer.member import PushMember
     from emulator.client.consumer.process_queue import FlowControl, ProcessQueue, PullRequest
     from emulator.client.consumer.rebalance import Rebalance
     from protocol.command import RemotingCommand
     from protocol.message import MessageExt
     from protocol.queues import MessageQueue
+    from protocol.requests.pulling import PullMessageReply
     from protocol.subscription import SubscriptionData
 
 REPAIR_DELAY_MS = 10_000  # before 5.2.0: DefaultMQPushConsumerImpl.pullMessage
 
 Submit: TypeAlias = Callable[["list[MessageExt]", "ProcessQueue", "MessageQueue", bool], object]
-OnStatus: TypeAlias = Callable[["PullRequest", PullMessageReply, "list[MessageExt]"], None]
+OnStatus: TypeAlias = Callable[["PullRequest", "PullMessageReply", "list[MessageExt]"], None]
 
 
 class Pulling:
     """The pulls of one consumer.  *submit* gives messages to its consume service."""
 
     def __init__(
-        self, member: Member, flow: FlowControl, rebalance: Rebalance, submit: Submit
+        self, member: PushMember, flow: FlowControl, rebalance: Rebalance, submit: Submit
     ) -> None:
         self._member = member
         self._flow = flow
         self._rebalance = rebalance
         self._submit = submit
-        self._suggested: dict[MessageQueue, int] = {}  # the broker id to read from next
+        self._kernel = PullKernel(member)
         self._by_code: dict[int, OnStatus] = {
             ResponseCode.SUCCESS: self._found,
             ResponseCode.PULL_NOT_FOUND: self._nothing,
@@ -82,7 +78,7 @@ class Pulling:
             self._pull_again(request, self._member.config.pull_error_delay_ms)
             return
         subscription = self._member.subscriptions.get(request.queue.topic)
-        address, is_slave = await self._address_of(request.queue)
+        address, is_slave = await self._kernel.address_of(request.queue)
         if subscription is None or address is None:
             self._pull_again(request, self._member.config.pull_error_delay_ms)
             return
@@ -114,19 +110,6 @@ class Pulling:
             return False
         request.is_located = True
         return True
-
-    async def _address_of(self, queue: MessageQueue) -> tuple[str | None, bool]:
-        """The broker that the last reply suggested, or the master; refreshes the route once."""
-        brokers = self._member.instance.brokers
-        wanted = self._suggested.get(queue, MASTER_ID)
-        found = brokers.to_subscribe(queue.broker_name, wanted, only_this=False)
-        if found is None:
-            try:
-                await self._member.instance.routes.refresh(queue.topic)
-            except ClientError:
-                return None, False
-            found = brokers.to_subscribe(queue.broker_name, wanted, only_this=False)
-        return found or (None, False)
 
     def _invoke(
         self,
@@ -186,12 +169,10 @@ class Pulling:
             self._refused(request, reply)
             return
         try:
-            header = reply.decode(PullMessageReply)
-            found = self._messages(request.queue, subscription, header, reply.body)
+            header, found = self._kernel.read(reply, request.queue, subscription)
         except BadFields as error:
             self._failed(request, str(error))
             return
-        self._suggested[request.queue] = header.suggest_which_broker_id
         on_status(request, header, found)
 
     def _found(
@@ -270,23 +251,3 @@ class Pulling:
             service.pull_later(request, delay_ms)
         else:
             service.pull_now(request)
-
-    def _messages(
-        self,
-        queue: MessageQueue,
-        subscription: SubscriptionData,
-        header: PullMessageReply,
-        body: bytes,
-    ) -> list[MessageExt]:
-        """The broker compared hash codes; here the tags themselves are compared."""
-        modern = self._member.release >= RECORD_MAGIC_MATTERS
-        found = decode_messages(
-            body, queue.broker_name, magic_matters=modern, clears_compressed=modern
-        )
-        if filters_tags(subscription):
-            found = [message for message in found if wants_tag(subscription, message.tags)]
-        low, high = str(header.min_offset), str(header.max_offset)
-        for message in found:
-            message.properties[MIN_OFFSET] = low
-            message.properties[MAX_OFFSET] = high
-        return found

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from emulator.client.config import ConsumerConfig
-from protocol.bodies.groups import ConsumeFromWhere, MessageModel
+from emulator.client.consumer.consumer_config import MS_A_MINUTE, StartingConfig
 
-MS_A_MINUTE = 60_000
-HALF_AN_HOUR_MS = 30 * MS_A_MINUTE  # DefaultMQPushConsumer.consumeTimestamp
 FOREVER = 2**31 - 1
 
 
-class PushConsumerConfig(ConsumerConfig, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PushConsumerConfig(StartingConfig, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One push consumer.  Upstream: DefaultMQPushConsumer, and the services' own constants."""
 
-    model: MessageModel = "CLUSTERING"  # messageModel
     orderly: bool = False  # a MessageListenerOrderly instead of a MessageListenerConcurrently
-
-    # Where a new group starts
-    consume_from: ConsumeFromWhere = "CONSUME_FROM_LAST_OFFSET"  # consumeFromWhere
-    consume_from_time_ms: int | None = None  # consumeTimestamp; None: 30 minutes before the start
-    offset_folder: str = ""  # ~/.rocketmq_offsets upstream; empty: offsets are kept in memory
 
     # Pulling
     pull_batch_max: int = 32  # pullBatchSize
@@ -72,19 +63,8 @@ class PushConsumerConfig(ConsumerConfig, frozen=True, kw_only=True, forbid_unkno
             raise ValueError("listener_ms is at least 0")
 
     @property
-    def is_broadcasting(self) -> bool:
-        """Whether every member gets every message."""
-        return self.model == "BROADCASTING"
-
-    @property
     def retries_max(self) -> int:
         """How often a message is consumed again before it goes to the group's dead letters."""
         if self.reconsume_times_max != -1:
             return self.reconsume_times_max
         return FOREVER if self.orderly else 16
-
-    def new_group_from_ms(self, started_ms: int) -> int:
-        """The wall time CONSUME_FROM_TIMESTAMP begins at, for a consumer started then."""
-        if self.consume_from_time_ms is not None:
-            return self.consume_from_time_ms
-        return started_ms - HALF_AN_HOUR_MS

@@ -34,7 +34,7 @@ from emulator.client.consumer.listeners import (
     ListenerInvoker,
     is_async,
 )
-from emulator.client.consumer.member import Member
+from emulator.client.consumer.member import PushMember
 from emulator.client.consumer.message_loop import Messages
 from emulator.client.consumer.offsets import (
     BrokerOffsets,
@@ -240,14 +240,14 @@ class PushConsumer:
             threads_max=config.consume_threads_max, listener_ms=config.listener_ms
         )
 
-    def _build(self, member: Member, plain_calls: PlainCalls | None) -> ConsumePipeline:
+    def _build(self, member: PushMember, plain_calls: PlainCalls | None) -> ConsumePipeline:
         facts = ConsumptionFacts(member.group, member.note, member.instance.wants)
         invoker = ListenerInvoker(self._listener, facts, plain_calls)
         return ConsumePipeline(member, invoker, facts, self._strategy, self._on_queues)
 
-    def _member(self, instance: ClientInstance, beside: trio.Nursery) -> Member:
+    def _member(self, instance: ClientInstance, beside: trio.Nursery) -> PushMember:
         calls = GroupCalls(instance, self.config.group)
-        member = Member(self.config, instance, calls, self._offsets(instance, calls), beside)
+        member = PushMember(self.config, instance, calls, self._offsets(instance, calls), beside)
         member.offsets.load()
         now_ms = member.now_ms()
         for topic, wanted in self._subscriptions.items():

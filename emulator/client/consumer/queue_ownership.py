@@ -30,7 +30,7 @@ from emulator.releases import (
 )
 
 if TYPE_CHECKING:
-    from emulator.client.consumer.member import Member
+    from emulator.client.consumer.member import PushMember
     from protocol.queues import MessageQueue
 
 QUIET_WAIT_MS_UNFORCED = 1_000
@@ -58,7 +58,7 @@ class OrderlyProcessQueue(ProcessQueue):
 class QueueLocks:
     """The broker locks of one orderly consumer."""
 
-    def __init__(self, member: Member) -> None:
+    def __init__(self, member: PushMember) -> None:
         self._member = member
 
     @property
@@ -123,9 +123,9 @@ class QueueLocks:
 class LockedOwnership:
     """How an orderly consumer claims its queues and gives them up."""
 
-    process_queue_type = OrderlyProcessQueue
+    process_queue_type: type[ProcessQueue] = OrderlyProcessQueue
 
-    def __init__(self, member: Member) -> None:
+    def __init__(self, member: PushMember) -> None:
         self.locks = QueueLocks(member)
         self._member = member
 

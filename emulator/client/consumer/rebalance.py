@@ -11,7 +11,7 @@ Upstream: RebalanceImpl, RebalancePushImpl.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from emulator.client.consumer.process_queue import ProcessQueue, PullRequest, as_fact
 from emulator.client.errors import ClientError
@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from emulator.client.consumer.allocation import Strategy
-    from emulator.client.consumer.member import Member
-    from emulator.client.consumer.queue_ownership import LockedOwnership
+    from emulator.client.consumer.member import Member, PushMember
     from emulator.facts.clients import RebalanceCause, ReleaseReason
 
 Held: TypeAlias = Mapping[MessageQueue, ProcessQueue]
@@ -40,19 +39,35 @@ Held: TypeAlias = Mapping[MessageQueue, ProcessQueue]
 LOCK_REFUSED_WAKE_MS = 500  # RebalancePushImpl, since 5.0.0
 
 
+class Ownership(Protocol):
+    """How one kind of consumer claims its queues and gives them up."""
+
+    process_queue_type: type[ProcessQueue]
+
+    async def claim(self, queue: MessageQueue) -> bool:
+        """Whether *queue* may be taken now."""
+        ...
+
+    async def release(self, queue: MessageQueue, process_queue: ProcessQueue) -> bool:
+        """Whether *queue* was given up; if not, the next pass tries again."""
+        ...
+
+
 class Rebalance:
     """Makes ``member.held`` what the strategy has allocated.
 
-    An orderly consumer has an *ownership*: its queues are claimed and released with their
-    broker's lock.  *on_change(topic, own queues)* is called after a pass that changed any.
+    Without an *ownership* a queue is claimed by who wants it, and released at once.
+    *on_change(topic, own queues)* is called after a pass that changed any; *dispatch* gets
+    the pull requests of new queues, where an instance does the pulls.
     """
 
     def __init__(
         self,
         member: Member,
         strategy: Strategy,
-        ownership: LockedOwnership | None,
+        ownership: Ownership | None,
         on_change: Callable[[str, Collection[MessageQueue]], Awaitable[object]],
+        dispatch: Callable[[list[PullRequest]], object] | None = None,
     ) -> None:
         self.queues: dict[str, frozenset[MessageQueue]] = {}  # by topic: those in its route
         self._member = member
@@ -62,6 +77,7 @@ class Rebalance:
             ProcessQueue if ownership is None else ownership.process_queue_type
         )
         self._on_change = on_change
+        self._dispatch = dispatch
 
     async def run_pass(self, cause: RebalanceCause) -> bool:
         """Rebalance every subscribed topic once; True if all are balanced.
@@ -187,7 +203,8 @@ class Rebalance:
         if requests:
             claimed = tuple(as_fact(request.queue) for request in requests)
             self._member.note(QueuesClaimed(self._member.group, claimed))
-        self._dispatch(requests)
+        if self._dispatch is not None:
+            self._dispatch(requests)
         return bool(requests)
 
     async def _begin(self, queue: MessageQueue) -> PullRequest | None:
@@ -206,14 +223,6 @@ class Rebalance:
         member.held[queue] = process_queue
         return PullRequest(member.group, queue, process_queue, start)
 
-    def _dispatch(self, requests: list[PullRequest]) -> None:
-        service = self._member.instance.pull_service
-        for request in requests:
-            if self._member.release >= FIRST_PULL_DELAYED:
-                service.pull_later(request, self._member.config.first_pull_delay_ms)
-            else:
-                service.pull_now(request)
-
     def _wake(self) -> None:
         self._member.instance.rebalance_service.wake("lock refused")
 
@@ -221,6 +230,22 @@ class Rebalance:
         if queues:
             released = tuple(as_fact(queue) for queue in queues)
             self._member.note(QueuesReleased(self._member.group, released, reason))
+
+
+class FirstPulls:
+    """Hands the pull requests of new queues to the instance, which pulls for push consumers."""
+
+    def __init__(self, member: PushMember) -> None:
+        self._member = member
+
+    def dispatch(self, requests: list[PullRequest]) -> None:
+        """At once, or after a delay.  Upstream: RebalancePushImpl.dispatchPullRequest."""
+        service = self._member.instance.pull_service
+        for request in requests:
+            if self._member.release >= FIRST_PULL_DELAYED:
+                service.pull_later(request, self._member.config.first_pull_delay_ms)
+            else:
+                service.pull_now(request)
 
 
 # The decisions --------------------------------------------------------------------------

@@ -13,14 +13,14 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from emulator.client.consumer.consumer_config import MS_A_MINUTE
 from emulator.client.consumer.process_queue import MIB
-from emulator.client.consumer.push_config import MS_A_MINUTE
 from emulator.releases import CLIENT_FIELDS_SHOWN, PULL_LIMITS_BYTES
 from protocol.bodies.running import ConsumerRunningInfo, ProcessQueueInfo
 from protocol.versions import version_desc
 
 if TYPE_CHECKING:
-    from emulator.client.consumer.member import Member
+    from emulator.client.consumer.member import PushMember
     from emulator.client.consumer.process_queue import ProcessQueue
     from protocol.queues import MessageQueue
 
@@ -57,7 +57,7 @@ OF_EVERY_CLIENT = {  # field of ClientConfig
 NO_LIMIT = -1  # pullThresholdForTopic and its like
 
 
-def running_info(member: Member) -> ConsumerRunningInfo:
+def running_info(member: PushMember) -> ConsumerRunningInfo:
     """The state of *member* now."""
     now_ms = member.now_ms()
     subscriptions = list(member.subscriptions.values())
@@ -70,7 +70,7 @@ def running_info(member: Member) -> ConsumerRunningInfo:
     )
 
 
-def _properties(member: Member) -> dict[str, str]:
+def _properties(member: PushMember) -> dict[str, str]:
     config, instance = member.config, member.instance
     fields = dict(OF_A_CONSUMER)
     if member.release >= PULL_LIMITS_BYTES:
@@ -97,7 +97,7 @@ def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _about(member: Member, queue: MessageQueue, found: ProcessQueue) -> ProcessQueueInfo:
+def _about(member: PushMember, queue: MessageQueue, found: ProcessQueue) -> ProcessQueueInfo:
     """Upstream: ProcessQueue.fillProcessQueueInfo."""
     first = found.first()
     waiting = found.count - len(found.taken)

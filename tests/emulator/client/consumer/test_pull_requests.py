@@ -10,6 +10,7 @@ import pytest
 
 from emulator.client.consumer.offsets import OffsetTable
 from emulator.client.consumer.process_queue import FlowControl, ProcessQueue, PullRequest
+from emulator.client.consumer.pull_kernel import PullKernel
 from emulator.client.consumer.pulling import Pulling
 from emulator.client.consumer.push_config import PushConsumerConfig
 from emulator.client.errors import NoRoute
@@ -132,6 +133,10 @@ class GroupMember:
     @property
     def errors(self):
         return [fact.error for fact in self.facts if isinstance(fact, PullFailed)]
+
+
+def a_reply(body) -> RemotingCommand:
+    return RemotingCommand(code=0, ext=ext_of(A_REPLY), body=body)
 
 
 def a_record(offset, tag="TagA", topic=b"T", body=b"body", sys_flag=0) -> bytes:
@@ -480,7 +485,7 @@ def test_how_long_a_queue_may_be_left_alone() -> None:
 def test_before_5_0_the_flag_of_a_compressed_body_stays(release, kept) -> None:
     member = GroupMember(release)
     body = a_record(10, body=zlib.compress(b"body"), sys_flag=COMPRESSED)
-    (found,) = member.pulling._messages(Q, member.subscriptions["T"], A_REPLY, body)
+    _, (found,) = PullKernel(member).read(a_reply(body), Q, member.subscriptions["T"])
     assert (found.body, found.sys_flag & COMPRESSED) == (b"body", kept)
 
 
@@ -489,5 +494,5 @@ def test_since_5_0_a_record_of_another_magic_ends_what_is_read(release, offsets)
     member = GroupMember(release)
     record = bytearray(a_record(10) + a_record(11))
     record[4:8] = (0x0BADCAFE).to_bytes(4, "big")
-    found = member.pulling._messages(Q, member.subscriptions["T"], A_REPLY, bytes(record))
+    _, found = PullKernel(member).read(a_reply(bytes(record)), Q, member.subscriptions["T"])
     assert [message.queue_offset for message in found] == offsets

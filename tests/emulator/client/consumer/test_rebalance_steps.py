@@ -8,7 +8,7 @@ import pytest
 
 from emulator.client.consumer.allocation import CannotAllocate, Strategy
 from emulator.client.consumer.process_queue import ProcessQueue
-from emulator.client.consumer.rebalance import Rebalance
+from emulator.client.consumer.rebalance import FirstPulls, Rebalance
 from emulator.facts import QueuesClaimed, QueuesReleased
 from emulator.net.errors import NoAnswer
 from emulator.releases import Release
@@ -97,7 +97,8 @@ def a_rebalance(member, *queues, strategy=ALL, ownership=None, changes=None) -> 
         if changes is not None:
             changes.append((topic, sorted(mine)))
 
-    rebalance = Rebalance(member, strategy, ownership, on_change)
+    dispatch = FirstPulls(member).dispatch
+    rebalance = Rebalance(member, strategy, ownership, on_change, dispatch)
     rebalance.queues["T"] = frozenset(queues)
     return rebalance
 

@@ -1,0 +1,172 @@
+"""What every pull has in common: which broker, what an answer says, which messages count.
+
+A broker suggests with each answer where to pull that queue next.  It compares tags by
+their hash codes; here they are compared themselves.
+
+Upstream: PullAPIWrapper.pullKernelImpl, processPullResult, recalculatePullFromWhichNode.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from emulator.client.errors import ClientError, ClientErrorCode, GroupCallRefused
+from emulator.releases import LITE_PULL_HAS_CODE, PULL_LIMITS_BYTES, RECORD_MAGIC_MATTERS
+from protocol.catalog import LITE_PULL_MESSAGE, PULL_MESSAGE
+from protocol.codes import ResponseCode
+from protocol.fields import BadFields
+from protocol.message import MessageExt, decode_messages
+from protocol.names import MASTER_ID
+from protocol.properties import MAX_OFFSET, MIN_OFFSET
+from protocol.pull_flags import LITE_PULL, SUBSCRIPTION, SUSPEND
+from protocol.requests.pulling import PullMessageReply, PullMessageRequest
+from protocol.subscription import filters_tags, is_tag_type, wants_tag
+
+if TYPE_CHECKING:
+    from emulator.client.consumer.member import Member
+    from protocol.command import RemotingCommand
+    from protocol.queues import MessageQueue
+    from protocol.subscription import SubscriptionData
+
+ANY_SIZE = 2**31 - 1  # maxMsgBytes of consumers that do not limit it
+
+
+class PullStatus(Enum):
+    """How a pull was answered.  Upstream: PullStatus."""
+
+    FOUND = "FOUND"
+    NO_NEW_MSG = "NO_NEW_MSG"
+    NO_MATCHED_MSG = "NO_MATCHED_MSG"
+    OFFSET_ILLEGAL = "OFFSET_ILLEGAL"
+
+
+STATUSES = {
+    ResponseCode.SUCCESS: PullStatus.FOUND,
+    ResponseCode.PULL_NOT_FOUND: PullStatus.NO_NEW_MSG,
+    ResponseCode.PULL_RETRY_IMMEDIATELY: PullStatus.NO_MATCHED_MSG,
+    ResponseCode.PULL_OFFSET_MOVED: PullStatus.OFFSET_ILLEGAL,
+}
+
+
+class PullResult(msgspec.Struct, frozen=True):
+    """One answer to a pull.  Upstream: PullResult."""
+
+    status: PullStatus
+    next_begin_offset: int  # where the next pull begins
+    min_offset: int  # of the queue: its first message
+    max_offset: int  # of the queue: that of the next message to be stored
+    messages: list[MessageExt] = []
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """What one pull asks for, besides its queue and subscription."""
+
+    offset: int
+    messages_max: int
+    flag: int
+    hold_ms_max: int
+    timeout_ms: int
+    bytes_max: int = ANY_SIZE
+
+
+class PullKernel:
+    """The pulls of one consumer.  With *broker_id* it pulls there, whatever brokers suggest."""
+
+    def __init__(self, member: Member, broker_id: int | None = None) -> None:
+        self._member = member
+        self._broker_id = broker_id
+        self._suggested: dict[MessageQueue, int] = {}  # the broker id to pull from next
+
+    async def pull(
+        self, queue: MessageQueue, subscription: SubscriptionData, asked: Asked
+    ) -> PullResult:
+        """Pull once and wait for the answer, which carries its subscription's text.
+
+        Raises ``RemoteError`` without an answer, ``GroupCallRefused`` for one with an error
+        code, or if no route leads to the broker.
+        """
+        address, _ = await self.address_of(queue)
+        if address is None:
+            text = f"no route leads to {queue.broker_name}"
+            raise GroupCallRefused(text, code=ClientErrorCode.BROKER_NOT_EXIST)
+        member = self._member
+        has_code = asked.flag & LITE_PULL and member.release >= LITE_PULL_HAS_CODE
+        reply = await member.instance.remoting.invoke(
+            address,
+            LITE_PULL_MESSAGE if has_code else PULL_MESSAGE,
+            self._request(queue, subscription, asked),
+            timeout_ms=asked.timeout_ms,
+        )
+        if (status := STATUSES.get(reply.code)) is None:
+            text = f"{address} answered {reply.code}: {reply.remark}"
+            raise GroupCallRefused(text, code=reply.code)
+        try:
+            header, found = self.read(reply, queue, subscription)
+        except BadFields as error:
+            raise GroupCallRefused(f"{address}: {error}") from error
+        ends = header.next_begin_offset, header.min_offset, header.max_offset
+        return PullResult(status, *ends, found)
+
+    async def address_of(self, queue: MessageQueue) -> tuple[str | None, bool]:
+        """Where to pull, and whether it is a slave; refreshes the route once if it must.
+
+        The broker that the last answer suggested, or the master.
+        """
+        brokers = self._member.instance.brokers
+        wanted = self._broker_id
+        if wanted is None:
+            wanted = self._suggested.get(queue, MASTER_ID)
+        found = brokers.to_subscribe(queue.broker_name, wanted, only_this=False)
+        if found is None:
+            try:
+                await self._member.instance.routes.refresh(queue.topic)
+            except ClientError:
+                return None, False
+            found = brokers.to_subscribe(queue.broker_name, wanted, only_this=False)
+        return found or (None, False)
+
+    def read(
+        self, reply: RemotingCommand, queue: MessageQueue, subscription: SubscriptionData
+    ) -> tuple[PullMessageReply, list[MessageExt]]:
+        """What an answer says, and its messages that match.  Raises ``BadFields``."""
+        header = reply.decode(PullMessageReply)
+        modern = self._member.release >= RECORD_MAGIC_MATTERS
+        found = decode_messages(
+            reply.body, queue.broker_name, magic_matters=modern, clears_compressed=modern
+        )
+        if filters_tags(subscription):
+            found = [message for message in found if wants_tag(subscription, message.tags)]
+        low, high = str(header.min_offset), str(header.max_offset)
+        for message in found:
+            message.properties[MIN_OFFSET] = low
+            message.properties[MAX_OFFSET] = high
+        self._suggested[queue] = header.suggest_which_broker_id
+        return header, found
+
+    def _request(
+        self, queue: MessageQueue, subscription: SubscriptionData, asked: Asked
+    ) -> PullMessageRequest:
+        by_tag = is_tag_type(subscription.expression_type)
+        limits_bytes = self._member.release >= PULL_LIMITS_BYTES
+        return PullMessageRequest(
+            consumer_group=self._member.group,
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            queue_offset=asked.offset,
+            max_msg_nums=asked.messages_max,
+            sys_flag=asked.flag,
+            commit_offset=0,
+            suspend_timeout_millis=asked.hold_ms_max,
+            sub_version=0 if by_tag else subscription.sub_version,
+            subscription=subscription.sub_string,
+            expression_type=subscription.expression_type,
+            max_msg_bytes=asked.bytes_max if limits_bytes else None,
+        )
+
+
+def flag_of(*, suspend: bool, lite_pull: bool) -> int:
+    """The flag of a pull that carries its subscription's text and commits nothing."""
+    return SUBSCRIPTION | suspend * SUSPEND | lite_pull * LITE_PULL
