@@ -132,6 +132,11 @@ BATCH_HAS_KEY = Release(5, 0, 0)  # the batch itself carries a unique key too
 WORST_PICK_IS_FRESH = Backported(Release(4, 9, 8), Release(5, 1, 4))  # it leaves the list alone
 LATENCY_CHOICE_AVOIDS_LAST = Release(5, 1, 1)  # its walk skips the last broker
 
+# Pull consumers -----------------------------------------------------------------------
+
+STREAMS_MARKED = Release(4, 9, 4)  # ReqT on every request, @STREAM behind the client id
+LITE_PULL_HAS_CODE = Release(5, 0, 0)  # LITE_PULL_MESSAGE; before, PULL_MESSAGE with a flag
+
 # Consumer -----------------------------------------------------------------------------
 
 FIRST_PULL_DELAYED = Release(5, 0, 0)  # 500 ms before a new queue's first pull
@@ -151,5 +156,4 @@ ALL_ARE_DROPPED_FIRST = Release(5, 0, 0)  # rebalance: before the first release 
 LOCK_REFUSED_WAKES = Release(5, 0, 0)  # orderly: the next pass comes half a second later
 PULL_LIMITS_BYTES = Release(5, 0, 0)  # a pull has maxMsgBytes
 CLIENT_FIELDS_SHOWN = Release(5, 1, 0)  # GET_CONSUMER_RUNNING_INFO: those of ClientConfig, too
-LITE_PULL_HAS_CODE = Release(5, 0, 0)  # LITE_PULL_MESSAGE; before, PULL_MESSAGE with a flag
 RECORD_MAGIC_MATTERS = Release(5, 0, 0)  # records are decoded by their magic code

@@ -72,6 +72,7 @@ SHELLS = {  # file by file: what of the machine it touches
     "emulator.cli.roles": "os socket",
     "emulator.cli.shared": "trio",
     "emulator.cli.up": "signal time trio",
+    "emulator.client.consumer.active_membership": "trio",
     "emulator.client.consumer.broker_requests": "trio",
     "emulator.client.consumer.consume_concurrently": "time trio",
     "emulator.client.consumer.consume_orderly": "trio",

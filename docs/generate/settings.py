@@ -16,7 +16,13 @@ import msgspec
 
 from docs.generate.sections import DOCS, write_section
 from emulator.broker.handlers import configuration as broker
-from emulator.client import ClientConfig, ConsumerConfig, ProducerConfig, PushConsumerConfig
+from emulator.client import (
+    ClientConfig,
+    ConsumerConfig,
+    ProducerConfig,
+    PullConsumerConfig,
+    PushConsumerConfig,
+)
 from emulator.client.consumer.consumer_config import GroupMemberConfig, StartingConfig
 from emulator.cluster.property_names import (
     ADVERTISED_HOST,
@@ -53,6 +59,7 @@ CLIENTS: dict[str, tuple[type[ClientConfig], ...]] = {
     "Every client": (ClientConfig,),
     "Producer": (ProducerConfig,),
     "PushConsumer": (ConsumerConfig, GroupMemberConfig, StartingConfig, PushConsumerConfig),
+    "PullConsumer": (ConsumerConfig, GroupMemberConfig, PullConsumerConfig),
 }
 Table = list[tuple[str, ...]]
 

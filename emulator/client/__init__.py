@@ -1,6 +1,6 @@
-"""The client: Producer and PushConsumer, by upstream's rules, for any RocketMQ.
+"""The client: producers and consumers, by upstream's rules, for any RocketMQ.
 
-    from emulator.client import Message, Producer, PushConsumer
+    from emulator.client import Message, Producer, PullConsumer, PushConsumer
 
 Three rooms: ``instance`` (what the clients of a process share) stands below ``producer``
 and ``consumer``, which never import each other.  A name is imported at its first use,
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from emulator.client.config import ClientConfig, ConsumerConfig, ProducerConfig
     from emulator.client.consumer.allocation import AVG, AVG_BY_CIRCLE, Strategy
     from emulator.client.consumer.listeners import ConsumeContext, ConsumeResult
+    from emulator.client.consumer.pull_config import PullConsumerConfig
+    from emulator.client.consumer.pull_consumer import PullConsumer
+    from emulator.client.consumer.pull_kernel import PullResult, PullStatus
     from emulator.client.consumer.push_config import PushConsumerConfig
     from emulator.client.consumer.push_consumer import PushConsumer
     from emulator.client.errors import (
@@ -78,6 +81,10 @@ __all__ = [
     "NotStored",
     "Producer",
     "ProducerConfig",
+    "PullConsumer",
+    "PullConsumerConfig",
+    "PullResult",
+    "PullStatus",
     "PushConsumer",
     "PushConsumerConfig",
     "RecallFailed",
@@ -95,6 +102,9 @@ _NAMES_OF = {  # by the module that has them
     "emulator.client.config": ("ClientConfig", "ConsumerConfig", "ProducerConfig"),
     "emulator.client.consumer.allocation": ("AVG", "AVG_BY_CIRCLE", "Strategy"),
     "emulator.client.consumer.listeners": ("ConsumeContext", "ConsumeResult"),
+    "emulator.client.consumer.pull_config": ("PullConsumerConfig",),
+    "emulator.client.consumer.pull_consumer": ("PullConsumer",),
+    "emulator.client.consumer.pull_kernel": ("PullResult", "PullStatus"),
     "emulator.client.consumer.push_config": ("PushConsumerConfig",),
     "emulator.client.consumer.push_consumer": ("PushConsumer",),
     "emulator.client.instance.process": ("ClientProcess",),

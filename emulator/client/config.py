@@ -9,7 +9,7 @@ import msgspec
 
 from emulator.config import NetConfig
 from emulator.net.address_server import DEFAULT_SUBGROUP
-from emulator.releases import Release
+from emulator.releases import STREAMS_MARKED, Release
 from protocol.validation import MESSAGE_BYTES_MAX
 
 NO_INSTANCE_NAME = "DEFAULT"
@@ -38,6 +38,7 @@ class ClientConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     rebalance_interval_ms: int = 20_000  # rocketmq.client.rebalance.waitInterval
     rebalance_interval_ms_min: int = 1_000  # rocketmq.client.rebalance.minInterval (5.2.0)
     api_timeout_ms: int = 3_000  # mqClientApiTimeout
+    stream_requests: bool = False  # enableStreamRequestType (4.9.4)
     vip_channel_enabled: bool = False  # vipChannelEnabled
     net: NetConfig = NetConfig()
 
@@ -50,6 +51,11 @@ class ClientConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     def rules(self) -> Release:
         """``release`` as a number, which behaviour depends on."""
         return _parse(self.release)
+
+    @property
+    def marks_streams(self) -> bool:
+        """Whether requests say that they are a stream's, and the client id does."""
+        return self.stream_requests and self.rules >= STREAMS_MARKED
 
     @property
     def namesrv_addresses(self) -> tuple[str, ...]:

@@ -55,7 +55,6 @@ class ConsumePipeline:
         self.member = member
         self.group = member.group
         self._on_queues = on_queues
-        self._has_passed = False
         self._flow = FlowControl(member.config)
         self._ownership = LockedOwnership(member) if member.config.orderly else None
         dispatch = FirstPulls(member).dispatch
@@ -83,6 +82,10 @@ class ConsumePipeline:
         """Whether *topic* is subscribed and has no route yet."""
         return topic in self.member.subscriptions and topic not in self._rebalance.queues
 
+    def subscribes(self, topic: str) -> bool:
+        """Whether it takes the routes of *topic*."""
+        return topic in self.member.subscriptions
+
     def take_route(self, topic: str, queues: frozenset[MessageQueue]) -> None:
         """The readable queues of *topic*, for the next pass."""
         self._rebalance.queues[topic] = queues
@@ -107,9 +110,6 @@ class ConsumePipeline:
         member = self.member
         if not member.is_running or member.is_paused:
             return member.release < REBALANCE_PACED
-        if cause == "notice":
-            cause = self._cause_of_notice()
-        self._has_passed, member.subscription_changed = True, False
         return await self._rebalance.run_pass(cause)
 
     async def pull(self, request: QueuedPull) -> None:
@@ -178,12 +178,6 @@ class ConsumePipeline:
         await self.rebalance("resumed")
 
     # Inside ---------------------------------------------------------------------------
-
-    def _cause_of_notice(self) -> RebalanceCause:
-        """Our own heartbeat causes a notice too: the first one, or one with new subscriptions."""
-        if not self._has_passed:
-            return "started"
-        return "subscription changed" if self.member.subscription_changed else "notice"
 
     async def _queues_changed(self, topic: str, mine: Collection[MessageQueue]) -> None:
         """Send the new subscription version in heartbeats, before brokers refuse our pulls.

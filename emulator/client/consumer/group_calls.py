@@ -6,12 +6,15 @@ A call that gets no answer raises ``RemoteError``, one answered with an error co
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from emulator.client.errors import ClientError, ClientErrorCode, GroupCallRefused
-from emulator.net.errors import RemoteError
+from emulator.client.instance.route_queues import subscribe_queues
+from emulator.net.errors import NeverSent, RemoteError
 from emulator.releases import OFFSET_ERRORS_COUNT
 from protocol.bodies.body import decode_long_body, encode_body
 from protocol.bodies.encoded_cache import EncodedCache
@@ -25,7 +28,9 @@ from protocol.catalog import (
     CHECK_CLIENT_CONFIG,
     CONSUMER_SEND_MSG_BACK,
     GET_CONSUMER_LIST_BY_GROUP,
+    GET_EARLIEST_MSG_STORETIME,
     GET_MAX_OFFSET,
+    GET_MIN_OFFSET,
     LOCK_BATCH_MQ,
     QUERY_CONSUMER_OFFSET,
     SEARCH_OFFSET_BY_TIMESTAMP,
@@ -38,7 +43,10 @@ from protocol.fields import BadFields
 from protocol.names import MASTER_ID
 from protocol.requests.groups import GetConsumerListByGroupRequest
 from protocol.requests.offsets import (
+    GetEarliestMsgStoretimeReply,
+    GetEarliestMsgStoretimeRequest,
     GetMaxOffsetRequest,
+    GetMinOffsetRequest,
     OffsetReply,
     QueryConsumerOffsetRequest,
     SearchOffsetRequest,
@@ -62,6 +70,18 @@ POSITION_TIMEOUT_MS = 6_000  # MQAdminImpl.timeoutMillis
 OFFSET_TIMEOUT_MS = 5_000  # RemoteBrokerOffsetStore
 LOCK_TIMEOUT_MS = 1_000  # RebalanceImpl.lock
 SEND_BACK_TIMEOUT_MS = 5_000  # DefaultMQPushConsumerImpl.sendMessageBack
+
+
+@contextmanager
+def silence_is_refused() -> Iterator[None]:
+    """For users: a call inside that gets no answer raises ``GroupCallRefused``, too."""
+    try:
+        yield
+    except RemoteError as error:
+        code = ClientErrorCode.ACCESS_BROKER_TIMEOUT
+        if isinstance(error, NeverSent):
+            code = ClientErrorCode.CONNECT_BROKER
+        raise GroupCallRefused(str(error), code=code) from error
 
 
 class GroupCalls:
@@ -99,6 +119,23 @@ class GroupCalls:
         header = GetMaxOffsetRequest(topic=queue.topic, queue_id=queue.queue_id)
         return await self._position(queue, GET_MAX_OFFSET, header)
 
+    async def min_offset(self, queue: MessageQueue) -> int:
+        """The offset of the first message that is still there."""
+        header = GetMinOffsetRequest(topic=queue.topic, queue_id=queue.queue_id)
+        return await self._position(queue, GET_MIN_OFFSET, header)
+
+    async def earliest_store_ms(self, queue: MessageQueue) -> int:
+        """When the first message that is still there was stored (wall time)."""
+        header = GetEarliestMsgStoretimeRequest(topic=queue.topic, queue_id=queue.queue_id)
+        address = await self._master_to_ask(queue)
+        reply = await self._call(address, GET_EARLIEST_MSG_STORETIME, header, POSITION_TIMEOUT_MS)
+        if reply.code != ResponseCode.SUCCESS:
+            raise _refused(address, reply)
+        try:
+            return reply.decode(GetEarliestMsgStoretimeReply).timestamp
+        except BadFields as error:
+            raise GroupCallRefused(f"{address}: {error}") from error
+
     async def offset_at(self, queue: MessageQueue, at_ms: int) -> int:
         """The offset of the first message stored at *at_ms* (wall time) or later."""
         header = SearchOffsetRequest(topic=queue.topic, queue_id=queue.queue_id, timestamp=at_ms)
@@ -125,6 +162,21 @@ class GroupCalls:
             commit_offset=offset,
         )
         return bytes(ext_of(header))
+
+    # Routes ---------------------------------------------------------------------------
+
+    async def queues_of(self, topic: str) -> list[MessageQueue]:
+        """The queues that may be read, as a NameServer has them now; nothing is remembered.
+
+        Raises ``NoNameServer``, or ``GroupCallRefused`` for a topic without such queues.
+        Upstream: MQAdminImpl.fetchSubscribeMessageQueues.
+        """
+        route = await self._instance.routes.ask(topic, timeout_ms=POSITION_TIMEOUT_MS)
+        queues = sorted(subscribe_queues(topic, route)) if route is not None else []
+        if not queues:
+            text = f"no queue of {topic} can be read: there is no such topic, or no permission"
+            raise GroupCallRefused(text, code=ClientErrorCode.NOT_FOUND_TOPIC)
+        return queues
 
     # Members --------------------------------------------------------------------------
 
@@ -241,17 +293,21 @@ class GroupCalls:
         )
 
     async def _position(self, queue: MessageQueue, rpc: AnyRpc, header: Header) -> int:
-        """Invoked on a master only; without a known one the route is refreshed once."""
+        address = await self._master_to_ask(queue)
+        reply = await self._call(address, rpc, header, POSITION_TIMEOUT_MS)
+        if reply.code != ResponseCode.SUCCESS:
+            raise _refused(address, reply)
+        return _offset(address, reply)
+
+    async def _master_to_ask(self, queue: MessageQueue) -> str:
+        """Without a known one the route is refreshed once."""
         address = self._instance.brokers.to_publish(queue.broker_name)
         if address is None:
             await self._instance.routes.refresh(queue.topic)
             address = self._instance.brokers.to_publish(queue.broker_name)
         if address is None:
             raise _no_route(queue.broker_name)
-        reply = await self._call(address, rpc, header, POSITION_TIMEOUT_MS)
-        if reply.code != ResponseCode.SUCCESS:
-            raise _refused(address, reply)
-        return _offset(address, reply)
+        return address
 
     async def _address_to_read(self, queue: MessageQueue) -> str:
         """The master; without one the route is refreshed once, then any replica."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from emulator.client.consumer.consume_figures import ConsumeFigures
-from emulator.client.consumer.offsets import StartOffsets
+from emulator.client.consumer.offsets import StartAtZero, StartOffsets
 from protocol.names import retry_topic
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from emulator.client.consumer.group_calls import GroupCalls
     from emulator.client.consumer.offsets import OffsetStore, Starts
     from emulator.client.consumer.process_queue import ProcessQueue
+    from emulator.client.consumer.pull_config import PullConsumerConfig
     from emulator.client.consumer.push_config import PushConsumerConfig
     from emulator.client.instance.instance import ClientInstance
     from emulator.facts import Note
@@ -97,3 +98,20 @@ class PushMember(Member):
         self.starts = StartOffsets(offsets, calls, config.consume_from, new_group_from_ms=from_ms)
         self.figures = ConsumeFigures(self.started_ms)
         self.is_paused = False
+
+
+class PullMember(Member):
+    """A pull consumer's: its application knows where it begins, so it begins at 0."""
+
+    config: PullConsumerConfig
+
+    def __init__(
+        self,
+        config: PullConsumerConfig,
+        instance: ClientInstance,
+        calls: GroupCalls,
+        offsets: OffsetStore,
+        nursery: trio.Nursery,
+    ) -> None:
+        super().__init__(config, instance, calls, offsets, nursery)
+        self.starts = StartAtZero()

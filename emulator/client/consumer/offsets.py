@@ -275,6 +275,15 @@ class Starts(Protocol):
         ...
 
 
+class StartAtZero:
+    """Nobody is asked.  Upstream: RebalancePullImpl.computePullFromWhereWithException."""
+
+    async def find(self, queue: MessageQueue) -> int:
+        """Always 0."""
+        del queue
+        return 0
+
+
 class StartOffsets:
     """Where a group starts in a queue it was just given.
 

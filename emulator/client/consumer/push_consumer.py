@@ -26,6 +26,14 @@ from typing import TYPE_CHECKING, Any, Self
 from emulator.client.config import merged_config
 from emulator.client.consumer.allocation import AVG, Strategy
 from emulator.client.consumer.consume_pipeline import ConsumePipeline
+from emulator.client.consumer.enrolment import (
+    check_group,
+    instance_for,
+    offset_store,
+    process_for,
+    subscription_to,
+    subscriptions_to,
+)
 from emulator.client.consumer.group_calls import GroupCalls
 from emulator.client.consumer.hand_over import HandOver
 from emulator.client.consumer.listeners import (
@@ -36,28 +44,11 @@ from emulator.client.consumer.listeners import (
 )
 from emulator.client.consumer.member import PushMember
 from emulator.client.consumer.message_loop import Messages
-from emulator.client.consumer.offsets import (
-    BrokerOffsets,
-    Documents,
-    FileOffsets,
-    OffsetFolder,
-    OffsetsInMemory,
-    OffsetStore,
-)
 from emulator.client.consumer.push_config import PushConsumerConfig
-from emulator.client.errors import BadSubscription, MessageIllegal, Misuse, NotRunning
+from emulator.client.errors import Misuse, NotRunning
 from emulator.client.instance.plain_functions import InlineCalls
-from emulator.client.instance.process import ClientProcess
 from emulator.net.plain_nursery import plain_nursery
-from protocol.names import DEFAULT_CONSUMER_GROUP
-from protocol.subscription import (
-    SUB_ALL,
-    TAG,
-    BadExpression,
-    SubscriptionData,
-    build_subscription,
-)
-from protocol.validation import client_refuses_group
+from protocol.subscription import SUB_ALL, TAG, build_subscription
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -66,8 +57,10 @@ if TYPE_CHECKING:
     import trio
 
     from emulator.client.consumer.consume_pipeline import QueuesChanged
+    from emulator.client.consumer.offsets import Documents
     from emulator.client.instance.instance import ClientInstance
     from emulator.client.instance.plain_functions import PlainCalls
+    from emulator.client.instance.process import ClientProcess
     from protocol.queues import MessageQueue
 
 
@@ -100,7 +93,7 @@ class PushConsumer:
         if listener is None and config is None:
             settings = {"consume_threads_max": 1, **settings}
         self.config = merged_config(PushConsumerConfig, config, settings)
-        _check_group(self.config.group)
+        check_group(self.config.group)
         if listener is None and self.config.consume_batch_max != 1:
             raise Misuse("a loop takes one message at a time: consume_batch_max is for listeners")
         self._listener: Listener = hand_over.listen if listener is None else listener
@@ -122,13 +115,9 @@ class PushConsumer:
         is a plain function and the world needs a duration for it.
         """
         async with AsyncExitStack() as stack:
-            process = self._process
-            if process is None:
-                process = await stack.enter_async_context(ClientProcess())
+            process = await process_for(stack, self._process)
             plain_calls = self._plain_calls(process)
-            alone = not self.config.is_broadcasting
-            instance = await process.instance(self.config, may_share_default=not alone)
-            stack.callback(process.release, instance)
+            instance = await instance_for(stack, process, self.config)
             member = self._member(instance, await stack.enter_async_context(plain_nursery()))
             pipeline = self._build(member, plain_calls)
             instance.register_consumer(pipeline)
@@ -194,7 +183,7 @@ class PushConsumer:
         Raises ``BadSubscription``.
         """
         member = self._running.member
-        wanted = _subscription(topic, expression, kind, member.now_ms())
+        wanted = subscription_to(topic, expression, kind, member.now_ms())
         member.subscriptions[topic] = wanted
         member.subscription_changed = True
         await member.instance.heartbeats.send_round()
@@ -247,37 +236,12 @@ class PushConsumer:
 
     def _member(self, instance: ClientInstance, beside: trio.Nursery) -> PushMember:
         calls = GroupCalls(instance, self.config.group)
-        member = PushMember(self.config, instance, calls, self._offsets(instance, calls), beside)
+        offsets = offset_store(self.config, instance, calls, self._documents)
+        member = PushMember(self.config, instance, calls, offsets, beside)
         member.offsets.load()
         now_ms = member.now_ms()
-        for topic, wanted in self._subscriptions.items():
-            expression, kind = (wanted, TAG) if isinstance(wanted, str) else wanted
-            member.subscriptions[topic] = _subscription(topic, expression, kind, now_ms)
+        member.subscriptions.update(subscriptions_to(self._subscriptions, now_ms))
         if not self.config.is_broadcasting:
             retries = member.retry_topic
             member.subscriptions[retries] = build_subscription(retries, SUB_ALL, TAG, now_ms)
         return member
-
-    def _offsets(self, instance: ClientInstance, calls: GroupCalls) -> OffsetStore:
-        if not self.config.is_broadcasting:
-            return BrokerOffsets(calls)
-        documents = self._documents
-        if documents is None:
-            folder = self.config.offset_folder
-            documents = OffsetFolder(folder) if folder else OffsetsInMemory()
-        return FileOffsets(documents, instance.client_id, self.config.group, self.config.rules)
-
-
-def _check_group(group: str) -> None:
-    """Upstream: DefaultMQPushConsumerImpl.checkConfig."""
-    if (complaint := client_refuses_group(group)) is not None:
-        raise MessageIllegal(complaint)
-    if group == DEFAULT_CONSUMER_GROUP:
-        raise MessageIllegal(f"consumerGroup can not equal {DEFAULT_CONSUMER_GROUP}")
-
-
-def _subscription(topic: str, expression: str, kind: str, now_ms: int) -> SubscriptionData:
-    try:
-        return build_subscription(topic, expression, kind, now_ms)
-    except BadExpression as error:
-        raise BadSubscription(f"{topic}: {error}") from error

@@ -78,12 +78,16 @@ class Rebalance:
         )
         self._on_change = on_change
         self._dispatch = dispatch
+        self._has_passed = False
 
     async def run_pass(self, cause: RebalanceCause) -> bool:
         """Rebalance every subscribed topic once; True if all are balanced.
 
         Upstream: RebalanceImpl.doRebalance.
         """
+        if cause == "notice":
+            cause = self._cause_of_notice()
+        self._has_passed, self._member.subscription_changed = True, False
         balanced = True
         for topic in list(self._member.subscriptions):
             balanced = await self._topic(topic, cause) and balanced
@@ -120,6 +124,12 @@ class Rebalance:
             process_queue.dropped = True
         self._note_released(sorted(self._member.held), "shutdown")
         self._member.held.clear()
+
+    def _cause_of_notice(self) -> RebalanceCause:
+        """Our own heartbeat causes a notice too: the first one, or one with new subscriptions."""
+        if not self._has_passed:
+            return "started"
+        return "subscription changed" if self._member.subscription_changed else "notice"
 
     # One topic ------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from protocol.delay_levels import FIRST_RETRY_LEVEL
 from protocol.message import Message
 
 if TYPE_CHECKING:
-    from emulator.client.consumer.member import PushMember
+    from emulator.client.consumer.member import PullMember, PushMember
     from protocol.message import MessageExt
     from protocol.queues import MessageQueue
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class SendBack:
     """Sends one consumer's messages back."""
 
-    def __init__(self, member: PushMember) -> None:
+    def __init__(self, member: PushMember | PullMember) -> None:
         self._member = member
 
     async def send_back(self, message: MessageExt, queue: MessageQueue, delay_level: int) -> bool:

@@ -27,6 +27,7 @@ from emulator.net.address_server import (
 from emulator.net.remoting_client import RemotingClient
 from emulator.net.tcp import TcpNetwork
 from emulator.releases import HEARTBEAT_ON_CONNECT
+from protocol.command import ext_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,7 +44,11 @@ if TYPE_CHECKING:
     from emulator.facts import Fact, Note
     from emulator.net.address_server import HttpNames
     from emulator.net.transport import Network
+    from protocol.command import RemotingCommand
     from protocol.message_ids import UniqKeys
+
+
+STREAM = "0"  # RequestType.STREAM
 
 
 class ProcessResources(NamedTuple):
@@ -169,6 +174,8 @@ class ClientInstance:
         remoting.gather_writes()
         if self.release >= HEARTBEAT_ON_CONNECT:
             remoting.on_connected = self._connected
+        if self.config.marks_streams:
+            remoting.sign = _mark_stream
         return remoting
 
     def _periodic(self) -> list[Periodic]:
@@ -209,3 +216,8 @@ class ClientInstance:
     async def _heartbeat_to(self, address: str) -> None:
         if await self.heartbeats.send_to(address):
             self.rebalance_service.wake("connected")
+
+
+def _mark_stream(_address: str, request: RemotingCommand) -> None:
+    """Upstream: StreamTypeRPCHook."""
+    request.ext = ext_of(None, {**request.fields(), "ReqT": STREAM})

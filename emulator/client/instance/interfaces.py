@@ -99,7 +99,11 @@ class RegisteredConsumer(Protocol):
         ...
 
     def topics(self) -> Collection[str]:
-        """All it subscribes, its retry topic included."""
+        """The topics whose routes are polled.  Upstream: subscriptions."""
+        ...
+
+    def subscribes(self, topic: str) -> bool:
+        """Whether it takes the routes of *topic*; a pulled topic is not polled."""
         ...
 
     def needs_route(self, topic: str) -> bool:

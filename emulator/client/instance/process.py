@@ -123,6 +123,8 @@ class ClientProcess:
         if name == NO_INSTANCE_NAME and not may_share_default:
             name = self._new_name()
         client_id = client_id_of(config.client_ip or self.ip, name, config.unit_name)
+        if config.marks_streams:
+            client_id += "@STREAM"
         while client_id in self._starting:
             await self._starting[client_id].wait()
         if (known := self.instances.get(client_id)) is not None:

@@ -86,6 +86,14 @@ class TopicRoutes:
             self._bodies.pop(topic, None)  # what it lends is no answer for this topic
             return route is not None and self._consider(topic, as_default(route, queues_max))
 
+    async def ask(self, topic: str, *, timeout_ms: int) -> TopicRouteData | None:
+        """The route as a NameServer has it now, or None; the table does not change.
+
+        Raises ``NoNameServer`` if none answers.
+        """
+        reply = await self._query(topic, timeout_ms)
+        return None if reply is None else _read_route(reply)
+
     async def poll(self) -> None:
         """Refresh every topic some member uses; the first failing call ends the round."""
         for topic in self._members.topics():
@@ -120,16 +128,17 @@ class TopicRoutes:
             if is_locked:
                 self._lock.release()
 
-    async def _query(self, topic: str) -> RemotingCommand | None:
+    async def _query(self, topic: str, timeout_ms: int | None = None) -> RemotingCommand | None:
         """An answer that carries a route."""
-        reply = await self._invoke(GetRouteInfoRequest(topic=topic))
+        wait_ms = self._config.api_timeout_ms if timeout_ms is None else timeout_ms
+        reply = await self._invoke(GetRouteInfoRequest(topic=topic), wait_ms)
         return reply if reply.code == ResponseCode.SUCCESS and reply.body else None
 
     def _is_known(self, topic: str, body: bytes) -> bool:
         """Whether *body* is what the route in the table was read from, and nobody lacks it."""
         return self._bodies.get(topic) == body and not self._members.needs_route(topic)
 
-    async def _invoke(self, request: GetRouteInfoRequest) -> RemotingCommand:
+    async def _invoke(self, request: GetRouteInfoRequest, timeout_ms: int) -> RemotingCommand:
         """The next NameServer is tried only if this one cannot be connected."""
         failure = "the address server has not named one"
         for address in self._name_servers.candidates(self._remoting.is_connected):
@@ -139,7 +148,7 @@ class TopicRoutes:
                     address,
                     GET_ROUTEINFO_BY_TOPIC,
                     request,
-                    timeout_ms=self._config.api_timeout_ms,
+                    timeout_ms=timeout_ms,
                 )
             except NeverSent as error:
                 failure = str(error)
@@ -169,7 +178,7 @@ class TopicRoutes:
             producer.take_route(topic, route)
         queues = subscribe_queues(topic, route)
         for consumer in self._members.consumers.values():
-            if topic in consumer.topics():
+            if consumer.subscribes(topic):
                 consumer.take_route(topic, queues)
         self.table[topic] = route
 

@@ -10,6 +10,7 @@ from collections import defaultdict
 
 from client_cluster import SILENT, Cluster, FakeBroker
 
+from emulator.client.consumer.pull_consumer import PullConsumer
 from emulator.client.consumer.push_consumer import PushConsumer
 from emulator.net.results import NO_REPLY, Reply, Wait
 from emulator.releases import R_4_9_7
@@ -24,16 +25,18 @@ from protocol.bodies.groups import (
 )
 from protocol.codes import RequestCode, ResponseCode
 from protocol.properties import encode_properties
+from protocol.pull_flags import SUSPEND
 from protocol.queues import MessageQueue
 from protocol.records import encode_record
 from protocol.requests.offsets import OffsetReply
 from protocol.requests.pulling import PullMessageReply
 
 HOST = bytes((127, 0, 0, 1, 0, 0, 0x2A, 0x9F))
-BATCH_MAX = 32
 PULL, LIST, LOCK, UNLOCK, BACK = 11, 38, 41, 42, 36
 RPCS = {
     RequestCode.PULL_MESSAGE: catalog.PULL_MESSAGE,
+    RequestCode.LITE_PULL_MESSAGE: catalog.LITE_PULL_MESSAGE,
+    RequestCode.GET_MIN_OFFSET: catalog.GET_MIN_OFFSET,
     RequestCode.QUERY_CONSUMER_OFFSET: catalog.QUERY_CONSUMER_OFFSET,
     RequestCode.UPDATE_CONSUMER_OFFSET: catalog.UPDATE_CONSUMER_OFFSET,
     RequestCode.GET_MAX_OFFSET: catalog.GET_MAX_OFFSET,
@@ -63,6 +66,13 @@ class GroupCluster(Cluster):
         await broker.start()
         return broker
 
+    def a_pull_consumer(self, process, **settings) -> PullConsumer:
+        return PullConsumer(process=process, **self._of_member(process, settings))
+
+    def _of_member(self, process, settings):
+        named = {"group": "cg", "namesrv": self.namesrv.address, "release": "4.9.7"}
+        return {**named, "client_ip": process.ip, **settings}
+
     def a_consumer(self, process, listener=lambda messages: None, **settings) -> PushConsumer:
         named = {
             "group": "cg",
@@ -81,6 +91,7 @@ class PulledBroker(FakeBroker):
 
     def __init__(self, cluster, name, broker_id=0) -> None:
         self.received = defaultdict(list)  # code -> [(seconds, request or body)]
+        self.commands = []
         self.replies = defaultdict(list)
         self.queues = defaultdict(dict)
         self.offsets = {}
@@ -131,6 +142,7 @@ class PulledBroker(FakeBroker):
 
     def _scripted(self, call):
         code = call.command.code
+        self.commands.append(call.command)
         self.received[code].append((self.now_s(), call.request if not call.body else call.body))
         if self.replies[code]:
             reply = self.replies[code].pop(0)
@@ -144,9 +156,12 @@ class PulledBroker(FakeBroker):
         start = request.queue_offset
         if not first <= start <= end:
             return self._pulled(ResponseCode.PULL_OFFSET_MOVED, min(max(start, first), end))
-        found = [queue[at] for at in range(start, min(end, start + BATCH_MAX))]
+        found = [queue[at] for at in range(start, min(end, start + request.max_msg_nums))]
         if found:
             return self._pulled(ResponseCode.SUCCESS, start + len(found), b"".join(found))
+
+        if not request.sys_flag & SUSPEND:
+            return self._pulled(ResponseCode.PULL_NOT_FOUND, start)
 
         def resume(now_ms, expired):
             if expired:
@@ -179,6 +194,10 @@ class PulledBroker(FakeBroker):
         queue = self.queues[call.request.topic, call.request.queue_id]
         return Reply(OffsetReply(offset=max(queue, default=-1) + 1))
 
+    def _min_offset(self, call):
+        queue = self.queues[call.request.topic, call.request.queue_id]
+        return Reply(OffsetReply(offset=min(queue, default=0)))
+
     def _search_offset(self, call):
         return Reply(OffsetReply(offset=7))
 
@@ -203,6 +222,8 @@ class PulledBroker(FakeBroker):
 
 NORMAL = {
     RequestCode.PULL_MESSAGE: PulledBroker._pull,
+    RequestCode.LITE_PULL_MESSAGE: PulledBroker._pull,
+    RequestCode.GET_MIN_OFFSET: PulledBroker._min_offset,
     RequestCode.QUERY_CONSUMER_OFFSET: PulledBroker._query_offset,
     RequestCode.UPDATE_CONSUMER_OFFSET: PulledBroker._update_offset,
     RequestCode.GET_MAX_OFFSET: PulledBroker._max_offset,

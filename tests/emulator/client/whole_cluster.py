@@ -13,6 +13,7 @@ from functools import partial
 import trio
 
 from emulator.broker.service import serve_broker
+from emulator.client.consumer.pull_consumer import PullConsumer
 from emulator.client.consumer.push_consumer import PushConsumer
 from emulator.client.instance.process import ClientProcess
 from emulator.client.producer.producer import Producer
@@ -114,6 +115,13 @@ class WholeCluster:
             **settings,
         }
         return PushConsumer(listener, topics, process=process, **named)
+
+    def a_pull_consumer(self, process, **settings) -> PullConsumer:
+        return PullConsumer(process=process, **self._of_member(process, settings))
+
+    def _of_member(self, process, settings):
+        named = {"group": "cg", "namesrv": self.namesrv, "release": self.release}
+        return {**named, "client_ip": process.ip, **settings}
 
     def facts_of(self, kind):
         return [fact for fact in self.facts if isinstance(fact, kind)]

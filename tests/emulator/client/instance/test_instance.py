@@ -35,6 +35,9 @@ class FakeConsumer:
     def topics(self):
         return [self.topic]
 
+    def subscribes(self, topic):
+        return topic == self.topic
+
     def needs_route(self, topic):
         return topic == self.topic and self.queues is None
 

@@ -77,7 +77,7 @@ class Membership:
         self.producers = {"p": SimpleNamespace(take_route=lambda *g: self.given.append(("p", *g)))}
         self.consumers = {
             name: SimpleNamespace(
-                topics=lambda topic=topic: [topic],
+                subscribes=lambda topic, own=topic: topic == own,
                 take_route=lambda *g, name=name: self.given.append((name, *g)),
             )
             for name, topic in (("c", "t"), ("d", "u"))

@@ -1,0 +1,198 @@
+"""A pull consumer as its instance sees it: a member of its group that nobody pulls for.
+
+Both kinds register, rebalance and keep offsets as a push consumer does.  They differ from
+it in heartbeats (CONSUME_ACTIVELY, no retry topic) and in that a queue which nobody pulls
+for two minutes stays.
+
+Upstream: DefaultMQPullConsumerImpl, DefaultLitePullConsumerImpl, RebalancePullImpl,
+RebalanceLitePullImpl.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING, NoReturn, Protocol
+
+import trio
+
+from emulator.client.consumer.process_queue import ProcessQueue
+from emulator.client.consumer.running_info import of_active_member
+from emulator.net.results import NO_REPLY, Call, Refusal, Reply, Result
+from emulator.releases import REBALANCE_PACED
+from protocol.bodies.body import encode_body
+from protocol.bodies.groups import ConsumerData
+from protocol.bodies.offsets import GetConsumerStatusBody
+from protocol.codes import ResponseCode
+
+if TYPE_CHECKING:
+    from emulator.client.consumer.member import Member
+    from emulator.client.consumer.rebalance import Rebalance
+    from emulator.client.instance.interfaces import QueuedPull
+    from emulator.facts.clients import RebalanceCause
+    from protocol.bodies.groups import ConsumeFromWhere
+    from protocol.bodies.running import ConsumerRunningInfo
+    from protocol.fields import Header
+    from protocol.queues import MessageQueue
+    from protocol.requests.callbacks import (
+        ConsumeMessageDirectlyRequest,
+        GetConsumerStatusRequest,
+    )
+    from protocol.requests.offsets import ResetOffsetRequest
+    from protocol.subscription import SubscriptionData
+
+FROM: ConsumeFromWhere = "CONSUME_FROM_LAST_OFFSET"  # in heartbeats, whatever is configured
+
+
+class PulledQueue(ProcessQueue):
+    """A held queue whose application pulls when it likes."""
+
+    def is_pull_expired(self, now_ms: int) -> bool:
+        """Never: there is no pull request that could be lost."""
+        del now_ms
+        return False
+
+
+class PulledOwnership:
+    """Queues are claimed without a lock, and released at once."""
+
+    process_queue_type: type[ProcessQueue] = PulledQueue
+
+    def __init__(self, member: Member) -> None:
+        self._offsets = member.offsets
+
+    async def claim(self, queue: MessageQueue) -> bool:
+        """Always."""
+        del queue
+        return True
+
+    async def release(self, queue: MessageQueue, process_queue: ProcessQueue) -> bool:
+        """Store its offset and forget it; a pull under way ends by itself."""
+        del process_queue
+        self._offsets.persist(queue)
+        self._offsets.forget(queue)
+        return True
+
+
+class Kind(Protocol):
+    """What tells the two pull consumers apart."""
+
+    @property
+    def rebalances(self) -> bool:
+        """Whether it takes part in rebalancing now."""
+        ...
+
+    def announced(self) -> Collection[SubscriptionData]:
+        """The subscriptions in its heartbeats, whose routes are polled."""
+        ...
+
+    def owned(self) -> Collection[MessageQueue]:
+        """The queues whose offsets are stored every five seconds."""
+        ...
+
+    def shown(self) -> dict[MessageQueue, ProcessQueue]:
+        """The queues it tells tools about."""
+        ...
+
+    def status(self, topic: str) -> dict[MessageQueue, int]:
+        """The offsets of *topic* it tells tools about."""
+        ...
+
+
+class ActiveMembership:
+    """One pull consumer's group on an instance."""
+
+    def __init__(self, member: Member, rebalance: Rebalance, kind: Kind) -> None:
+        self.member = member
+        self.group = member.group
+        self.requests = ActiveRequests(member, kind)
+        self._rebalance = rebalance
+        self._kind = kind
+
+    def topics(self) -> Collection[str]:
+        """Those it announces."""
+        return [subscription.topic for subscription in self._kind.announced()]
+
+    def subscribes(self, topic: str) -> bool:
+        """Whether *topic* was subscribed, or pulled."""
+        return topic in self.member.subscriptions
+
+    def needs_route(self, topic: str) -> bool:
+        """Whether *topic* has no route yet."""
+        return self.subscribes(topic) and topic not in self._rebalance.queues
+
+    def take_route(self, topic: str, queues: frozenset[MessageQueue]) -> None:
+        """The readable queues of *topic*, for the next pass."""
+        self._rebalance.queues[topic] = queues
+
+    def heartbeat_data(self) -> ConsumerData:
+        """The part of this group in heartbeats."""
+        config = self.member.config
+        return ConsumerData(
+            group_name=self.group,
+            consume_type="CONSUME_ACTIVELY",
+            message_model=config.model,
+            consume_from_where=FROM,
+            subscription_data_set=list(self._kind.announced()),
+            unit_mode=config.unit_mode,
+        )
+
+    async def rebalance(self, cause: RebalanceCause) -> bool:
+        """Run one pass; True if all topics are balanced."""
+        if not self.member.is_running:
+            return self.member.release < REBALANCE_PACED
+        if not self._kind.rebalances:
+            return True
+        return await self._rebalance.run_pass(cause)
+
+    async def pull(self, request: QueuedPull) -> NoReturn:
+        """Never called: its queues have no pull requests."""
+        raise AssertionError(f"a pull request of {request.group}, which pulls itself")
+
+    async def persist_offsets(self) -> None:
+        """Store the offsets of its queues."""
+        if self.member.is_running:
+            self.member.offsets.persist_all(self._kind.owned())
+
+    async def unregister(self) -> None:
+        """Write offsets, unregister at every broker; nothing when cancelled."""
+        await trio.lowlevel.checkpoint_if_cancelled()
+        await self.persist_offsets()
+        await self.member.instance.unregister_consumer(self.group)
+
+    def stop(self) -> None:
+        """Drop every queue."""
+        self.member.is_running = False
+        self.member.instance.consumers.pop(self.group, None)
+        self._rebalance.drop_all()
+
+
+class ActiveRequests:
+    """Answers brokers for a pull consumer."""
+
+    def __init__(self, member: Member, kind: Kind) -> None:
+        self._member = member
+        self._kind = kind
+
+    def reset_offset(self, call: Call[ResetOffsetRequest]) -> Result:
+        """Nothing: pull consumers do not take resets."""
+        del call
+        return NO_REPLY
+
+    def consumer_status(self, call: Call[GetConsumerStatusRequest]) -> Result:
+        """The offsets in memory, of a pull consumer; a lite pull consumer has none to tell."""
+        return self._reply(
+            GetConsumerStatusBody(message_queue_table=self._kind.status(call.request.topic))
+        )
+
+    def running_info(self, _call: Call[Header]) -> Result:
+        """Its settings and subscriptions; its queues where the release tells them."""
+        info = of_active_member(self._member, list(self._kind.announced()), self._kind.shown())
+        return self._reply(info)
+
+    def consume_directly(self, call: Call[ConsumeMessageDirectlyRequest]) -> Result:
+        """Refused: there is no listener."""
+        group = call.request.consumer_group
+        raise Refusal(ResponseCode.SYSTEM_ERROR, f"{group} has no listener: it pulls")
+
+    def _reply(self, body: GetConsumerStatusBody | ConsumerRunningInfo) -> Reply:
+        return Reply(body=encode_body(body, self._member.release))

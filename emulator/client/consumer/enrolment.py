@@ -1,0 +1,91 @@
+"""What every kind of consumer does before it starts: check its group, get an instance,
+parse its subscriptions, choose where its offsets are kept.
+
+Upstream: the checkConfig, subscribe and initOffsetStore of each consumer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from emulator.client.consumer.offsets import (
+    BrokerOffsets,
+    FileOffsets,
+    OffsetFolder,
+    OffsetsInMemory,
+)
+from emulator.client.errors import BadSubscription, MessageIllegal
+from emulator.client.instance.process import ClientProcess
+from protocol.names import DEFAULT_CONSUMER_GROUP
+from protocol.subscription import TAG, BadExpression, build_subscription
+from protocol.validation import client_refuses_group
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from contextlib import AsyncExitStack
+
+    from emulator.client.consumer.consumer_config import GroupMemberConfig
+    from emulator.client.consumer.group_calls import GroupCalls
+    from emulator.client.consumer.offsets import Documents, OffsetStore
+    from emulator.client.instance.instance import ClientInstance
+    from protocol.subscription import SubscriptionData
+
+Expression: TypeAlias = str | tuple[str, str]  # alone, or with its type
+
+
+def check_group(group: str) -> None:
+    """Raises ``MessageIllegal``.  Upstream: DefaultMQPushConsumerImpl.checkConfig."""
+    if (complaint := client_refuses_group(group)) is not None:
+        raise MessageIllegal(complaint)
+    if group == DEFAULT_CONSUMER_GROUP:
+        raise MessageIllegal(f"consumerGroup can not equal {DEFAULT_CONSUMER_GROUP}")
+
+
+async def process_for(stack: AsyncExitStack, process: ClientProcess | None) -> ClientProcess:
+    """The one that was given, or one of its own that ends with *stack*."""
+    if process is not None:
+        return process
+    return await stack.enter_async_context(ClientProcess())
+
+
+async def instance_for(
+    stack: AsyncExitStack, process: ClientProcess, config: GroupMemberConfig
+) -> ClientInstance:
+    """An instance that is released when *stack* ends; shared if it must outlive the process."""
+    instance = await process.instance(config, may_share_default=config.is_broadcasting)
+    stack.callback(process.release, instance)
+    return instance
+
+
+def subscription_to(topic: str, expression: str, kind: str, now_ms: int) -> SubscriptionData:
+    """Raises ``BadSubscription`` for an expression that makes no sense."""
+    try:
+        return build_subscription(topic, expression, kind, now_ms)
+    except BadExpression as error:
+        raise BadSubscription(f"{topic}: {error}") from error
+
+
+def subscription_of(topic: str, wanted: Expression, now_ms: int) -> SubscriptionData:
+    """The same of an expression alone, or with its type."""
+    expression, kind = (wanted, TAG) if isinstance(wanted, str) else wanted
+    return subscription_to(topic, expression, kind, now_ms)
+
+
+def subscriptions_to(wanted: Mapping[str, Expression], now_ms: int) -> dict[str, SubscriptionData]:
+    """The same of several topics."""
+    return {topic: subscription_of(topic, each, now_ms) for topic, each in wanted.items()}
+
+
+def offset_store(
+    config: GroupMemberConfig,
+    instance: ClientInstance,
+    calls: GroupCalls,
+    documents: Documents | None,
+) -> OffsetStore:
+    """The brokers; or, when broadcasting, *documents*, a folder or this process's memory."""
+    if not config.is_broadcasting:
+        return BrokerOffsets(calls)
+    if documents is None:
+        folder = config.offset_folder
+        documents = OffsetFolder(folder) if folder else OffsetsInMemory()
+    return FileOffsets(documents, instance.client_id, config.group, config.rules)
