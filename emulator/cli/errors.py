@@ -23,7 +23,7 @@ from emulator.cluster.world import NotReady
 FAILED, BAD_USE, UNREACHABLE, NOT_FOUND, INCOMPLETE, INTERRUPTED = 1, 2, 3, 4, 5, 130
 EXIT_CODES = (
     "Exit codes: 0 done, 1 refused or failed, 2 bad use, 3 nobody answers, "
-    "4 no such topic, group or message, 5 shown without a broker that does not answer, "
+    "4 no such topic, group, message or node, 5 shown without a broker that does not answer, "
     "130 stopped by Ctrl-C before the end."
 )
 OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # stdout has no filename

@@ -8,6 +8,7 @@ from emulator.cli.consume import consume
 from emulator.cli.demo.command import demo
 from emulator.cli.errors import plain_errors
 from emulator.cli.groups import app as group_commands
+from emulator.cli.nodes import add_node_commands
 from emulator.cli.produce import produce
 from emulator.cli.screens import cluster_screen
 from emulator.cli.shared import NAMESRV, AsJson, Namesrv, check_complete, read_cluster, show_as
@@ -23,6 +24,7 @@ def add_tools(app: typer.Typer) -> None:
     app.command()(status)
     app.command()(produce)
     app.command()(consume)
+    add_node_commands(app)
     app.add_typer(topic_commands, name="topic")
     app.add_typer(group_commands, name="group")
 

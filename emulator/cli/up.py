@@ -10,7 +10,7 @@ import json
 import signal
 import sys
 import time
-from typing import Self
+from typing import NamedTuple, Self
 
 import typer
 
@@ -19,6 +19,7 @@ from emulator.cli.log_options import Format, log_settings
 from emulator.cli.start_progress import StartProgress
 from emulator.cli.up_arguments import (
     Brokers,
+    ControlPort,
     Embedded,
     ExitOnDeath,
     JournalFolder,
@@ -30,6 +31,7 @@ from emulator.cli.up_arguments import (
 )
 from emulator.cli.up_options import (
     BROKERS,
+    CONTROL,
     EMBEDDED,
     EXIT_ON_DEATH,
     JOURNAL,
@@ -49,6 +51,8 @@ from emulator.config import BrokerConfig
 from emulator.logs import LogSettings
 
 POLL_S = 0.2
+DEFAULT_CONTROL = f"127.0.0.1:{PORT.default - 1}"  # where commands look without being told
+PORT_MAX = 65_535
 
 
 def up(
@@ -58,6 +62,7 @@ def up(
     port: Port = PORT.default,
     embedded: Embedded = EMBEDDED.default,
     sets: Sets = SETS.default,
+    control: ControlPort = CONTROL.default,
     journal: JournalFolder = JOURNAL.default,
     exit_on_death: ExitOnDeath = EXIT_ON_DEATH.default,
     log: LogFacts = LOG.default,
@@ -66,6 +71,7 @@ def up(
     """Start a NameServer and brokers, and keep them until Ctrl-C."""
     with plain_errors():
         spec = _spec(brokers, release, store, port, sets or [])
+        wanted = ControlWish.parse(control, port)
         shown = log_settings(log_format, everything=log)
         with (
             StopSignals() as signals,
@@ -73,6 +79,7 @@ def up(
             _started(spec, journal, shown, progress.show, embedded=embedded) as cluster,
         ):
             progress.close()
+            wanted.open(cluster)
             news = News(cluster, exits_on_death=exit_on_death)
             is_live = sys.stdout.isatty() and not log
             _stay(cluster, signals, news, f"RocketMQ {release}" if is_live else "")
@@ -97,6 +104,29 @@ def _spec(brokers: int, release: str, store: str, port: int, sets: list[str]) ->
     return spec
 
 
+class ControlWish(NamedTuple):
+    """Which port of loopback is to be the control address; None: none."""
+
+    port: int | None
+    or_any: bool = False
+
+    @classmethod
+    def parse(cls, text: str, namesrv_port: int) -> ControlWish:
+        """Without *text* the port below the NameServer's, so that it can be known beforehand."""
+        if not text:
+            return cls(max(0, namesrv_port - 1), or_any=True)
+        if text == "none":
+            return cls(None)
+        if not text.isdecimal() or int(text) > PORT_MAX:
+            raise BadUse(f"--control {text}: a port from 0 (any free) to {PORT_MAX}, or none")
+        return cls(int(text))
+
+    def open(self, cluster: RealWorld) -> None:
+        """Raises ``AddressInUse`` for a port that was asked for."""
+        if self.port is not None:
+            cluster.open_control(self.port, or_any=self.or_any)
+
+
 def _started(
     spec: ClusterSpec, journal: str, log: LogSettings, on_progress: OnProgress, *, embedded: bool
 ) -> RealWorld:
@@ -119,11 +149,15 @@ class News:
         lines = self._cluster.log_lines()
         if self._exits_on_death:
             self._cluster.check_alive()
-        return [*lines, *map(_text_of_death, self._cluster.deaths())]
+        return [*lines, *map(self._text_of_death, self._cluster.deaths())]
 
-
-def _text_of_death(death: NodeDied) -> str:
-    return f"rmqemu: {death.first_line}; the others go on"
+    def _text_of_death(self, death: NodeDied) -> str:
+        text = f"rmqemu: {death.first_line}; the others go on"
+        if not self._cluster.control:
+            return text
+        where = self._cluster.control.removeprefix("http://")
+        option = "" if where == DEFAULT_CONTROL else f" --control {where}"
+        return f"{text}; start it again with: rmqemu start {death.name}{option}"
 
 
 def _stay(cluster: RealWorld, signals: StopSignals, news: News, live_title: str) -> None:
@@ -154,6 +188,7 @@ def ready_line(cluster: RealWorld) -> dict[str, object]:
             node.name: {"role": node.role, "address": node.address, "pid": node.pid}
             for node in cluster.nodes
         },
+        "control": cluster.control,
         "pids": list(dict.fromkeys(cluster.pids.values())),
         "ready_s": round(cluster.ready_s, 3),
     }

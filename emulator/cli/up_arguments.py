@@ -11,6 +11,7 @@ import typer
 
 from emulator.cli.up_options import (
     BROKERS,
+    CONTROL,
     EMBEDDED,
     EXIT_ON_DEATH,
     JOURNAL,
@@ -37,6 +38,14 @@ Port: TypeAlias = Annotated[
     int, typer.Option(*PORT.flags, help="The NameServer's port; 0: any free ports.")
 ]
 Embedded: TypeAlias = Annotated[bool, typer.Option(*EMBEDDED.flags, help="All in one process.")]
+ControlPort: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        *CONTROL.flags,
+        metavar="PORT|none",
+        help="The port of the control address; without it the one below the NameServer's.",
+    ),
+]
 Sets: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(*SETS.flags, metavar="KEY=VALUE", help="One setting, for every broker."),

@@ -27,6 +27,7 @@ STORE = UpOption(("--store",), "")
 PORT = UpOption(("--port",), 9876)
 SETS = UpOption(("--set",), None)
 EMBEDDED = UpOption(("--embedded",), False, takes_value=False, is_plain=False)
+CONTROL = UpOption(("--control",), "")
 JOURNAL = UpOption(("--journal",), "", is_plain=False)
 EXIT_ON_DEATH = UpOption(("--exit-on-death",), False, takes_value=False)
 LOG = UpOption(("--log", "-v"), False, takes_value=False, is_plain=False)
@@ -39,6 +40,7 @@ OPTIONS = (
     PORT,
     SETS,
     EMBEDDED,
+    CONTROL,
     JOURNAL,
     EXIT_ON_DEATH,
     LOG,

@@ -46,7 +46,8 @@ class EmbeddedCluster(RealWorld):
 
     Give a whole *spec*, or single fields of ``ClusterSpec`` by name.
     *journal* is a folder: one file of facts a node.  With *log* its nodes' lines are kept for
-    ``log_lines``; without, they go to the program's logger ``rocketmq_emulator``.
+    ``log_lines``; without, they go to the program's logger ``rocketmq_emulator``.  *control* is
+    the port of a control address, 0 means any.
     ``ready_s`` is how long the start took, in seconds.  What one node stored in memory
     outlives its restarts.
     """
@@ -60,9 +61,10 @@ class EmbeddedCluster(RealWorld):
         *,
         journal: str = "",
         log: LogSettings | None = None,
+        control: int | None = None,
         **fields: Unpack[SpecFields],
     ) -> None:
-        super().__init__(checked_spec(spec, fields))
+        super().__init__(checked_spec(spec, fields), control)
         self._journal = journal
         self._log = log
         self._log_texts: list[str] = []
@@ -83,7 +85,9 @@ class EmbeddedCluster(RealWorld):
         try:
             self._wait_for_loop()
             self.start()
+            self._open_wanted_control()
         except BaseException:
+            self._close_control()
             self._end()
             raise
         self.ready_s = time.monotonic() - began_s
@@ -95,6 +99,7 @@ class EmbeddedCluster(RealWorld):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self._close_control()
         try:
             if self._failure is None:
                 self.stop()
@@ -137,7 +142,9 @@ class EmbeddedCluster(RealWorld):
     def start(self, *names: str) -> None:
         """All that do not run of one role at the same time."""
         with self._alone(wanted := self._named(*names)):
-            self._do(self._start, [name for name in wanted if not self.is_running(name)])
+            down = [name for name in wanted if not self.is_running(name)]
+            self._do(self._start, down)
+            self._announce_control(name for name in down if name in self.spec.name_server_names)
 
     def stop(self, *names: str) -> None:
         """Each node is asked to end, and its scope is cancelled when it does not."""

@@ -25,7 +25,7 @@ from emulator.cluster.node_process import (
 from emulator.cluster.node_view import Condition
 from emulator.cluster.real_world import RealWorld
 from emulator.cluster.spec import checked_spec
-from emulator.cluster.world import START_S_MAX, STOP_S_MAX
+from emulator.cluster.world import START_S_MAX, STOP_S_MAX, ClusterEnded
 from emulator.logs import WARNINGS, LogSettings
 
 if TYPE_CHECKING:
@@ -35,16 +35,13 @@ if TYPE_CHECKING:
     from emulator.cluster.spec import ClusterSpec, SpecFields
 
 
-class ClusterEnded(Exception):
-    """A node was to be started while its cluster ends, by another thread."""
-
-
 class ProcessCluster(RealWorld):
     """``with ProcessCluster(spec) as cluster:`` all of it is ready inside, and gone after.
 
     Give a whole *spec*, or single fields of ``ClusterSpec`` by name.
     Raises ``NodeDied`` and ``NotReady``.  *journal* is a folder: one file of facts a node.
-    *log* is what the nodes show on standard error.  *on_progress* is called while a node
+    *log* is what the nodes show on standard error.  *control* is the port of a control
+    address, 0 means any.  *on_progress* is called while a node
     reads a large store.  ``ready_s`` is how long the start took, in seconds.
     """
 
@@ -57,10 +54,11 @@ class ProcessCluster(RealWorld):
         *,
         journal: str = "",
         log: LogSettings = WARNINGS,
+        control: int | None = None,
         on_progress: OnProgress | None = None,
         **fields: Unpack[SpecFields],
     ) -> None:
-        super().__init__(checked_spec(spec, fields))
+        super().__init__(checked_spec(spec, fields), control)
         self._journal = journal
         self._log = log
         self._on_progress = on_progress or _nobody_looks
@@ -73,7 +71,9 @@ class ProcessCluster(RealWorld):
         self._is_over = False
         try:
             self.start()
+            self._open_wanted_control()
         except BaseException:
+            self._close_control()
             self.stop()
             raise
         self.ready_s = time.monotonic() - began_s
@@ -85,6 +85,7 @@ class ProcessCluster(RealWorld):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self._close_control()
         self._is_over = True
         self.stop()
 
@@ -142,6 +143,7 @@ class ProcessCluster(RealWorld):
         for name in brokers:
             self._spawn("broker", name)
         self._wait_ready(servers)
+        self._announce_control(servers)
         for name in brokers:
             self._nodes[name].configure(self._config(name))
         self._wait_ready(brokers)

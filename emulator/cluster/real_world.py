@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Self
 
 from emulator.cluster.node_view import Condition, Histories, NodeView
 from emulator.cluster.world import World
+from emulator.net.transport import AddressInUse
 
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from emulator.cluster.control.server import ControlServer
     from emulator.cluster.node_process import NodeDied
     from emulator.cluster.spec import ClusterSpec
     from protocol.bodies.reply_rules import ReplyRule, ReplyRuleState
@@ -28,9 +30,11 @@ class RealWorld(World[None]):
 
     blocks = True
 
-    def __init__(self, spec: ClusterSpec) -> None:
+    def __init__(self, spec: ClusterSpec, control: int | None = None) -> None:
         self.spec = spec
         self.ready_s = 0.0
+        self._control_port = control  # wanted from the start; None: none
+        self._control: ControlServer | None = None
         self._histories = Histories()
         self._locks = {name: threading.RLock() for name in self.node_names}
 
@@ -51,6 +55,25 @@ class RealWorld(World[None]):
     @abstractmethod
     def pids(self) -> dict[str, int]:
         """Process ids by node; several nodes may share one."""
+
+    @property
+    def control(self) -> str:
+        """Where to send what docs/control.md describes, ``http://…``; empty: nowhere."""
+        return self._control.url if self._control is not None else ""
+
+    def open_control(self, port: int = 0, *, or_any: bool = False) -> None:
+        """Answer at *port* of loopback, 0 means any; *or_any*: also if that one is in use.
+
+        Call it when the nodes run.  Raises ``AddressInUse``.
+        """
+        from emulator.cluster.control.server import ControlServer  # noqa: PLC0415  # not needed by all
+
+        try:
+            self._control = ControlServer(self, port)
+        except AddressInUse:
+            if not or_any:
+                raise
+            self._control = ControlServer(self, 0)
 
     @property
     def nodes(self) -> tuple[NodeView, ...]:
@@ -98,23 +121,37 @@ class RealWorld(World[None]):
         from emulator.cluster import reply_rules  # noqa: PLC0415  # see there
 
         call = reply_rules.set_rule(rule)
-        return reply_rules.call_blocking(node, self._address_of(node), call)
+        return reply_rules.ask_blocking(node, self._address_of(node), call)
 
     def reply_rules(self, node: str) -> tuple[ReplyRuleState, ...]:
         """The rules that hold at *node* with what they did, in the order they are asked."""
         from emulator.cluster import reply_rules  # noqa: PLC0415  # see there
 
         call = reply_rules.list_rules()
-        return reply_rules.call_blocking(node, self._address_of(node), call)
+        return reply_rules.ask_blocking(node, self._address_of(node), call)
 
     def remove_reply_rule(self, node: str, rule_id: int | None = None) -> tuple[int, ...]:
         """Remove one rule, or all; the ids of those that held until now."""
         from emulator.cluster import reply_rules  # noqa: PLC0415  # see there
 
         call = reply_rules.remove_rule(rule_id)
-        return reply_rules.call_blocking(node, self._address_of(node), call)
+        return reply_rules.ask_blocking(node, self._address_of(node), call)
 
     # For the worlds -------------------------------------------------------------------
+
+    def _open_wanted_control(self) -> None:
+        if self._control_port is not None:
+            self.open_control(self._control_port)
+
+    def _close_control(self) -> None:
+        control, self._control = self._control, None
+        if control is not None:
+            control.close()
+
+    def _announce_control(self, servers: Iterable[str]) -> None:
+        """These NameServers have just started, and do not know the control address."""
+        if self._control is not None:
+            self._control.announce(self.addresses[name] for name in servers)
 
     @abstractmethod
     def _condition(self, name: str) -> Condition:

@@ -11,10 +11,10 @@ Worlds import this file at the first such call, because it loads the catalog of 
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
+from emulator.cluster.blocking_calls import CALL_MS_MAX, call_blocking
 from emulator.config import NetConfig
 from emulator.journal import silent
 from emulator.net.plain_nursery import plain_nursery
@@ -32,14 +32,12 @@ from protocol.bodies.reply_rules import (
     encode_rule_body,
 )
 from protocol.codes import ResponseCode
-from protocol.command import RemotingCommand, decode_command, encode_command
-from protocol.framing import FrameDecoder
+from protocol.command import RemotingCommand
 from protocol.rpc import AnyRpc
 
 if TYPE_CHECKING:
     from emulator.sim.machines import Machine
 
-CALL_MS_MAX = 5_000
 OPERATOR = "operator"  # the virtual machine that sends what no node and no client sends
 
 R = TypeVar("R")
@@ -86,13 +84,10 @@ def remove_rule(rule_id: int | None) -> RuleCall[tuple[int, ...]]:
     )
 
 
-def call_blocking(node: str, address: str, call: RuleCall[R]) -> R:
+def ask_blocking(node: str, address: str, call: RuleCall[R]) -> R:
     """Over TCP.  Raises ``ReplyRuleRefused``, and ``OSError`` when nobody answers there."""
-    host, _, port = address.rpartition(":")
     request = RemotingCommand(code=call.rpc.code, opaque=1, body=call.body)
-    with socket.create_connection((host.strip("[]"), int(port)), CALL_MS_MAX / 1000) as line:
-        line.sendall(encode_command(request))
-        return _result(node, _read_reply(line), call)
+    return _result(node, call_blocking(address, request), call)
 
 
 async def call_from(
@@ -118,13 +113,3 @@ def _result(node: str, reply: RemotingCommand, call: RuleCall[R]) -> R:
     if reply.code != ResponseCode.SUCCESS:
         raise ReplyRuleRefused(node, reply.code, reply.remark or "no reason given")
     return call.result(reply.body)
-
-
-def _read_reply(line: socket.socket) -> RemotingCommand:
-    decoder = FrameDecoder()
-    while (frame := decoder.next_frame()) is None:
-        data = line.recv(65_536)
-        if not data:
-            raise ConnectionResetError("the node closed the connection and did not answer")
-        decoder.feed(data)
-    return decode_command(frame)

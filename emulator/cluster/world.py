@@ -94,6 +94,10 @@ class NotReady(Exception):
         super().__init__(f"not ready after {after_s:g} s: {', '.join(names)}")
 
 
+class ClusterEnded(Exception):
+    """A node was to be started while its cluster ends, by another thread."""
+
+
 class World(ABC, Generic[Done_co]):
     """A cluster and what can be done to its nodes, by name.
 

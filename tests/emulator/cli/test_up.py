@@ -16,13 +16,13 @@ import termios
 import pytest
 from command_line import RMQEMU, environment, ready_line, rmqemu, started, wait_gone
 
-from emulator.cli.up import StopSignals
+from emulator.cli.up import ControlWish, StopSignals
 
 
 def test_in_a_pipe_it_says_in_one_json_line_where_everything_listens() -> None:
     with started("up", "--brokers", "2", "--port", "0") as up:
         line = ready_line(up)
-        assert list(line) == ["namesrv", "brokers", "nodes", "pids", "ready_s"]
+        assert list(line) == ["namesrv", "brokers", "nodes", "control", "pids", "ready_s"]
         assert list(line["nodes"]) == ["namesrv", "broker-a", "broker-b"]
         assert [node["pid"] for node in line["nodes"].values()] == line["pids"]
         assert line["nodes"]["broker-a"] == {
@@ -79,6 +79,46 @@ def test_a_node_that_dies_is_named_and_the_others_go_on() -> None:
         assert up.communicate(timeout=30) == (b"", b"")
         assert up.returncode == 0
         wait_gone(line["pids"])
+
+
+def test_a_node_that_was_killed_is_started_again_by_the_command_that_it_names() -> None:
+    with started("up", "--brokers", "1", "--port", "0") as up:
+        line = ready_line(up)
+        os.kill(line["nodes"]["broker-a"]["pid"], signal.SIGKILL)
+        command = up.stderr.readline().decode().rpartition(" with: rmqemu ")[2].split()
+        assert command[:2] == ["start", "broker-a"]
+        done = rmqemu(*command)
+        assert done.returncode == 0, done.stderr
+        (broker,) = json.loads(rmqemu("status", "--json", "-n", line["namesrv"]).stdout)["brokers"]
+        assert not broker["problem"]
+
+
+def test_a_control_port_that_was_asked_for_and_is_in_use_is_one_line() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        text = said_one_line(rmqemu("up", "--brokers=0", "--port=0", "--control", port), 1)
+    assert f"127.0.0.1:{port} is in use" in text
+
+
+def test_without_a_control_address_there_is_none() -> None:
+    with started("up", "--brokers=0", "--port=0", "--control=none") as up:
+        assert ready_line(up)["control"] == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "port", "wish"),
+    [
+        ("", 9876, ControlWish(9875, or_any=True)),
+        ("", 0, ControlWish(0, or_any=True)),
+        ("9000", 9876, ControlWish(9000)),
+        ("0", 9876, ControlWish(0)),
+        ("none", 9876, ControlWish(None)),
+    ],
+)
+def test_the_control_port_is_the_one_below_the_name_server_s_or_what_is_asked(
+    text, port, wish
+) -> None:
+    assert ControlWish.parse(text, port) == wish
 
 
 def test_it_stays_when_its_last_node_dies_for_nodes_can_be_started_again() -> None:
@@ -193,6 +233,7 @@ def test_a_full_disk_is_one_line_on_each_side_and_the_broker_goes_on(tmp_path) -
         (("--set", "perm=9"), "perm is a sum of"),
         (("--brokers", "99"), "0 to 26 brokers"),
         (("--release", "next"), "next"),
+        (("--control", "banana"), "--control banana: a port from 0"),
     ],
 )
 def test_what_makes_no_sense_is_refused_before_anything_starts(arguments, complaint) -> None:

@@ -11,9 +11,9 @@ import pytest
 from emulator.cluster.embedded import EmbeddedCluster
 from emulator.cluster.node_process import NodeDied
 from emulator.cluster.node_view import Condition, Histories
-from emulator.cluster.processes import ClusterEnded, ProcessCluster
+from emulator.cluster.processes import ProcessCluster
 from emulator.cluster.spec import ClusterSpec
-from emulator.cluster.world import UnknownNode
+from emulator.cluster.world import ClusterEnded, UnknownNode
 
 
 def states(cluster) -> list[str]:

@@ -1,0 +1,139 @@
+"""``nodes``, and a command for each verb: what is done to the nodes of a running ``up``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.text import Text
+
+from emulator.cli.errors import plain_errors
+from emulator.cli.screens import a_table
+from emulator.cli.shared import NAMESRV, AsJson, Namesrv, checked_namesrv, show_as, show_json
+from emulator.cluster.admin import AdminError
+from emulator.cluster.control.caller import ControlCaller, find_control
+from emulator.cluster.node_view import NodeState, NodeView
+from emulator.cluster.world import Verb
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rich.console import RenderableType
+
+HELP_OF_VERBS: Mapping[Verb, str] = {
+    "kill": "End a node at once, as kill -9 does.",
+    "stop": "End a node in order: it unregisters and saves its tables.",
+    "start": "Start a node that was stopped or killed or has died; done when it is ready.",
+    "restart": "Kill a node and start it again; done when it is ready.",
+    "pause": "Let a node stand still, as SIGSTOP does: connections stay, nothing is answered.",
+    "resume": "Let a paused node go on.",
+}
+STYLES: Mapping[NodeState, str] = {
+    "running": "green",
+    "starting": "yellow",
+    "paused": "yellow",
+    "stopped": "",
+    "dead": "red",
+}
+
+
+def complete_node(context: typer.Context) -> list[str]:
+    """Names of nodes for the shell; none when no cluster is found."""
+    try:
+        control = checked_control(context.params["control"])
+        return [node.name for node in find_control(control, context.params["namesrv"]).nodes()]
+    except (AdminError, typer.BadParameter, KeyError):
+        return []
+
+
+def checked_control(text: str) -> str:
+    """*text* without what makes it a URL, if a control address can be there; or none."""
+    text = text.removeprefix("=").removeprefix("http://").rstrip("/")
+    return text and checked_namesrv(text)
+
+
+ControlAt = Annotated[
+    str,
+    typer.Option(
+        envvar="RMQEMU_CONTROL",
+        metavar="HOST:PORT",
+        callback=checked_control,
+        help="The control address of `up`; without it the NameServer knows it.",
+    ),
+]
+Names = Annotated[
+    list[str],
+    typer.Argument(metavar="NODE…", help="Names of nodes.", autocompletion=complete_node),
+]
+
+
+def nodes(control: ControlAt = "", namesrv: Namesrv = NAMESRV, as_json: AsJson = False) -> None:
+    """Show the nodes of a running `up`: role, state, address, process."""
+    with plain_errors():
+        show_as(find_control(control, namesrv).nodes(), nodes_table, as_json=as_json)
+
+
+def add_node_commands(app: typer.Typer) -> None:
+    """Give *app* ``nodes`` and the verbs."""
+    app.command()(nodes)
+    for verb, text in HELP_OF_VERBS.items():
+        app.command(verb, help=text)(_command(verb))
+
+
+def _command(verb: Verb) -> Callable[..., None]:
+    def command(
+        names: Names,
+        control: ControlAt = "",
+        namesrv: Namesrv = NAMESRV,
+        as_json: AsJson = False,
+    ) -> None:
+        with plain_errors():
+            caller = find_control(control, namesrv)
+        _do_all(caller, verb, names, as_json=as_json)
+
+    return command
+
+
+def _do_all(caller: ControlCaller, verb: Verb, names: Sequence[str], *, as_json: bool) -> None:
+    """To each that can be done to; the exit code is that of the first that could not."""
+    first: typer.Exit | None = None
+    for name in names:
+        try:
+            with plain_errors():
+                _show(caller.do(name, verb), as_json=as_json)
+        except typer.Exit as refused:
+            first = first or refused
+    if first is not None:
+        raise first
+
+
+def _show(node: NodeView, *, as_json: bool) -> None:
+    if as_json:
+        show_json(node)
+    else:
+        process = f", process {node.pid}" if node.pid else ""
+        typer.echo(f"{node.name} is {node.state}{process}")
+
+
+def nodes_table(nodes: Sequence[NodeView]) -> RenderableType:
+    """A line a node."""
+    table = a_table("node", "role", "state", "since", "address", "pid", numbers=("pid",))
+    for node in nodes:
+        table.add_row(
+            node.name,
+            node.role,
+            Text(state_text(node), STYLES[node.state]),
+            f"{datetime.fromtimestamp(node.since_ms / 1000).astimezone():%H:%M:%S}",
+            node.address,
+            str(node.pid or ""),
+        )
+    return table
+
+
+def state_text(node: NodeView) -> str:
+    """The state, and how the process ended if that says more."""
+    if node.signal is not None:
+        return f"{node.state} (signal {node.signal})"
+    return f"{node.state} (exit code {node.exit_code})" if node.exit_code else node.state

@@ -1,0 +1,91 @@
+"""The control address: a listener on loopback, served by a thread of its own.
+
+The port is bound at once, so that it can be told to everybody; trio and h11 are loaded by
+the thread, when the nodes run already, and who connects before that waits.  A request is
+answered in a worker thread, because the verbs of a world block.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from emulator.net.transport import AddressInUse
+
+if TYPE_CHECKING:
+    import trio
+
+    from emulator.cluster.control.controlled import Controlled
+
+HOST = "127.0.0.1"
+BACKLOG = 64
+END_S_MAX = 5.0
+
+
+class ControlServer:
+    """Started at birth; ``address`` is ``host:port``.  Raises ``AddressInUse``."""
+
+    def __init__(self, world: Controlled, port: int) -> None:
+        self._world = world
+        self._socket = _bound(port)
+        self.address = f"{HOST}:{self._socket.getsockname()[1]}"
+        self._lock = threading.Lock()
+        self._is_closed = False
+        self._ending: tuple[trio.lowlevel.TrioToken, trio.CancelScope] | None = None
+        self._thread = threading.Thread(target=self._run, name="control", daemon=True)
+        self._thread.start()
+
+    @property
+    def url(self) -> str:
+        """What an HTTP client takes."""
+        return f"http://{self.address}"
+
+    def announce(self, namesrvs: Iterable[str]) -> None:
+        """Tell these NameServers, ``host:port``, where we are; who does not answer is not told."""
+        from emulator.cluster.control.announcing import announce  # noqa: PLC0415  # see above
+
+        for namesrv in namesrvs:
+            announce(namesrv, self.address)
+
+    def close(self) -> None:
+        """Answer nobody any more; what a request has begun in the world goes on."""
+        with self._lock:
+            self._is_closed = True
+            if self._ending is not None:
+                token, scope = self._ending
+                token.run_sync_soon(scope.cancel)
+        self._thread.join(END_S_MAX)
+
+    def _run(self) -> None:
+        import trio  # noqa: PLC0415  # see above
+
+        from emulator.cluster.control.serving import serve_control  # noqa: PLC0415  # the same
+
+        async def main() -> None:
+            with trio.CancelScope() as scope:
+                with self._lock:
+                    if self._is_closed:
+                        return
+                    self._ending = trio.lowlevel.current_trio_token(), scope
+                self.announce(self._world.namesrv.split(";"))
+                await serve_control(self._world, self._socket)
+            with self._lock:
+                self._ending = None
+
+        with contextlib.closing(self._socket):
+            trio.run(main)
+
+
+def _bound(port: int) -> socket.socket:
+    listener = socket.socket()
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((HOST, port))
+        listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise AddressInUse(error.errno, f"{HOST}:{port} is in use") from error
+    return listener

@@ -1,0 +1,127 @@
+"""Connections of the control address: each reads a request, has it answered, writes the answer.
+
+Everything has a limit: connections, the time a request may take to arrive, how long a
+connection may be idle, and how long the answer may wait for its reader.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+from functools import partial
+from http import HTTPStatus
+
+import trio
+
+from emulator.cluster.control.controlled import Controlled
+from emulator.cluster.control.conversation import (
+    Conversation,
+    HttpRequest,
+    HttpResponse,
+    Refused,
+)
+from emulator.cluster.control.guard import check_sender
+from emulator.cluster.control.routes import answer
+from emulator.logs import LOGGER
+
+CONNECTIONS_MAX = 64
+IDLE_S_MAX = 60.0  # between two requests
+REQUEST_S_MAX = 10.0  # from its first byte to its last
+WRITE_S_MAX = 10.0
+LINGER_S_MAX = 1.0  # for a client that still sends while it is refused
+READ_BYTES = 16 * 1024
+
+
+async def serve_control(world: Controlled, listener: socket.socket) -> None:
+    """Until cancelled."""
+    control = Control(world)
+    await trio.serve_listeners(
+        control.serve, [trio.SocketListener(trio.socket.from_stdlib_socket(listener))]
+    )
+
+
+class Control:
+    """Serves streams of bytes for *world*."""
+
+    def __init__(self, world: Controlled) -> None:
+        self._world = world
+        self._connections = 0
+        self._threads = trio.CapacityLimiter(CONNECTIONS_MAX)
+
+    async def serve(self, stream: trio.abc.HalfCloseableStream) -> None:
+        """One connection, to its end."""
+        self._connections += 1
+        try:
+            async with stream:
+                await self._converse(stream, Conversation())
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            return  # the client has gone
+        finally:
+            self._connections -= 1
+
+    async def _converse(
+        self, stream: trio.abc.HalfCloseableStream, conversation: Conversation
+    ) -> None:
+        while not conversation.is_over:
+            try:
+                request = await _next_request(stream, conversation)
+                if request is None:
+                    return
+                self._check(request)
+                response = await self._answered(request)
+            except Refused as refused:
+                response = HttpResponse.refusal(refused)
+            with trio.move_on_after(WRITE_S_MAX) as writing:
+                await stream.send_all(conversation.answer(response))
+            if writing.cancelled_caught:
+                return
+        await _linger(stream)
+
+    def _check(self, request: HttpRequest) -> None:
+        if self._connections > CONNECTIONS_MAX:
+            text = f"there are {CONNECTIONS_MAX} connections already"
+            raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, text, connection="close")
+        check_sender(request.headers)
+
+    async def _answered(self, request: HttpRequest) -> HttpResponse:
+        try:
+            return await trio.to_thread.run_sync(
+                partial(answer, self._world, request),
+                limiter=self._threads,
+                abandon_on_cancel=True,
+            )
+        except Exception as error:  # a bug of ours ends this request, not the control address
+            logging.getLogger(LOGGER).exception("%s %s", request.method, request.path)
+            text = f"an error of the emulator itself: {error!r}"
+            raise Refused(HTTPStatus.INTERNAL_SERVER_ERROR, text) from error
+
+
+async def _next_request(
+    stream: trio.abc.HalfCloseableStream, conversation: Conversation
+) -> HttpRequest | None:
+    """None at the end, or when none came for too long.  Raises ``Refused``."""
+    scope = trio.CancelScope(deadline=trio.current_time() + IDLE_S_MAX)
+    is_begun = False
+    with scope:
+        while (request := conversation.next_request()) is None:
+            if conversation.is_over:
+                return None
+            if not is_begun and conversation.is_begun:
+                is_begun = True
+                scope.deadline = trio.current_time() + REQUEST_S_MAX
+            if go_on := conversation.wants_to_go_on():
+                await stream.send_all(go_on)
+            conversation.feed(bytes(await stream.receive_some(READ_BYTES)))
+        return request
+    if is_begun:
+        text = f"the request was not whole after {REQUEST_S_MAX:g} s"
+        raise Refused(HTTPStatus.REQUEST_TIMEOUT, text, connection="close")
+    return None
+
+
+async def _linger(stream: trio.abc.HalfCloseableStream) -> None:
+    """Read what still comes: a connection closed on unread bytes takes the answer with it."""
+    with trio.move_on_after(LINGER_S_MAX):
+        await stream.send_eof()
+        while await stream.receive_some(READ_BYTES):
+            continue
