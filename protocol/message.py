@@ -10,11 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from protocol import properties as names
+from protocol.arguments import not_a
 from protocol.compression import BODY_BYTES_MAX, BadCompression, decompress
 from protocol.hosts import host_text
 from protocol.message_ids import offset_msg_id
 from protocol.records import Buffer, StoredMessage, decode_records
 from protocol.sysflag import is_compressed, without_compressed
+
+INT_MIN, INT_MAX, LONG_MAX = -(2**31), 2**31 - 1, 2**63 - 1
 
 
 class BadProperty(ValueError):
@@ -25,12 +28,16 @@ class Message:
     """What a producer sends.
 
     *keys* are joined by blanks; *properties* are taken as they are, the system's too.
+    A *delay_level* is one of RocketMQ's 18; brokers from 5.0 on also keep a message back for
+    *delay_ms*, or until *deliver_at_ms* (milliseconds since 1970).  Raises ``TypeError`` and
+    ``ValueError``; whether the topic's name can be and the body is too large is seen when it
+    is sent.
     """
 
     def __init__(
         self,
         topic: str,
-        body: bytes = b"",
+        body: bytes | bytearray | memoryview = b"",
         tags: str | None = None,
         keys: str | Iterable[str] | None = None,
         *,
@@ -41,22 +48,25 @@ class Message:
         wait_store_ok: bool = True,
         properties: Mapping[str, str] | None = None,
     ) -> None:
+        if not isinstance(topic, str):
+            raise TypeError(not_a("topic", "a str", topic))
         self.topic = topic
-        self.body = body
-        self.flag = flag
+        self.body = body if type(body) is bytes else _body(body)
+        self.flag = _whole(flag, "flag", INT_MIN, INT_MAX)
         self.transaction_id: str | None = None
-        self.properties = dict(properties or {})
-        if tags:
+        self.properties = {} if properties is None else _properties(properties)
+        if tags is not None and tags != "":
             self.tags = tags
-        if keys:
+        if keys is not None and keys != "":
             self.keys = keys
-        if delay_level:
+        if delay_level != 0:
             self.delay_level = delay_level
-        if delay_ms:
+        if delay_ms != 0:
             self.delay_ms = delay_ms
-        if deliver_at_ms:
+        if deliver_at_ms != 0:
             self.deliver_at_ms = deliver_at_ms
-        self.properties.setdefault(names.WAIT, "true" if wait_store_ok else "false")
+        if names.WAIT not in self.properties:
+            self.wait_store_ok = wait_store_ok
 
     @property
     def tags(self) -> str | None:
@@ -65,6 +75,10 @@ class Message:
 
     @tags.setter
     def tags(self, tags: str) -> None:
+        if not isinstance(tags, str):
+            raise TypeError(not_a("tags", "a str", tags))
+        if "||" in tags:
+            raise ValueError(f"a message has one tag, not {tags!r}: only subscriptions use ||")
         self.properties[names.TAGS] = tags
 
     @property
@@ -74,8 +88,11 @@ class Message:
 
     @keys.setter
     def keys(self, keys: str | Iterable[str]) -> None:
-        text = keys if isinstance(keys, str) else names.KEY_SEPARATOR.join(keys)
-        self.properties[names.KEYS] = text
+        text = keys if isinstance(keys, str) else names.KEY_SEPARATOR.join(_texts(keys))
+        if text:
+            self.properties[names.KEYS] = text
+        else:
+            self.properties.pop(names.KEYS, None)
 
     @property
     def delay_level(self) -> int:
@@ -84,7 +101,7 @@ class Message:
 
     @delay_level.setter
     def delay_level(self, level: int) -> None:
-        self.properties[names.DELAY] = str(level)
+        self.properties[names.DELAY] = str(_whole(level, "delay_level", most=INT_MAX))
 
     @property
     def delay_ms(self) -> int:
@@ -93,7 +110,7 @@ class Message:
 
     @delay_ms.setter
     def delay_ms(self, delay_ms: int) -> None:
-        self.properties[names.TIMER_DELAY_MS] = str(delay_ms)
+        self.properties[names.TIMER_DELAY_MS] = str(_whole(delay_ms, "delay_ms"))
 
     @property
     def deliver_at_ms(self) -> int:
@@ -105,7 +122,7 @@ class Message:
 
     @deliver_at_ms.setter
     def deliver_at_ms(self, deliver_at_ms: int) -> None:
-        self.properties[names.TIMER_DELIVER_MS] = str(deliver_at_ms)
+        self.properties[names.TIMER_DELIVER_MS] = str(_whole(deliver_at_ms, "deliver_at_ms"))
 
     @property
     def wait_store_ok(self) -> bool:
@@ -114,6 +131,8 @@ class Message:
 
     @wait_store_ok.setter
     def wait_store_ok(self, wait: bool) -> None:
+        if not isinstance(wait, bool):
+            raise TypeError(not_a("wait_store_ok", "a bool", wait))
         self.properties[names.WAIT] = "true" if wait else "false"
 
     @property
@@ -191,6 +210,45 @@ class MessageExt(Message):
         Upstream: MessageClientExt.getMsgId.
         """
         return self.uniq_key or self.offset_msg_id
+
+
+# Arguments ----------------------------------------------------------------------------
+
+
+def _body(body: bytes | bytearray | memoryview) -> bytes:
+    if not isinstance(body, bytes | bytearray | memoryview):
+        raise TypeError(not_a("body", "bytes", body))
+    return bytes(body)
+
+
+def _whole(value: int, name: str, least: int = 0, most: int = LONG_MAX) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(not_a(name, "an int", value))
+    if not least <= value <= most:
+        raise ValueError(f"{name} is between {least} and {most}, not {value}")
+    return value
+
+
+def _texts(keys: Iterable[str]) -> list[str]:
+    found = list(keys) if isinstance(keys, Iterable) and not isinstance(keys, bytes) else [keys]
+    for key in found:
+        if not isinstance(key, str):
+            raise TypeError(not_a("keys", "a str, or several", key))
+    return found
+
+
+def _properties(given: Mapping[str, str]) -> dict[str, str]:
+    if not isinstance(given, Mapping):
+        raise TypeError(not_a("properties", "a dict of str to str", given))
+    for name, value in given.items():
+        if not isinstance(name, str):
+            raise TypeError(not_a("the name of a property", "a str", name))
+        if not isinstance(value, str):
+            raise TypeError(not_a(f"the property {name!r}", "a str", value))
+    return dict(given)
+
+
+# Pulled messages ----------------------------------------------------------------------
 
 
 def decode_messages(

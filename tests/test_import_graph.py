@@ -16,6 +16,7 @@ ROOMS = (
     "emulator.config",
     "emulator.disk",
     "emulator.facts",
+    "emulator.fitting",
     "emulator.journal",
     "emulator.nameserver",
     "emulator.net",
@@ -34,10 +35,12 @@ BROKER_ROOMS = (  # from the bottom up; service and registration stand at the to
     "emulator.broker.service",
 )
 CLIENT_ROOMS = (
+    "emulator.client.arguments",
     "emulator.client.config",
     "emulator.client.errors",
     "emulator.client.instance",
     "emulator.client.producer",
+    "emulator.client.setting_names",
     "emulator.client.consumer",
 )
 # A class and its own parts, which are cut off only because the class would be too long.

@@ -14,6 +14,7 @@ LAYERS = (  # from the bottom up; names in one row never import each other
         "emulator.alarms",
         "emulator.clock",
         "emulator.config",
+        "emulator.fitting",
         "emulator.releases",
         "emulator.sampled_sums",
         "emulator.facts",
@@ -38,7 +39,9 @@ INNER_LAYERS = (  # the same inside a role; imports for type checkers count here
         ("emulator.broker.service",),
     ),
     (
-        ("emulator.client.config", "emulator.client.errors"),
+        ("emulator.client.errors",),
+        ("emulator.client.arguments", "emulator.client.setting_names"),
+        ("emulator.client.config",),
         ("emulator.client.instance",),
         ("emulator.client.producer", "emulator.client.consumer"),
     ),

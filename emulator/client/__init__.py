@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from emulator.client.consumer.push_config import PushConsumerConfig
     from emulator.client.consumer.push_consumer import PushConsumer
     from emulator.client.errors import (
+        BadArgument,
         BadSelector,
         BadSubscription,
         BrokerRefused,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
         NoRoute,
         NotRunning,
         NotStored,
+        NotUnderTrio,
         RecallFailed,
         SendError,
         TooManySends,
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AVG",
     "AVG_BY_CIRCLE",
+    "BadArgument",
     "BadSelector",
     "BadSubscription",
     "BrokerRefused",
@@ -79,6 +82,7 @@ __all__ = [
     "NoRoute",
     "NotRunning",
     "NotStored",
+    "NotUnderTrio",
     "Producer",
     "ProducerConfig",
     "PullConsumer",

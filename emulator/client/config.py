@@ -1,20 +1,60 @@
-"""Every setting of the clients, with upstream's name and default beside it."""
+"""Every setting of the clients, with upstream's name and default beside it.
+
+What a number is at least stands in one table; what single fields must be besides, and how
+they must fit together, is checked where their struct is made.
+"""
 
 from __future__ import annotations
 
 import functools
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any, Final, TypeVar
 
 import msgspec
 
+from emulator.client.errors import BadArgument
+from emulator.client.setting_names import ELSEWHERE
 from emulator.config import NetConfig
+from emulator.fitting import BadField, fitted
 from emulator.net.address_server import DEFAULT_SUBGROUP
+from emulator.net.transport import split_address
 from emulator.releases import STREAMS_MARKED, Release
+from protocol.arguments import not_a, shown
 from protocol.validation import MESSAGE_BYTES_MAX
 
 NO_INSTANCE_NAME = "DEFAULT"
 
 _parse = functools.cache(Release.parse)
+
+LEAST: Final[Mapping[str, int]] = {  # of every number of a client that may not be 0, or may be -1
+    **dict.fromkeys(
+        (
+            "route_poll_interval_ms",
+            "heartbeat_interval_ms",
+            "offset_persist_interval_ms",
+            "rebalance_interval_ms",
+            "api_timeout_ms",
+            "default_topic_queues",
+            "send_timeout_ms",
+            "message_bytes_max",
+            "detect_timeout_ms",
+            "detect_interval_ms",
+            "async_sends_max",
+            "pull_bytes_max",
+            "pull_timeout_ms",
+            "queue_messages_max",
+            "queue_mib_max",
+            "queue_span_max",
+            "topic_messages_max",
+            "topic_mib_max",
+            "consume_timeout_ms",
+            "lock_interval_ms",
+        ),
+        1,
+    ),
+    "send_timeout_ms_per_attempt": -1,
+    "reconsume_times_max": -1,
+}
 
 
 class ClientConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -44,6 +84,12 @@ class ClientConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     def __post_init__(self) -> None:
         _ = self.rules
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if isinstance(value, int) and value < (least := LEAST.get(name, 0)):
+                raise ValueError(f"{name} is at least {least}, not {value}")
+        for address in self.namesrv_addresses:
+            _check_address(address)
         if not self.namesrv_addresses and not self.namesrv_domain:
             raise ValueError("namesrv names no address, and there is no namesrv_domain to ask")
 
@@ -83,6 +129,11 @@ class ProducerConfig(ClientConfig, frozen=True, kw_only=True, forbid_unknown_fie
     detect_interval_ms: int = 2_000  # detectInterval (5.1.4)
     async_sends_max: int = 50_000  # the async sender pool's queue; more are refused
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.compress_level > 9:
+            raise ValueError(f"compress_level is between 0 and 9, not {self.compress_level}")
+
 
 class ConsumerConfig(ClientConfig, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What every kind of consumer has.  Upstream: DefaultMQPushConsumer."""
@@ -96,7 +147,23 @@ C = TypeVar("C", bound=ClientConfig)
 def merged_config(kind: type[C], config: C | None, settings: dict[str, Any]) -> C:
     """A whole *config*, or single fields by name, or the one changed by the others.
 
-    Raises ``msgspec.ValidationError`` for a field there is not, or of another type.
+    Raises ``BadArgument`` for a field there is not, of another type, or of a value that
+    cannot be.
     """
+    if config is not None and not isinstance(config, kind):
+        text = not_a("config", f"a {kind.__name__}", config)
+        raise BadArgument(f"{text}: single settings are given by name")
+    if isinstance(several := settings.get("namesrv"), list | tuple):
+        raise BadArgument(f"namesrv is one str, not {shown(several)}: split several by ';'")
     given = {} if config is None else msgspec.structs.asdict(config)
-    return msgspec.convert({**given, **settings}, kind)
+    try:
+        owner = kind.__name__.removesuffix("Config")
+        return fitted(kind, {**given, **settings}, owner, ELSEWHERE)
+    except BadField as error:
+        raise BadArgument(str(error)) from None
+
+
+def _check_address(address: str) -> None:
+    host, _ = split_address(address)
+    if not host or any(character in "/, " for character in host):
+        raise ValueError(f"namesrv is host:port, several split by ';', not {address!r}")

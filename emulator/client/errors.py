@@ -42,8 +42,16 @@ class Misuse(ClientError):
     """The call makes no sense as it is; nothing left this machine."""
 
 
+class BadArgument(Misuse, TypeError, ValueError):
+    """An argument or a setting of a wrong type, of a value that cannot be, or unknown."""
+
+
 class NotRunning(Misuse):
     """A producer or consumer is used inside its ``async with`` only."""
+
+
+class NotUnderTrio(Misuse, RuntimeError):
+    """A client of trio was started under asyncio, or without any loop."""
 
 
 class GroupTaken(Misuse):

@@ -15,6 +15,7 @@ from typing import Any, TypedDict
 import msgspec
 
 from emulator.config import BrokerConfig, NameServerConfig
+from emulator.fitting import fitted
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 BROKER_PORT_ABOVE, BROKER_PORT_STEP = 1035, 100  # 9876 -> 10911, 11011 …: upstream's habit
@@ -72,7 +73,7 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             return self.host == "localhost"
 
     def name_server_config(self, name: str) -> NameServerConfig:
-        """Raises ``msgspec.ValidationError`` for settings it does not have."""
+        """Raises ``BadField`` for settings it does not have."""
         port = self.port and self.port + self.name_server_names.index(name)
         given = {
             "release": self.release,
@@ -80,10 +81,10 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             "store": self._store_of(name),
             "reply_rules_allowed": self.is_on_loopback,
         }
-        return msgspec.convert({**given, **self.name_server_settings}, NameServerConfig)
+        return fitted(NameServerConfig, given | self.name_server_settings, name)
 
     def broker_config(self, name: str, namesrv: tuple[str, ...] = ()) -> BrokerConfig:
-        """Raises ``msgspec.ValidationError`` for settings it does not have."""
+        """Raises ``BadField`` for settings it does not have."""
         own: Mapping[str, Any] = self.settings_of.get(name, {})
         index = self.broker_names.index(name)
         port = self.port and self.port + BROKER_PORT_ABOVE + BROKER_PORT_STEP * index
@@ -95,7 +96,7 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             "store": self._store_of(name),
             "reply_rules_allowed": self.is_on_loopback,
         }
-        return msgspec.convert({**given, **self.broker_settings, **own}, BrokerConfig)
+        return fitted(BrokerConfig, {**given, **self.broker_settings, **own}, name)
 
     def check(self) -> None:
         """Every node's config, made once: raises what the first bad one raises."""
@@ -125,11 +126,13 @@ class SpecFields(TypedDict, total=False):
 def checked_spec(spec: ClusterSpec | None, fields: SpecFields) -> ClusterSpec:
     """A whole *spec*, or single fields of one, or the one changed by the others.
 
-    Raises ``msgspec.ValidationError`` for a field or a node's setting there is not.
+    Raises ``BadField`` for a field or a node's setting there is not.
     """
     if spec is None or fields:
         given = {} if spec is None else msgspec.structs.asdict(spec)
         given |= {**fields}
-        spec = msgspec.convert({**given, "store": str(given.get("store", ""))}, ClusterSpec)
+        store = given.get("store", "")
+        given |= {"store": str(store) if isinstance(store, Path) else store}
+        spec = fitted(ClusterSpec, given, "a cluster")
     spec.check()
     return spec

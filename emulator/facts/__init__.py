@@ -29,6 +29,7 @@ from emulator.facts.brokers import (
 )
 from emulator.facts.clients import (
     BrokerIsolated,
+    CallbackRaised,
     ListenerRaised,
     MessageConsumed,
     MessageGivenToListener,
@@ -109,6 +110,7 @@ __all__ = [
     "BrokerIsolated",
     "BrokerRegistered",
     "BrokerUnregistered",
+    "CallbackRaised",
     "ConnectionClosed",
     "ConnectionOpened",
     "DelayedDelivered",

@@ -142,6 +142,17 @@ class ListenerRaised(Fact, frozen=True):
     message_count: int  # how many it was called with
 
 
+class CallbackRaised(Fact, frozen=True):
+    """A function of the application that is no listener raised; the client goes on without it."""
+
+    severity: ClassVar[Severity] = "error"
+
+    group: str
+    function: str  # "callback" of a send, "strategy" or "on_queues"
+    error: str  # the exception's type and text
+    traceback: str
+
+
 class PullFailed(Fact, frozen=True):
     """A pull ended without an answer that could be used; it is tried again later."""
 

@@ -179,7 +179,7 @@ class Connection:
         opaque = next(self._opaques)
         try:
             data, means = self._encode(code, header, body, opaque, 0)
-        except ValueError as error:
+        except (ValueError, TypeError) as error:  # too long, or no bytes
             on_done(NeverSent(self.peer.address, str(error)))
             return
         timer = self._remoting.timers.at(until_s, lambda: self._timed_out(opaque))
@@ -191,7 +191,7 @@ class Connection:
         opaque = next(self._opaques)
         try:
             data, means = self._encode(code, header, body, opaque, ONE_WAY)
-        except ValueError:
+        except (ValueError, TypeError):
             self._remoting.note(PushDropped(self.peer.address, code, self.waiting_bytes()))
             return False
         self.write(data, means)

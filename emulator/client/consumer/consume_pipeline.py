@@ -25,6 +25,7 @@ from emulator.client.consumer.queue_ownership import LockedOwnership
 from emulator.client.consumer.rebalance import FirstPulls, Rebalance
 from emulator.client.consumer.send_back import SendBack
 from emulator.client.errors import ClientError
+from emulator.client.instance.plain_functions import callback_raised
 from emulator.releases import REBALANCE_PACED, START_NEEDS_HEARTBEAT
 from protocol.bodies.groups import ConsumerData
 from protocol.subscription import is_tag_type
@@ -192,4 +193,7 @@ class ConsumePipeline:
         await member.instance.heartbeats.send_round()
         if self._on_queues is not None:
             all_queues = sorted(self._rebalance.queues.get(topic, ()))
-            self._on_queues(topic, all_queues, sorted(mine))
+            try:
+                self._on_queues(topic, all_queues, sorted(mine))
+            except Exception as error:  # noqa: BLE001  # a rebalance goes on without it
+                member.note(callback_raised(self.group, "on_queues", error))

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
+from emulator.client.arguments import check_plain_function, check_subscriptions
+from emulator.client.consumer.allocation import Strategy
 from emulator.client.consumer.offsets import (
     BrokerOffsets,
     FileOffsets,
     OffsetFolder,
     OffsetsInMemory,
 )
-from emulator.client.errors import BadSubscription, MessageIllegal
-from emulator.client.instance.process import ClientProcess
+from emulator.client.errors import BadArgument, BadSubscription, MessageIllegal
+from emulator.client.instance.process import ClientProcess, check_process
+from protocol.arguments import not_a
 from protocol.names import DEFAULT_CONSUMER_GROUP
 from protocol.subscription import TAG, BadExpression, build_subscription
 from protocol.validation import client_refuses_group
@@ -39,6 +42,25 @@ def check_group(group: str) -> None:
         raise MessageIllegal(complaint)
     if group == DEFAULT_CONSUMER_GROUP:
         raise MessageIllegal(f"consumerGroup can not equal {DEFAULT_CONSUMER_GROUP}")
+
+
+def check_parts(
+    subscriptions: object,
+    process: object,
+    strategy: object,
+    documents: object,
+    on_queues: object,
+) -> None:
+    """What any consumer may be given besides its settings.  Raises ``BadArgument``."""
+    if subscriptions is not None:
+        check_subscriptions(subscriptions)
+    check_process(process)
+    if not isinstance(strategy, Strategy):
+        raise BadArgument(not_a("strategy", "a Strategy, as AVG is", strategy))
+    if documents is not None and not callable(getattr(documents, "read", None)):
+        raise BadArgument(not_a("documents", "an OffsetFolder", documents))
+    if on_queues is not None:
+        check_plain_function("on_queues", on_queues, takes="topic, all, mine")
 
 
 async def process_for(stack: AsyncExitStack, process: ClientProcess | None) -> ClientProcess:

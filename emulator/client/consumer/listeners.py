@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
+from emulator.client.arguments import is_coroutine_function
 from emulator.client.consumer.process_queue import as_fact
 from emulator.facts import ListenerRaised, MessageConsumed, MessageGivenToListener
 from protocol.properties import RETRY_TOPIC
@@ -80,7 +81,7 @@ class ListenerInvoker:
         self._listener: Callable[..., Any] = listener
         self._facts = facts
         self._wants_context = _takes_two(listener)
-        self._is_async = is_async(listener)
+        self._is_async = is_coroutine_function(listener)
         self.plain_calls = None if self._is_async else plain_calls
 
     async def wait_outcome(
@@ -203,12 +204,6 @@ def restore_topic(message: MessageExt, retry_topic: str) -> None:
         message.topic = message.properties.get(RETRY_TOPIC, message.topic)
 
 
-def is_async(listener: Listener) -> bool:
-    """Whether calling it gives an awaitable: an async function, or an object with such a call."""
-    call = getattr(listener, "__call__", None)  # noqa: B004  # an object's own call may be async
-    return inspect.iscoroutinefunction(listener) or inspect.iscoroutinefunction(call)
-
-
 def _failure(
     context: ConsumeContext, on_error: ConsumeResult, error: Exception
 ) -> ListenerOutcome:
@@ -237,5 +232,8 @@ def _text_of(error: Exception) -> str:
 
 def _takes_two(listener: Callable[..., Any]) -> bool:
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    parameters = inspect.signature(listener).parameters.values()
+    try:
+        parameters = inspect.signature(listener).parameters.values()
+    except (TypeError, ValueError):  # some functions written in C do not say
+        return False
     return sum(p.kind in kinds and p.default is p.empty for p in parameters) >= 2

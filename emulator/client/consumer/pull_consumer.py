@@ -20,6 +20,7 @@ from emulator.client.consumer.active_membership import ActiveMembership, PulledO
 from emulator.client.consumer.allocation import AVG, Strategy
 from emulator.client.consumer.enrolment import (
     check_group,
+    check_parts,
     instance_for,
     offset_store,
     process_for,
@@ -73,6 +74,7 @@ class PullConsumer:
         on_queues: QueuesChanged | None = None,
         **settings: Any,
     ) -> None:
+        check_parts(subscriptions, process, strategy, documents, on_queues)
         self.config = merged_config(PullConsumerConfig, config, settings)
         check_group(self.config.group)
         self._subscriptions = dict(subscriptions or {})

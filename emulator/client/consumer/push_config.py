@@ -59,8 +59,8 @@ class PushConsumerConfig(StartingConfig, frozen=True, kw_only=True, forbid_unkno
             raise ValueError("pull_batch_max is between 1 and 1024")
         if not 1 <= self.consume_threads_max <= 1000:
             raise ValueError("consume_threads_max is between 1 and 1000")
-        if self.listener_ms is not None and self.listener_ms < 0:
-            raise ValueError("listener_ms is at least 0")
+        if self.pull_timeout_ms <= self.pull_hold_ms_max:
+            raise ValueError("pull_timeout_ms must be above pull_hold_ms_max")
 
     @property
     def retries_max(self) -> int:

@@ -23,11 +23,19 @@ from __future__ import annotations
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Self
 
+from emulator.client.arguments import (
+    check_is_queue,
+    check_listener,
+    check_subscribed,
+    check_text,
+    is_coroutine_function,
+)
 from emulator.client.config import merged_config
 from emulator.client.consumer.allocation import AVG, Strategy
 from emulator.client.consumer.consume_pipeline import ConsumePipeline
 from emulator.client.consumer.enrolment import (
     check_group,
+    check_parts,
     instance_for,
     offset_store,
     process_for,
@@ -40,7 +48,6 @@ from emulator.client.consumer.listeners import (
     ConsumptionFacts,
     Listener,
     ListenerInvoker,
-    is_async,
 )
 from emulator.client.consumer.member import PushMember
 from emulator.client.consumer.message_loop import Messages
@@ -90,13 +97,15 @@ class PushConsumer:
     ) -> None:
         hand_over = HandOver()
         self._hand_over = hand_over if listener is None else None
+        self._listener: Listener = hand_over.listen if listener is None else listener
+        check_listener(self._listener)
+        check_parts(subscriptions, process, strategy, documents, on_queues)
         if listener is None and config is None:
             settings = {"consume_threads_max": 1, **settings}
         self.config = merged_config(PushConsumerConfig, config, settings)
         check_group(self.config.group)
         if listener is None and self.config.consume_batch_max != 1:
             raise Misuse("a loop takes one message at a time: consume_batch_max is for listeners")
-        self._listener: Listener = hand_over.listen if listener is None else listener
         self._strategy = strategy
         self._documents = documents
         self._on_queues = on_queues
@@ -114,6 +123,8 @@ class PushConsumer:
         ``GroupCallRefused`` for one that a broker cannot read; ``Misuse`` if the listener
         is a plain function and the world needs a duration for it.
         """
+        if self._pipeline is not None:
+            raise Misuse("this consumer runs already: make another one for another block")
         async with AsyncExitStack() as stack:
             process = await process_for(stack, self._process)
             plain_calls = self._plain_calls(process)
@@ -174,6 +185,7 @@ class PushConsumer:
 
     def offset(self, queue: MessageQueue) -> int | None:
         """The next offset to be committed; None when nothing is known yet."""
+        check_is_queue(queue)
         return self._running.member.offsets.table.get(queue)
 
     async def subscribe(self, topic: str, expression: str = SUB_ALL, kind: str = TAG) -> None:
@@ -182,6 +194,9 @@ class PushConsumer:
         Its queues come with the next passes: the first one looks for the route.
         Raises ``BadSubscription``.
         """
+        check_subscribed(topic)
+        check_text("expression", expression)
+        check_text("kind", kind)
         member = self._running.member
         wanted = subscription_to(topic, expression, kind, member.now_ms())
         member.subscriptions[topic] = wanted
@@ -190,6 +205,7 @@ class PushConsumer:
 
     def unsubscribe(self, topic: str) -> None:
         """The next pass drops its queues, and with them what was not yet committed."""
+        check_text("topic", topic)
         member = self._running.member
         if member.subscriptions.pop(topic, None) is not None:
             member.subscription_changed = True
@@ -221,7 +237,7 @@ class PushConsumer:
     def _plain_calls(self, process: ClientProcess) -> PlainCalls | None:
         """What runs a listener that is a plain function; None: the event loop itself."""
         config = self.config
-        if is_async(self._listener):
+        if is_coroutine_function(self._listener):
             return None
         if config.listeners_inline:
             return InlineCalls(config.listener_ms) if config.listener_ms else None

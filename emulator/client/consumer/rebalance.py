@@ -10,11 +10,12 @@ Upstream: RebalanceImpl, RebalancePushImpl.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from emulator.client.consumer.process_queue import ProcessQueue, PullRequest, as_fact
 from emulator.client.errors import ClientError
+from emulator.client.instance.plain_functions import callback_raised
 from emulator.facts import QueuesClaimed, QueuesReleased, RebalancePassed
 from emulator.net.errors import RemoteError
 from emulator.releases import (
@@ -24,6 +25,7 @@ from emulator.releases import (
     NEW_QUEUE_IS_LOCKED,
 )
 from protocol.allocation import CannotAllocate
+from protocol.arguments import not_a
 from protocol.names import is_retry_topic
 from protocol.queues import MessageQueue, in_order, java_order
 
@@ -157,7 +159,7 @@ class Rebalance:
         if queues is None or not ids:
             return None
         members = tuple(sorted(ids, key=java_order))
-        mine = self._strategy.allocate(in_order(queues), members, member.instance.client_id)
+        mine = self._own_queues(in_order(queues), members)
         member.note(
             RebalancePassed(
                 group=member.group,
@@ -169,6 +171,19 @@ class Rebalance:
             )
         )
         return mine
+
+    def _own_queues(
+        self, queues: Sequence[MessageQueue], members: Sequence[str]
+    ) -> list[MessageQueue]:
+        """Raises ``CannotAllocate``, whatever the application's strategy raises or returns."""
+        member = self._member
+        try:
+            return _queues_in(self._strategy.allocate(queues, members, member.instance.client_id))
+        except CannotAllocate:
+            raise
+        except Exception as error:
+            member.note(callback_raised(member.group, "strategy", error))
+            raise CannotAllocate(str(error)) from error
 
     async def _carry_out(self, topic: str, wanted: frozenset[MessageQueue]) -> bool:
         """Whether anything changed.  Upstream: updateProcessQueueTableInRebalance."""
@@ -302,3 +317,11 @@ def is_balanced(held: Held, topic: str, allocated: Collection[MessageQueue]) -> 
     """
     working = {queue for queue, pq in held.items() if queue.topic == topic and not pq.dropped}
     return working == set(allocated)
+
+
+def _queues_in(allocated: Iterable[MessageQueue]) -> list[MessageQueue]:
+    mine = list(allocated)
+    for queue in mine:
+        if not isinstance(queue, MessageQueue):
+            raise TypeError(not_a("what a strategy allocates", "a MessageQueue", queue))
+    return mine

@@ -10,11 +10,13 @@ The world gives its ``PlainFunctions`` to each ``ClientProcess``.
 
 from __future__ import annotations
 
+import traceback
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import trio
 
 from emulator.client.errors import Misuse
+from emulator.facts import CallbackRaised
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,3 +98,9 @@ class InlineCalls:
         if self._listener_s:
             await trio.sleep(self._listener_s)
         return outcome
+
+
+def callback_raised(group: str, function: str, error: Exception) -> CallbackRaised:
+    """The fact that a *function* of the application raised where nobody waits for it."""
+    text = "".join(traceback.format_exception_only(error)).strip()
+    return CallbackRaised(group, function, text, "".join(traceback.format_exception(error)))

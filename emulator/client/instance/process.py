@@ -12,6 +12,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import random
+import sys
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Self
 
@@ -19,7 +20,7 @@ import msgspec
 import trio
 
 from emulator.client.config import NO_INSTANCE_NAME, ClientConfig
-from emulator.client.errors import NotRunning
+from emulator.client.errors import BadArgument, NotRunning, NotUnderTrio
 from emulator.client.instance import interfaces
 from emulator.client.instance.instance import ClientInstance, ProcessResources
 from emulator.client.instance.plain_functions import WorkerThreads
@@ -28,6 +29,7 @@ from emulator.journal import Journal
 from emulator.logs import log_to_application
 from emulator.net.http_names import ThreadedHttp
 from emulator.net.plain_nursery import plain_nursery
+from protocol.arguments import not_a
 from protocol.message_ids import UniqKeys
 
 if TYPE_CHECKING:
@@ -94,7 +96,8 @@ class ClientProcess:
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        """Open for instances."""
+        """Open for instances.  Raises ``NotUnderTrio``."""
+        _check_trio()
         self._nursery = await self._stack.enter_async_context(plain_nursery())
         return self
 
@@ -172,6 +175,37 @@ class ClientProcess:
         """``pid#nanoseconds``.  Upstream: ClientConfig.changeInstanceNameToPID."""
         self._named += 1
         return f"{self.pid}#{self.clock.now_ms() * 1_000_000 + self._named}"
+
+
+def check_process(process: object) -> None:
+    """Raises ``BadArgument`` for what is neither a ``ClientProcess`` nor None."""
+    if process is not None and not isinstance(process, ClientProcess):
+        raise BadArgument(not_a("process", "a ClientProcess", process))
+
+
+def _check_trio() -> None:
+    """Raises ``NotUnderTrio``, with what to use instead."""
+    if trio.lowlevel.in_trio_task():
+        return
+    if _asyncio_runs():
+        raise NotUnderTrio(
+            "this client is written for trio, and asyncio runs here: "
+            "use the same names from rocketmq_emulator.aio"
+        )
+    raise NotUnderTrio(
+        "this client runs under trio: trio.run(main), or rocketmq_emulator.run(main); "
+        "without async use the same names from rocketmq_emulator.sync"
+    )
+
+
+def _asyncio_runs() -> bool:
+    if "asyncio" not in sys.modules:
+        return False
+    try:
+        sys.modules["asyncio"].get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def client_id_of(ip: str, instance_name: str, unit_name: str = "") -> str:

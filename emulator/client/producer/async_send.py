@@ -106,6 +106,11 @@ class AsyncSend:
         self._maybe_stored = False
         self._is_over = False
 
+    @property
+    def topic(self) -> str:
+        """The message's."""
+        return self._outgoing.topic
+
     def launch(self, queue: MessageQueue, address: str | None, now_ms: int) -> None:
         """Make the first attempt; without an address it is the last one too."""
         if self._is_over:

@@ -9,18 +9,26 @@ shows whether it may have been (see ``errors``).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Self
 
+from emulator.client.arguments import (
+    check_message,
+    check_plain_function,
+    check_queue,
+    check_text,
+    check_timing,
+    messages_of,
+)
 from emulator.client.config import ProducerConfig, merged_config
-from emulator.client.errors import MessageIllegal, NotRunning
-from emulator.client.instance.process import ClientProcess
+from emulator.client.errors import MessageIllegal, Misuse, NotRunning
+from emulator.client.instance.process import ClientProcess, check_process
 from emulator.client.producer.detector import watch_brokers
 from emulator.client.producer.send_pipeline import SendPipeline
 from emulator.releases import DETECTOR_EXISTS
 from protocol.names import DEFAULT_PRODUCER_GROUP
-from protocol.validation import client_refuses_group
+from protocol.validation import client_refuses_group, client_refuses_topic
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -50,6 +58,7 @@ class Producer:
     ) -> None:
         self.config = merged_config(ProducerConfig, config, settings)
         _check_group(self.config.group)
+        check_process(process)
         self._process = process
         self._stack = AsyncExitStack()
         self._pipeline: SendPipeline | None = None
@@ -58,6 +67,8 @@ class Producer:
 
     async def __aenter__(self) -> Self:
         """Raises ``GroupTaken`` if the instance already has a producer of this group."""
+        if self._pipeline is not None:
+            raise Misuse("this producer runs already: make another one for another block")
         async with AsyncExitStack() as stack:
             process = self._process
             if process is None:
@@ -116,7 +127,10 @@ class Producer:
         together.  Each *worker* has a round robin of its own, as upstream's threads do.
         Raises ``Misuse``, ``NotStored``, ``MaybeStored``.
         """
+        check_timing(timeout_ms, worker)
+        check_message(message)
         if queue is not None:
+            check_queue(queue, message.topic)
             return await self.pipeline.send_to(message, queue, timeout_ms)
         return await self.pipeline.send(message, timeout_ms, worker)
 
@@ -132,16 +146,23 @@ class Producer:
 
         Raises ``BadSelector`` if that raises or picks no queue; and as ``send`` does.
         """
+        check_timing(timeout_ms)
+        check_message(message)
+        check_plain_function("selector", selector, takes="queues, message, argument")
         return await self.pipeline.send_to_selected(message, selector, argument, timeout_ms)
 
     async def send_batch(
-        self, messages: Sequence[Message], *, timeout_ms: int | None = None, worker: int = 0
+        self, messages: Iterable[Message], *, timeout_ms: int | None = None, worker: int = 0
     ) -> SendResult:
         """Several messages of one topic, all into one queue, in one request.
 
         Raises as ``send`` does; ``MessageIllegal`` if they do not fit together.
         """
-        return await self.pipeline.send_batch(messages, timeout_ms, worker)
+        check_timing(timeout_ms, worker)
+        batch = messages_of(messages)
+        for message in batch:
+            check_message(message)
+        return await self.pipeline.send_batch(batch, timeout_ms, worker)
 
     async def send_one_way(
         self, message: Message, *, queue: MessageQueue | None = None, worker: int = 0
@@ -150,6 +171,10 @@ class Producer:
 
         Raises ``Misuse``; ``NotStored`` if there is no broker to send it to.
         """
+        check_timing(None, worker)
+        check_message(message)
+        if queue is not None:
+            check_queue(queue, message.topic)
         await self.pipeline.send_oneway(message, queue, worker)
 
     def start_send(
@@ -166,6 +191,12 @@ class Producer:
         *callback* gets the result or the ``SendError``; it must neither wait nor raise.
         Raises ``Misuse``; ``TooManySends`` above ``async_sends_max``.
         """
+        check_timing(timeout_ms, worker)
+        check_message(message)
+        if queue is not None:
+            check_queue(queue, message.topic)
+        if callback is not None:
+            check_plain_function("callback", callback, takes="result")
         return self.pipeline.start_send(
             message, callback, queue=queue, timeout_ms=timeout_ms, worker=worker
         )
@@ -180,13 +211,21 @@ class Producer:
         Raises ``MessageIllegal`` for a topic or a handle that cannot be; ``NoRoute``,
         ``NoNameServer``; ``RecallFailed``.  Upstream: DefaultMQProducer.recallMessage.
         """
+        check_timing(timeout_ms)
+        check_text("topic", topic)
+        check_text("recall_handle", recall_handle)
         return await self.pipeline.recall_message(topic, recall_handle, timeout_ms)
 
     async def publish_queues(self, topic: str) -> list[MessageQueue]:
-        """Where messages of *topic* may go now.  Raises ``NoRoute``, ``NoNameServer``.
+        """Where messages of *topic* may go now.
+
+        Raises ``Misuse``, ``NoRoute``, ``NoNameServer``.
 
         Upstream: fetchPublishMessageQueues.
         """
+        check_text("topic", topic)
+        if (complaint := client_refuses_topic(topic)) is not None:
+            raise MessageIllegal(complaint)
         return list((await self.pipeline.table.find(topic)).queues)
 
     # Inside ---------------------------------------------------------------------------

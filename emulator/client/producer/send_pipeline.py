@@ -19,6 +19,7 @@ from emulator.client.errors import (
     SendError,
     TooManySends,
 )
+from emulator.client.instance.plain_functions import callback_raised
 from emulator.client.producer.async_send import AsyncSend, Callback, Sending
 from emulator.client.producer.latency_faults import AttemptEnding
 from emulator.client.producer.outgoing_message import OutgoingMessage, prepare, prepare_batch
@@ -144,16 +145,23 @@ class SendPipeline:
 
         def end(result: SendResult | SendError) -> None:
             del self._under_way[sending]
-            sending.end(result)
+            try:
+                sending.end(result)
+            except Exception as error:  # noqa: BLE001  # whatever the callback raises is its own
+                self.instance.note(callback_raised(self.group, "callback", error))
 
         send = AsyncSend(self.kernel, outgoing, self._timeout_ms(timeout_ms), end, now_ms)
         self._under_way[sending] = send
         if queue is not None:
-            self.instance.nursery.start_soon(self._launch_to, send, queue)
+            self.instance.nursery.start_soon(self._launch_later, send, queue, worker)
         elif (info := self.table.known(outgoing.topic)) is not None:
-            self._launch(send, info, worker, now_ms)
+            try:
+                self._launch(send, info, worker, now_ms)
+            except Exception:
+                self._under_way.pop(sending, None)  # its caller gets the error, and nobody else
+                raise
         else:
-            self.instance.nursery.start_soon(self._launch_later, send, outgoing.topic, worker)
+            self.instance.nursery.start_soon(self._launch_later, send, None, worker)
         return sending
 
     def close(self) -> None:
@@ -178,17 +186,22 @@ class SendPipeline:
         ending = AttemptEnding.NO_MASTER if address is None else AttemptEnding.HANDED_OVER
         kernel.update_fault_item(queue.broker_name, ending, 0)
 
-    async def _launch_later(self, send: AsyncSend, topic: str, worker: int) -> None:
+    async def _launch_later(
+        self, send: AsyncSend, queue: MessageQueue | None, worker: int
+    ) -> None:
+        """Nobody waits for this task: whatever goes wrong ends its send, and nothing else."""
+        kernel = self.kernel
         try:
-            info = await self.table.find(topic)
+            if queue is None:
+                info = await self.table.find(send.topic)
+                self._launch(send, info, worker, kernel.now_ms())
+            else:
+                address = await kernel.find_address(queue)
+                send.launch(queue, address, kernel.now_ms())
         except SendError as error:
             send.fail(error)
-        else:
-            self._launch(send, info, worker, self.kernel.now_ms())
-
-    async def _launch_to(self, send: AsyncSend, queue: MessageQueue) -> None:
-        address = await self.kernel.find_address(queue)
-        send.launch(queue, address, self.kernel.now_ms())
+        except Exception as error:  # noqa: BLE001
+            send.fail(NotStored(f"{send.topic}: {error!r}"))
 
 
 def inner_producer(instance: ClientInstance) -> SendPipeline:

@@ -57,7 +57,7 @@ def test_a_broker_s_notice_is_the_cause_of_the_pass_it_wakes() -> None:
 
 def test_the_notice_after_our_own_first_heartbeat_has_cause_started() -> None:
     async def story(cluster):
-        async with cluster.process() as app, cluster.a_consumer(app, list, {"orders": "*"}):
+        async with cluster.process() as app, cluster.a_consumer(app, print, {"orders": "*"}):
             await trio.sleep(5)
         return cluster
 
@@ -69,7 +69,7 @@ def test_the_notice_after_our_own_first_heartbeat_has_cause_started() -> None:
 def test_the_notice_after_our_own_new_topic_has_cause_subscription_changed() -> None:
     async def story(cluster):
         process = cluster.process()
-        async with process, cluster.a_consumer(process, list, {"orders": "*"}) as consumer:
+        async with process, cluster.a_consumer(process, print, {"orders": "*"}) as consumer:
             await trio.sleep(5)
             await consumer.subscribe("more")
             await trio.sleep(1)

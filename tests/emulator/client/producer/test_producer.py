@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 
-import msgspec
 import pytest
 import trio
 from client_cluster import SILENT, a_message, in_world, producing, sends_of
 
 from emulator.client.errors import (
+    BadArgument,
     BadSelector,
     BrokerRefused,
     GroupTaken,
@@ -404,5 +404,5 @@ def test_a_group_that_no_broker_would_take_is_refused_at_once(group) -> None:
 
 
 def test_settings_that_do_not_exist_are_refused_at_once() -> None:
-    with pytest.raises(msgspec.ValidationError, match="sync_retrys"):
+    with pytest.raises(BadArgument, match=r"sync_retrys.: did you mean sync_retries?"):
         Producer(group="pg", sync_retrys=3)

@@ -1,0 +1,161 @@
+"""What an application may hand to a client's methods, checked where it is handed over.
+
+Each raises ``BadArgument`` with one sentence, at the call itself and before anything is
+sent; what came further would fail in a task of the client, far from the line that is wrong.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from emulator.client.errors import BadArgument, BadSubscription, MessageIllegal
+from protocol.arguments import not_a, shown
+from protocol.message import Message
+from protocol.queues import MessageQueue
+from protocol.validation import is_legal
+
+# Sends --------------------------------------------------------------------------------
+
+
+def check_message(message: object) -> None:
+    """It is a ``Message`` whose topic and body are still of their types."""
+    if not isinstance(message, Message):
+        raise BadArgument(
+            f"{not_a('what is sent', 'a Message', message)}: Message('topic', b'body')"
+        )
+    if type(message.body) is not bytes:
+        raise BadArgument(not_a("body", "bytes", message.body))
+    if not isinstance(message.topic, str):
+        raise BadArgument(not_a("topic", "a str", message.topic))
+    if not isinstance(message.flag, int):
+        raise BadArgument(not_a("flag", "an int", message.flag))
+    if not isinstance(message.properties, dict):
+        raise BadArgument(not_a("properties", "a dict of str to str", message.properties))
+
+
+def messages_of(batch: object) -> list[Message]:
+    """A batch as a list; its messages are checked one by one when they are made ready."""
+    if isinstance(batch, Iterable) and not isinstance(batch, str | bytes | Mapping):
+        return list(batch)
+    raise BadArgument(not_a("a batch", "a list of Messages", batch))
+
+
+def check_queue(queue: object, topic: str) -> None:
+    """It is a ``MessageQueue`` of that topic."""
+    check_is_queue(queue)
+    if queue.topic != topic:  # type: ignore[attr-defined]
+        raise MessageIllegal(f"a message of {topic} does not go to {queue}")
+
+
+def check_is_queue(queue: object) -> None:
+    """It is a ``MessageQueue`` with fields of their types."""
+    if not isinstance(queue, MessageQueue):
+        raise BadArgument(not_a("queue", "a MessageQueue", queue))
+    if not isinstance(queue.queue_id, int) or not isinstance(queue.broker_name, str):
+        raise BadArgument(f"a MessageQueue is a topic, a broker's name and an int, not {queue!r}")
+
+
+def check_timing(timeout_ms: object, worker: object = 0) -> None:
+    """Milliseconds not below 0, or None for the configured ones; and the number of a worker."""
+    if timeout_ms is not None:
+        if not _is_whole(timeout_ms):
+            raise BadArgument(not_a("timeout_ms", "an int or None", timeout_ms))
+        if timeout_ms < 0:  # type: ignore[operator]
+            raise BadArgument(f"timeout_ms is at least 0, not {timeout_ms}")
+    if not _is_whole(worker):
+        raise BadArgument(not_a("worker", "an int", worker))
+
+
+def check_text(name: str, value: object) -> None:
+    """It is a str."""
+    if not isinstance(value, str):
+        raise BadArgument(not_a(name, "a str", value))
+
+
+# Functions ----------------------------------------------------------------------------
+
+
+def check_plain_function(name: str, function: object, *, takes: str) -> None:
+    """It can be called, is not async, and its parameters fit *takes*: ``queues, message``."""
+    if not callable(function):
+        raise BadArgument(not_a(name, f"a function of ({takes})", function))
+    if is_coroutine_function(function):
+        raise BadArgument(
+            f"{name} is called, not awaited: make {_named(function)} a plain function"
+        )
+    _check_parameters(name, function, takes, {len(takes.split(", "))})
+
+
+def check_listener(listener: object) -> None:
+    """A function of the messages, or of the messages and a context; it may be async."""
+    takes = "messages) or (messages, context"
+    if isinstance(listener, type) or not callable(listener):
+        raise BadArgument(not_a("a listener", f"a function of ({takes})", listener))
+    call = getattr(listener, "__call__", listener)  # noqa: B004  # an object's own call
+    if any(map(_yields, (listener, call))):
+        raise BadArgument(f"a listener returns how it went: {_named(listener)} yields")
+    _check_parameters("a listener", listener, takes, {1, 2})
+
+
+def is_coroutine_function(function: object) -> bool:
+    """Whether calling it gives an awaitable: an async function, or an object with such a call."""
+    call = getattr(function, "__call__", None)  # noqa: B004  # an object's own call may be async
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+
+
+def _check_parameters(
+    name: str, function: Callable[..., Any], takes: str, counts: set[int]
+) -> None:
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # some functions written in C do not say
+        return
+    for count in counts:
+        try:
+            signature.bind(*range(count))
+        except TypeError:
+            continue
+        return
+    shown_as = f"{_named(function)}{signature}"
+    raise BadArgument(f"{name} is a function of ({takes}), not {shown_as}")
+
+
+def _yields(function: object) -> bool:
+    return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
+
+
+def _named(function: object) -> str:
+    return getattr(function, "__qualname__", None) or shown(function)
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+# Subscriptions ------------------------------------------------------------------------
+
+
+def check_subscriptions(given: object) -> None:
+    """Expressions by topic, each a str or a pair of an expression and its type."""
+    if not isinstance(given, Mapping):
+        raise BadArgument(
+            f"{not_a('subscriptions', 'a dict of expressions by topic', given)}: "
+            "{'orders': '*'} for all of orders"
+        )
+    for topic, wanted in given.items():
+        check_subscribed(topic)
+        pair = wanted if isinstance(wanted, tuple) else (wanted,)
+        if not 1 <= len(pair) <= 2 or not all(isinstance(part, str) for part in pair):
+            wish = "a str such as '*' or 'TagA || TagB', or a pair such as ('price > 5', 'SQL92')"
+            raise BadArgument(not_a(f"the expression of {topic}", wish, wanted))
+
+
+def check_subscribed(topic: object) -> None:
+    """It is a name that a topic can have; retry topics and dead letters may be long."""
+    check_text("topic", topic)
+    if not topic.strip():  # type: ignore[attr-defined]
+        raise BadSubscription("a subscription's topic is blank")
+    if not is_legal(topic):  # type: ignore[arg-type]
+        raise BadSubscription(f"the topic {topic!r} contains illegal characters")
