@@ -72,7 +72,10 @@ class NodeForks:
             os.close(file)
         pidfd = os.pidfd_open(pid)
         self._selector.register(pidfd, selectors.EVENT_READ, (pid, exit_code))
-        socket.send_fds(self._requests, [b"%d" % pid], [pidfd])
+        try:
+            socket.send_fds(self._requests, [b"%d" % pid], [pidfd])
+        except BrokenPipeError:  # who asked has died, and the node sees that as well
+            return False
         return True
 
     def _reap(self, pidfd: int, pid: int, exit_code: int) -> None:

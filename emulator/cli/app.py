@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import platform
+import signal
 import sys
 from importlib import metadata
 from typing import Annotated
@@ -68,4 +69,6 @@ def run() -> None:
         from emulator.cli.tools import add_tools  # noqa: PLC0415  # see above
 
         add_tools(app)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # until here: see ``main``
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     app(prog_name="rmqemu")  # however it was started

@@ -18,7 +18,7 @@ from emulator.cli.demo.members import stop_all
 from emulator.cli.demo.plan import Plan, a_quick_plan
 from emulator.cli.demo.run import DemoRun
 from emulator.cli.demo.stage import Stage
-from emulator.cli.errors import BadUse, fail, plain_errors
+from emulator.cli.errors import INTERRUPTED, BadUse, fail, plain_errors
 from emulator.cli.lines import Counts, counted
 from emulator.cli.shared import make_console
 from emulator.cluster.processes import ProcessCluster
@@ -28,7 +28,6 @@ from emulator.net.plain_nursery import plain_nursery
 
 SAMPLE = Path(__file__).with_name("sample.txt")
 DRAW_EVERY_S = 0.2
-INTERRUPTED = 130
 
 
 def demo(

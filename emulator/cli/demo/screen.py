@@ -83,15 +83,22 @@ class DemoScreen:
             is_dead = run.broker_state.get(queue.broker) == KILLED
             row = _queue_row(queue, history, is_dead=is_dead)
             is_cut = is_dead or bool(history.waiting)
-            usual = self._usual_a_second() * bar_ms / 1000
+            usual = self._usual(until)
             row.append_text(strip(history, until, usual, length=length, is_cut=is_cut))
             lines.append(row)
         return lines
 
-    def _usual_a_second(self) -> float:
-        """Messages of one queue while both brokers are there."""
-        queues = QUEUES_A_BROKER * len(self._run.broker_state)
-        return self._run.lines / self._run.plan.send_until_s / queues
+    def _usual(self, until: int) -> float:
+        """Messages of one queue in a bar's time: as planned, or as many as this machine can."""
+        plan, queues = self._run.plan, QUEUES_A_BROKER * len(self._run.broker_state)
+        planned = self._run.lines / plan.send_until_s * plan.bar_ms / 1000 / queues
+        bars = [bar for history in self._run.ledger.queues.values() for bar in history.bars]
+        passed = until - min(bars, default=until)
+        return (
+            min(planned, len(self._run.ledger.delivered) / passed / queues)
+            if passed > 0
+            else planned
+        )
 
     def _processes(self, columns: int) -> list[Text]:
         """A line for the servers and one for the clients; more of them where there is no room."""

@@ -67,6 +67,7 @@ def a_run(*events: DemoEvent, broker_b: str = "running") -> ARun:
             queue = a_queue((NOW_S - 3, 10), (NOW_S - 1, 20))
             queue.delivered, queue.waiting = 1_250_000, 250_000
             ledger.queues[Queue("demo", broker, number)] = queue
+    ledger.delivered = {str(number) for number in range(8 * 3 * 10)}
     names = ("producer", "consumer-a", "consumer-b", "consumer-c")
     members = {name: AMember("running") for name in names}
     members["consumer-b"].state = KILLED

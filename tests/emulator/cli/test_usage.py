@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import time
 from importlib import metadata
@@ -153,3 +154,24 @@ def test_make_alone_lists_every_target() -> None:
     assert [line.split()[:2] for line in listed.splitlines()] == [
         ["make", target] for target in targets[1].split()
     ]
+
+
+CTRL_C_WHILE_CODE_LOADS = """
+import os, signal, sys
+import emulator.cli
+
+class Interrupts:
+    def find_spec(self, name, *_):
+        if name == "emulator.cli.app":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupts())
+emulator.cli.main()
+"""
+
+
+def test_ctrl_c_while_a_command_loads_its_code_shows_no_traceback() -> None:
+    command = [RMQEMU[0], "-c", CTRL_C_WHILE_CODE_LOADS, "status"]
+    done = subprocess.run(command, capture_output=True, env=environment(), check=False)
+    assert done.returncode == -signal.SIGINT
+    assert done.stderr == b""

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from emulator.cluster import spawning
 from emulator.cluster.forking import CAN_FORK, ForkedNode
 from emulator.cluster.processes import ProcessCluster
 from emulator.cluster.spec import ClusterSpec
+from emulator.node_forks import ForkRequest
 
 pytestmark = pytest.mark.skipif(not CAN_FORK, reason="nodes are forked on Linux only")
 
@@ -58,3 +64,17 @@ def test_without_the_process_that_forks_a_node_loads_its_code_itself() -> None:
         assert not isinstance(running._nodes["broker-a"].popen, ForkedNode)
         running.restart("broker-a")
         assert isinstance(running._nodes["broker-a"].popen, ForkedNode), "there is a new one"
+
+
+def test_the_process_that_forks_ends_without_a_word_when_its_user_dies_meanwhile() -> None:
+    ours, its = socket.socketpair()
+    with ours, open(os.devnull, "r+b") as nowhere, tempfile.TemporaryFile() as errors:  # noqa: PTH123
+        request = msgspec.json.encode(ForkRequest(["nameserver", "-", "--with-parent"], "/"))
+        socket.send_fds(ours, [request], [nowhere.fileno()] * 4)
+        ours.close()  # before it answers
+        command = [*(sys.executable, "-m", "emulator.node_forks"), str(its.fileno())]
+        done = subprocess.run(command, pass_fds=[its.fileno()], stderr=errors, check=False)
+        its.close()
+        assert done.returncode == 0
+        errors.seek(0)
+        assert errors.read() == b""
