@@ -9,12 +9,11 @@ import selectors
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import typer
-from sdk import parts
 
 from docs.generate import demo_picture, facts, failures, mqadmin, settings
 from docs.generate.episodes import facts_of_a_run
@@ -126,35 +125,6 @@ def test_the_orderly_example_keeps_the_steps_of_each_order(namesrv: str) -> None
     steps = "created, paid, packed, shipped"
     printed = example("orderly", namesrv, lines=4)
     assert printed == [f"{order}: {steps}" for order in ("A-17", "B-4", "C-250")]
-
-
-def needed(fetch: Callable[[], list[str]]) -> list[str]:
-    """What *fetch* gives; a part that is not to be had skips, or fails where all are required."""
-    try:
-        return fetch()
-    except parts.PartMissing as reason:
-        if os.environ.get("REQUIRE_PARTS") == "1":
-            pytest.fail(f"REQUIRE_PARTS=1, but {reason}")
-        pytest.skip(str(reason))
-
-
-@pytest.mark.sdk
-def test_the_java_example_receives_its_own_messages(namesrv: str, tmp_path: Path) -> None:
-    actor = needed(lambda: parts.java_command(namesrv, tmp_path))
-    jars = actor[actor.index("-cp") + 1].partition(":")[2]
-    options = [f"-Drocketmq.client.logRoot={tmp_path}", "-cp", jars]
-    printed = lines_of_a_program(["java", *options, "examples/java/Hello.java", namesrv], 3)
-    assert printed == ["SEND_OK", "from Java"]
-
-
-@pytest.mark.sdk
-def test_the_node_example_receives_its_own_messages(namesrv: str, monkeypatch) -> None:
-    needed(lambda: parts.node_command(namesrv))
-    monkeypatch.setenv("NODE_PATH", needed(lambda: [parts.node_environment()["NODE_PATH"]])[0])
-    create = [sys.executable, "-m", "emulator", "topic", "create", "hello-node", "-n", namesrv]
-    assert len(lines_of_a_program(create, 2)) == 1
-    printed = lines_of_a_program(["node", "examples/node/hello.js", namesrv], 3)
-    assert printed == ["SEND_OK", "from Node"]
 
 
 def test_the_lines_of_other_languages_in_the_readme_are_those_of_the_examples() -> None:

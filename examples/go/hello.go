@@ -1,6 +1,6 @@
 // Sends one message and consumes it, with the Go client (go get github.com/apache/rocketmq-client-go/v2).
 //
-//	go run hello.go 127.0.0.1:9876
+//	make -C examples/go run                 // or: make run NAMESRV=HOST:PORT
 package main
 
 import (

@@ -1,6 +1,6 @@
 // Sends one message and consumes it, with the official Java client (org.apache.rocketmq:rocketmq-client).
 //
-//   java -cp "JARS/*" examples/java/Hello.java 127.0.0.1:9876
+//   make -C examples/java run                 # or: make run NAMESRV=HOST:PORT
 
 import java.nio.charset.StandardCharsets;
 import java.util.concurrent.CountDownLatch;
@@ -12,18 +12,32 @@ import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 
 public class Hello {
-    public static void main(String[] args) throws Exception {
-        DefaultMQProducer producer = new DefaultMQProducer("hello-java-writers");
-        producer.setNamesrvAddr(args[0]);
-        producer.start();
-        byte[] body = "from Java".getBytes(StandardCharsets.UTF_8);
-        System.out.println(producer.send(new Message("hello-java", body)).getSendStatus());
-        producer.shutdown();
+    static final int SEND_MS_MAX = 10_000; // the first send connects, too
 
+    public static void main(String[] args) throws Exception {
+        send(args[0]);
+        consume(args[0]);
+    }
+
+    static void send(String namesrv) throws Exception {
+        DefaultMQProducer producer = new DefaultMQProducer("hello-java-writers");
+        producer.setNamesrvAddr(namesrv);
+        producer.start();
+        try {
+            byte[] body = "from Java".getBytes(StandardCharsets.UTF_8);
+            Message message = new Message("hello-java", body);
+            System.out.println(producer.send(message, SEND_MS_MAX).getSendStatus());
+        } finally {
+            producer.shutdown(); // or its threads keep the program alive
+        }
+    }
+
+    static void consume(String namesrv) throws Exception {
         CountDownLatch heard = new CountDownLatch(1);
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer("hello-java-readers");
-        consumer.setNamesrvAddr(args[0]);
+        consumer.setNamesrvAddr(namesrv);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        consumer.setAwaitTerminationMillisWhenShutdown(3_000); // what is consumed is committed
         consumer.subscribe("hello-java", "*");
         consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
             messages.forEach(m -> System.out.println(new String(m.getBody(), StandardCharsets.UTF_8)));
@@ -31,7 +45,10 @@ public class Hello {
             return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
         });
         consumer.start();
-        heard.await();
-        consumer.shutdown();
+        try {
+            heard.await();
+        } finally {
+            consumer.shutdown();
+        }
     }
 }

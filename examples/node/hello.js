@@ -1,7 +1,6 @@
 // Sends one message and consumes it, with the Node client (npm install ali-ons).
 //
-//   rmqemu topic create hello-node      # this client sends to topics that exist
-//   node examples/node/hello.js 127.0.0.1:9876
+//   make -C examples/node run                 # or: make run NAMESRV=HOST:PORT
 
 'use strict';
 
@@ -21,7 +20,7 @@ async function main() {
   const consumer = new Consumer({ nameSrv, logger, httpclient, consumerGroup: 'hello-node-readers' });
   const heard = new Promise(resolve => consumer.subscribe('hello-node', '*', async message => {
     console.log(message.body.toString());
-    resolve();
+    setImmediate(resolve); // a message counts as consumed once this function has returned
   }));
   await heard;
   await consumer.close();

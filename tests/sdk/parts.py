@@ -28,7 +28,7 @@ class PartMissing(Exception):
 
 def java_command(namesrv: str, scratch: Path) -> list[str]:
     """How to start the Java client's process; its logs and local offsets stay in *scratch*."""
-    _need("java", "javac", "mvn")
+    need("java", "javac", "mvn")
     jars = _fetched("java-client", [HERE / "java" / "pom.xml"], _copy_jars)
     classes = built_classes("java-actor", HERE / "java", jars)
     return [
@@ -48,7 +48,7 @@ def java_command(namesrv: str, scratch: Path) -> list[str]:
 
 def node_command(namesrv: str) -> list[str]:
     """How to start the Node client's process; it finds the client through ``node_environment``."""
-    _need("node", "npm")
+    need("node", "npm")
     return ["node", str(HERE / "node" / "actor.js"), namesrv]
 
 
@@ -59,7 +59,7 @@ def node_environment() -> dict[str, str]:
 
 def go_command(namesrv: str) -> list[str]:
     """How to start the Go client's process; see ``go_environment``."""
-    _need("go")
+    need("go")
     sources = [HERE / "go" / "go.mod", *sorted((HERE / "go").glob("*.go"))]
     folder = _fetched("go-client", sources, lambda folder: _build_go(sources, folder))
     return [str(folder / "program"), namesrv]
@@ -76,7 +76,8 @@ def built_classes(name: str, sources: Path, jars: Path) -> Path:
     return _fetched(name, files, lambda folder: _compile(files, jars, folder))
 
 
-def _need(*tools: str) -> None:
+def need(*tools: str) -> None:
+    """Raises ``PartMissing`` when one of these programs is not on this machine."""
     missing = [tool for tool in tools if shutil.which(tool) is None]
     if missing:
         raise PartMissing(f"no {' and no '.join(missing)} on this machine")

@@ -1,0 +1,76 @@
+"""The examples of other languages, started as their first lines say: ``make run``."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from sdk import parts
+
+from benchmarks.clusters import ROOT
+from emulator.cli.shared import read_cluster
+from emulator.cluster.embedded import EmbeddedCluster
+from emulator.cluster.spec import ClusterSpec
+
+RUN_S_MAX = 120.0  # of which most is for fetching, once
+TOOLS = {"java": ("java", "mvn"), "node": ("node", "npm"), "go": ("go",)}
+PRINTED = {
+    "java": ["SEND_OK", "from Java"],
+    "node": ["SEND_OK", "from Node"],
+    "go": ["from Go"],
+}
+COLOUR_OFF = "\x1b[0m"  # Debian's Maven writes it, wanted or not
+
+
+def make_run(language: str, namesrv: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """``make run`` of a copy, so that what it builds stays out of the tree."""
+    copy = folder / language
+    built = shutil.ignore_patterns("target", "node_modules")
+    shutil.copytree(ROOT / "examples" / language, copy, ignore=built)
+    settings = [f"NAMESRV={namesrv}", f"RMQEMU={sys.executable} -m emulator"]
+    command = ["make", "--no-print-directory", "-s", "-C", str(copy), "run", *settings]
+    with subprocess.Popen(
+        command,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        process_group=0,
+    ) as process:
+        try:
+            printed, errors = process.communicate(timeout=RUN_S_MAX)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)  # what make started, too
+            raise
+    return subprocess.CompletedProcess(command, process.returncode, printed, errors)
+
+
+@pytest.mark.sdk
+@pytest.mark.parametrize("language", TOOLS)
+def test_an_example_runs_as_it_is_and_leaves_no_lag(language: str, tmp_path: Path) -> None:
+    try:
+        parts.need("make", *TOOLS[language])
+    except parts.PartMissing as reason:
+        if os.environ.get("REQUIRE_PARTS") == "1":
+            pytest.fail(f"REQUIRE_PARTS=1, but {reason}")
+        pytest.skip(str(reason))
+    with EmbeddedCluster(ClusterSpec()) as cluster:
+        run = make_run(language, cluster.namesrv, tmp_path)
+        assert run.returncode == 0, run.stdout + run.stderr
+        assert run.stdout.replace(COLOUR_OFF, "").splitlines() == PRINTED[language]
+        (group,) = read_cluster(cluster.namesrv).groups
+        assert (group.name, group.lag) == (f"hello-{language}-readers", 0)
+        assert group.committed == 1
+
+
+@pytest.mark.parametrize("language", TOOLS)
+def test_an_example_without_a_cluster_says_so_in_one_line(language: str, tmp_path: Path) -> None:
+    run = make_run(language, "127.0.0.1:1", tmp_path)
+    assert run.returncode != 0
+    (line,) = run.stdout.splitlines()
+    assert line.startswith("nobody listens at 127.0.0.1:1: start a cluster (rmqemu up)")
