@@ -1,31 +1,24 @@
 """Every setting of every role, with upstream's name and default beside it.
 
 One frozen struct per role, unknown fields refused, units last in the names.  Defaults
-are upstream's; where upstream has no such limit the comment has "ours".
+are upstream's; where upstream has no such limit the comment has "ours".  What each may be
+is in ``server_rules``.
 """
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
-import msgspec
-
-from emulator.facts import kinds_on_demand
 from emulator.releases import Release
-from protocol.delay_levels import DEFAULT_DELAY_LEVELS, parse_delay_levels
+from emulator.server_rules import BROKER_RULES, NAME_SERVER_RULES, NET_RULES
+from emulator.setting_rules import Checked, SettingRules
+from protocol.delay_levels import DEFAULT_DELAY_LEVELS
 from protocol.validation import MESSAGE_BYTES_MAX
 
-TIMER_PRECISIONS_MS = (100, 200, 500, 1_000)  # MessageStoreConfig.setTimerPrecisionMs
 FlushDiskType: TypeAlias = Literal["ASYNC_FLUSH", "SYNC_FLUSH"]
 
 
-def check_journal_sizes(bytes_max: int, files_max: int) -> None:
-    """Raises ``ValueError`` for a journal that could hold nothing."""
-    if bytes_max < 1 or files_max < 1:
-        raise ValueError("journal_bytes_max and journal_files_max are at least 1")
-
-
-class NetConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class NetConfig(Checked, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Limits of one end of the protocol.
 
     When more than ``outboxes_bytes_max`` wait for all peers of a server, it closes those
@@ -42,23 +35,18 @@ class NetConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     close_on_timeout: bool = True  # NettyClientConfig.clientCloseSocketIfTimeout (4.9.1)
     outbox_bytes_max: int = 4 * 1024 * 1024  # ours: above it no decoding, pushes are dropped
     outboxes_bytes_max: int = 256 * 1024 * 1024  # ours: of a server's peers together, see above
-    slow_answer_ms: int = 0  # ours: a request that takes as long is noted as slow; 0: none is
-
-    def __post_init__(self) -> None:
-        if self.outboxes_bytes_max < self.outbox_bytes_max:
-            raise ValueError("outboxes_bytes_max must be at least outbox_bytes_max")
-        if self.slow_answer_ms < 0:
-            raise ValueError("slow_answer_ms is a time, or 0 for none")
+    slow_answer_ms: int = 0  # ours: slower answers are noted as slow; 0 = none is
+    setting_rules: ClassVar[SettingRules] = NET_RULES
 
 
-class NameServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class NameServerConfig(Checked, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One NameServer's settings.  Defaults are upstream's; the class is named beside each."""
 
     release: str = "4.9.7"
     listen_address: str = "127.0.0.1:9876"  # NettyServerConfig.listenPort; loopback is ours
     broker_silence_ms_max: int = 120_000  # RouteInfoManager.BROKER_CHANNEL_EXPIRED_TIME
     scan_first_ms: int = 5_000  # NamesrvController.initialize
-    scan_interval_ms: int = 0  # NamesrvConfig.scanNotActiveBrokerInterval; 0: the release's own
+    scan_interval_ms: int = 0  # NamesrvConfig.scanNotActiveBrokerInterval; 0 = the release's
     order_message_enable: bool = False  # NamesrvConfig.orderMessageEnable
     return_order_topic_config_to_broker: bool = True  # NamesrvConfig (5.x)
     delete_topic_with_broker_registration: bool = False  # NamesrvConfig (5.1.4)
@@ -69,26 +57,16 @@ class NameServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     need_wait_for_service: bool = False  # NamesrvConfig (5.1)
     wait_for_service_ms: int = 45_000  # NamesrvConfig.waitSecondsForService (5.1)
     config_black_list: str = ""  # NamesrvConfig.configBlackList
-    store: str = ""  # ours: folder of kvConfig.json; empty: in memory
+    store: str = ""  # ours: folder of kvConfig.json; empty = in memory
     brokers_max: int = 10_000  # ours, as are the next two
     topics_max: int = 500_000
     kv_entries_max: int = 100_000
     reply_rules_allowed: bool = False  # ours: every client of the port may set reply rules
-    facts_on_demand: tuple[str, ...] = ()  # ours: kinds for the journal besides the usual ones
-    journal_bytes_max: int = 256 * 1024 * 1024  # ours: of one file; then it becomes FILE.1
+    facts_on_demand: tuple[str, ...] = ()  # ours: more kinds of facts for the journal
+    journal_bytes_max: int = 256 * 1024 * 1024  # ours: of one file; a full one becomes FILE.1
     journal_files_max: int = 4  # ours: the oldest is removed
     net: NetConfig = NetConfig()
-
-    def __post_init__(self) -> None:
-        Release.parse(self.release)
-        kinds_on_demand(self.facts_on_demand)
-        check_journal_sizes(self.journal_bytes_max, self.journal_files_max)
-        if not 0 < self.scan_first_ms <= self.broker_silence_ms_max:
-            raise ValueError("scan_first_ms must be above 0 and at most broker_silence_ms_max")
-        if self.scan_interval_ms < 0:
-            raise ValueError("scan_interval_ms is a time, or 0 for the release's own")
-        if min(self.brokers_max, self.topics_max) < 1:
-            raise ValueError("a NameServer needs room for at least one broker and one topic")
+    setting_rules: ClassVar[SettingRules] = NAME_SERVER_RULES
 
     @property
     def profile(self) -> Release:
@@ -96,7 +74,7 @@ class NameServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
         return Release.parse(self.release)
 
 
-class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class BrokerConfig(Checked, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One broker's settings.  Defaults are upstream's; the class is named beside each."""
 
     release: str = "4.9.7"
@@ -104,7 +82,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     name: str = "broker-a"  # BrokerConfig.brokerName
     broker_id: int = 0  # BrokerConfig.brokerId
     listen_address: str = "127.0.0.1:10911"  # NettyServerConfig.listenPort; loopback is ours
-    advertised_address: str = ""  # BrokerConfig.brokerIP1:listenPort; empty: where it listens
+    advertised_address: str = ""  # BrokerConfig.brokerIP1:listenPort; empty = listen_address
     namesrv: tuple[str, ...] = ()  # BrokerConfig.namesrvAddr
     fetch_namesrv: bool = False  # BrokerConfig.fetchNamesrvAddrByAddressServer; without namesrv
     address_server_domain: str = ""  # rmqAddressServerDomain (jmenv.tbsite.net): host or host:port
@@ -116,7 +94,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     # Registration
     register_first_ms: int = 10_000  # BrokerController.start
     register_interval_ms: int = 30_000  # BrokerConfig.registerNameServerPeriod
-    register_call_ms_max: int = 0  # BrokerConfig.registerBrokerTimeoutMills; 0: the release's own
+    register_call_ms_max: int = 0  # BrokerConfig.registerBrokerTimeoutMills; 0 = the release's
 
     # Topics and groups
     auto_create_topic: bool = True  # BrokerConfig.autoCreateTopicEnable
@@ -125,11 +103,13 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     cluster_topic: bool = True  # BrokerConfig.clusterTopicEnable
     broker_topic: bool = True  # BrokerConfig.brokerTopicEnable
     trace_topic: bool = False  # BrokerConfig.traceTopicEnable
-    reject_transactions: bool = True  # BrokerConfig.rejectTransactionMessage (false): see Sending
+    reject_transactions: bool = True  # BrokerConfig.rejectTransactionMessage (there: false)
     property_filter: bool = False  # BrokerConfig.enablePropertyFilter
     server_side_reset: bool = True  # BrokerConfig.useServerSideResetOffset (5.2; before, never)
     slave_read: bool = False  # BrokerConfig.slaveReadEnable
-    behind_bytes_max: int = 4 * 1024**3  # then a slave is suggested (40 % of memory upstream)
+    behind_bytes_max: int = (
+        4 * 1024**3
+    )  # pulls that far behind suggest a slave (40 % of memory upstream)
 
     # Room for all that (ours, every one: upstream has no such limits)
     topics_max: int = 100_000
@@ -160,9 +140,9 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     # Messages and their store
     message_bytes_max: int = MESSAGE_BYTES_MAX  # MessageStoreConfig.maxMessageSize
     delay_levels: str = DEFAULT_DELAY_LEVELS  # MessageStoreConfig.messageDelayLevel
-    store: str = ""  # MessageStoreConfig.storePathRootDir; empty: in memory
+    store: str = ""  # MessageStoreConfig.storePathRootDir; empty = in memory
     segment_bytes: int = 8 * 1024 * 1024  # MessageStoreConfig.mappedFileSizeCommitLog (1 GiB)
-    retained_bytes_max: int = 64 * 1024 * 1024  # ours, in memory only; 0: no limit
+    retained_bytes_max: int = 64 * 1024 * 1024  # ours, in memory only; 0 = no limit
     retained_hours_max: int = 72  # MessageStoreConfig.fileReservedTime
     persist_offsets_interval_ms: int = 5_000  # BrokerConfig.flushConsumerOffsetInterval
     persist_delays_interval_ms: int = 10_000  # MessageStoreConfig.flushDelayOffsetInterval
@@ -185,58 +165,16 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     recall_when_not_writeable: bool = True  # BrokerConfig.allowRecallWhenBrokerNotWriteable
 
     reply_rules_allowed: bool = False  # ours: every client of the port may set reply rules
-    facts_on_demand: tuple[str, ...] = ()  # ours: kinds for the journal besides the usual ones
-    journal_bytes_max: int = 256 * 1024 * 1024  # ours: of one file; then it becomes FILE.1
+    facts_on_demand: tuple[str, ...] = ()  # ours: more kinds of facts for the journal
+    journal_bytes_max: int = 256 * 1024 * 1024  # ours: of one file; a full one becomes FILE.1
     journal_files_max: int = 4  # ours: the oldest is removed
     net: NetConfig = NetConfig()
-
-    def __post_init__(self) -> None:
-        Release.parse(self.release)
-        kinds_on_demand(self.facts_on_demand)
-        check_journal_sizes(self.journal_bytes_max, self.journal_files_max)
-        if self.register_interval_ms >= self.client_silence_ms_max:
-            raise ValueError("register_interval_ms must be below client_silence_ms_max")
-        if self.message_bytes_max + 131_072 > self.segment_bytes:
-            raise ValueError("segment_bytes must hold at least one message of message_bytes_max")
-        if self.retained_bytes_max and self.retained_bytes_max < 2 * self.segment_bytes:
-            raise ValueError("retained_bytes_max must hold at least two segments")
-        if self.topics_max < 100 or self.groups_max < 100:
-            raise ValueError("topics_max and groups_max must leave room for the broker's own")
-        if not parse_delay_levels(self.delay_levels).is_whole:
-            raise ValueError(f"delay_levels look like 1s 5s 1m 2h 1d, not {self.delay_levels!r}")
-        if self.flush_disk_type == "SYNC_FLUSH" and not self.store:
-            raise ValueError(
-                "flush_disk_type SYNC_FLUSH (flushDiskType) needs a store (storePathRootDir, "
-                "--store): memory cannot be flushed"
-            )
-        if min(self.sync_flush_ms_max, self.flush_interval_ms) < 1 or self.flush_least_pages < 0:
-            raise ValueError("flush times are above 0, and flush_least_pages is not below 0")
-        if self.flush_thorough_interval_ms < self.flush_interval_ms:
-            raise ValueError("flush_thorough_interval_ms must be at least flush_interval_ms")
-        self._check_timers()
-        if not 0 <= self.perm <= 7:
-            raise ValueError("perm is a sum of 4 (read), 2 (write) and 1 (inherit)")
-        self._check_address_server()
-
-    def _check_address_server(self) -> None:
-        if self.asks_address_server and not self.address_server_domain:
-            raise ValueError(
-                "fetch_namesrv (fetchNamesrvAddrByAddressServer) without namesrv needs an "
-                "address_server_domain (rmqAddressServerDomain) to ask"
-            )
+    setting_rules: ClassVar[SettingRules] = BROKER_RULES
 
     @property
     def asks_address_server(self) -> bool:
         """Whether NameServers are found by HTTP.  Upstream: BrokerController.initialize."""
         return self.fetch_namesrv and not self.namesrv
-
-    def _check_timers(self) -> None:
-        if self.timer_precision_ms not in TIMER_PRECISIONS_MS:
-            raise ValueError(f"timer_precision_ms is one of {TIMER_PRECISIONS_MS}")
-        if min(self.timer_delay_s_max, self.timer_slot_messages_max) < 1:
-            raise ValueError("timer_delay_s_max and timer_slot_messages_max are above 0")
-        if self.persist_timers_interval_ms < 1:
-            raise ValueError("persist_timers_interval_ms is a time above 0")
 
     @property
     def is_sync_flush(self) -> bool:

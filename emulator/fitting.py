@@ -45,7 +45,17 @@ def fitted(
         for name, field in fields.items():
             if field.required and name not in given:
                 raise BadField(f"{owner} needs a {name}: {owner}({name}=…)") from None
-        raise BadField(str(error)) from None
+        raise _cause(error) from None
+
+
+def _cause(error: BaseException) -> BadField:
+    """What the struct itself said, without where in the struct that was."""
+    cause = error
+    while cause.__cause__ is not None:
+        cause = cause.__cause__
+        if isinstance(cause, BadField):
+            return cause
+    return BadField(str(error))
 
 
 def _check_type(name: str, wanted: Any, value: object) -> None:
@@ -53,6 +63,8 @@ def _check_type(name: str, wanted: Any, value: object) -> None:
         msgspec.convert(value, wanted)
     except msgspec.ValidationError as error:
         if isinstance(value, Mapping):  # the error names a field of it
+            if (cause := _cause(error)).__class__ is not BadField:
+                raise cause from None
             raise BadField(f"{name}: {error}") from None
         raise BadField(not_a(name, _described(wanted), value)) from None
 

@@ -44,7 +44,6 @@ from emulator.facts import LogRecovering, TimersRecovering
 from emulator.journal import Entry, Journal
 from emulator.logs import WARNINGS, LogSettings, log_to
 from emulator.net.tcp import TcpNetwork
-from emulator.net.transport import split_address
 
 FAILED, BAD_USE = 1, 2
 LINE_BYTES_MAX = 1024 * 1024
@@ -58,7 +57,6 @@ def main() -> int:
         return 0  # the parent wants no node any more
     try:
         config = msgspec.json.decode(text, type=CONFIG_OF_ROLE[role])
-        split_address(config.listen_address)
         log = msgspec.json.decode(_option(options, "--log", "{}"), type=LogSettings)
     except (msgspec.MsgspecError, ValueError) as error:
         _standard_error().write(f"{role}: {error}\n")

@@ -8,11 +8,34 @@ of its role.  What changed in the bytes themselves is in ``protocol.versions``.
 
 from __future__ import annotations
 
+import bisect
+import functools
 from typing import NamedTuple
 
 from protocol.versions import R_4_9_7, R_5_0_0, R_5_3_3, Release
 
-__all__ = ["R_4_9_7", "R_5_0_0", "R_5_3_3", "Release"]
+__all__ = ["R_4_9_7", "R_5_0_0", "R_5_3_3", "Release", "known_release"]
+
+KNOWN_RELEASES = (  # of RocketMQ, those whose behaviour the constants below describe
+    *("4.0.0", "4.1.0", "4.2.0", "4.3.0", "4.3.1", "4.3.2", "4.4.0", "4.5.0", "4.5.1", "4.5.2"),
+    *("4.6.0", "4.6.1", "4.7.0", "4.7.1", "4.8.0", "4.9.0", "4.9.1", "4.9.2", "4.9.3", "4.9.4"),
+    *("4.9.5", "4.9.6", "4.9.7", "4.9.8", "5.0.0", "5.1.0", "5.1.1", "5.1.2", "5.1.3", "5.1.4"),
+    *("5.2.0", "5.3.0", "5.3.1", "5.3.2", "5.3.3"),
+)
+
+
+@functools.cache
+def known_release(text: str) -> Release:
+    """The release *text* names.  Raises ``ValueError`` for one there is not."""
+    release = Release.parse(text)
+    if text not in KNOWN_RELEASES:
+        place = bisect.bisect(KNOWN_RELEASES, release, key=Release.parse)
+        near = KNOWN_RELEASES[max(0, place - 1)]
+        raise ValueError(
+            f"{text} is no release of RocketMQ that is known here ({KNOWN_RELEASES[0]} to "
+            f"{KNOWN_RELEASES[-1]}); the nearest is {near}"
+        )
+    return release
 
 
 class Backported(NamedTuple):

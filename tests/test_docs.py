@@ -205,7 +205,7 @@ def test_the_settings_page_matches_the_config_structs() -> None:
 
 def test_the_settings_page_says_what_changes_while_a_server_runs() -> None:
     rows = [line.split(" | ") for line in settings.PAGE.read_text().splitlines()]
-    live = {row[0].strip("| `"): row[3] for row in rows if len(row) == 5 and row[3]}
+    live = {row[0].strip("| `"): row[4] for row in rows if len(row) == 6 and row[4]}
     assert live["perm"] == live["order_message_enable"] == "yes"
     assert live["client_silence_ms_max"] == live["support_acting_master"] == "from 5.0"
     assert live["server_side_reset"] == "from 5.2"

@@ -11,10 +11,14 @@ from import_graph import imports_of, module_of, paths
 LAYERS = (  # from the bottom up; names in one row never import each other
     ("protocol",),
     (
+        "emulator.addresses",
         "emulator.alarms",
         "emulator.clock",
         "emulator.config",
         "emulator.fitting",
+        "emulator.property_names",
+        "emulator.server_rules",
+        "emulator.setting_rules",
         "emulator.releases",
         "emulator.sampled_sums",
         "emulator.facts",

@@ -24,24 +24,14 @@ from emulator.client import (
     PushConsumerConfig,
 )
 from emulator.client.consumer.consumer_config import GroupMemberConfig, StartingConfig
-from emulator.cluster.property_names import (
-    ADVERTISED_HOST,
-    ANY_VALUE,
-    LISTEN_HOST,
-    LISTEN_PORT,
-    PropertyTable,
-)
 from emulator.cluster.roles import RoleConfig
 from emulator.cluster.settings import NET, PROPERTY_TABLES
 from emulator.config import BrokerConfig, NameServerConfig, NetConfig
 from emulator.nameserver import settings as nameserver
+from emulator.property_names import ADDRESS_PARTS, ANY_VALUE, PropertyTable
+from emulator.setting_rules import INT_MAX, LONG_MAX, Checked
 
 PAGE = DOCS / "configuration.md"
-ADDRESS_PARTS = {
-    LISTEN_HOST: "listen_address",
-    LISTEN_PORT: "listen_address",
-    ADVERTISED_HOST: "advertised_address",
-}
 # Our fields that an administrator can change while a server runs, and from which release on.
 LIVE: dict[type[RoleConfig], Mapping[str, str]] = {
     NameServerConfig: {
@@ -78,13 +68,16 @@ def settings_text() -> str:
 def _server_table(config: type[RoleConfig], known: PropertyTable) -> Table:
     properties = _properties(known)
     live = LIVE[config]
-    rows: Table = [("setting", "default", "RocketMQ's property", "while it runs", "from")]
+    rows: Table = [
+        ("setting", "default", "may be", "RocketMQ's property", "while it runs", "from")
+    ]
     for prefix, kind in (("", config), (NET, NetConfig)):
         explained = explanations(kind)
         for name, default in _defaults(kind):
             known_as = ", ".join(properties.get(prefix + name, ()))
             changes = "" if prefix else live.get(name, "")
-            rows.append((f"`{prefix}{name}`", default, known_as, changes, explained[name]))
+            row = (f"`{prefix}{name}`", default, _values(kind, name), known_as, changes)
+            rows.append((*row, explained[name]))
     return rows
 
 
@@ -92,8 +85,22 @@ def _client_table(configs: tuple[type[ClientConfig], ...]) -> Table:
     """What *configs* themselves add; the last one has them all."""
     defaults = dict(_defaults(configs[-1]))
     explained = {name: text for config in configs for name, text in explanations(config).items()}
-    rows: Table = [("setting", "default", "RocketMQ's")]
-    return rows + [(f"`{n}`", defaults[n], text) for n, text in explained.items() if n in defaults]
+    rows: Table = [("setting", "default", "may be", "RocketMQ's")]
+    return rows + [
+        (f"`{name}`", defaults[name], _values(configs[-1], name), text)
+        for name, text in explained.items()
+        if name in defaults
+    ]
+
+
+def _values(kind: type[Checked], name: str) -> str:
+    """The range of a number; empty for anything else."""
+    for part in kind.__mro__:
+        rules = part.__dict__.get("setting_rules")
+        if rules is not None and (range_ := rules.ranges.get(name)):
+            has_end = range_.most not in (INT_MAX, LONG_MAX)
+            return f"{range_.least:,} to {range_.most:,}" if has_end else f"from {range_.least:,}"
+    return ""
 
 
 def _properties(known: PropertyTable) -> Mapping[str, list[str]]:

@@ -15,11 +15,11 @@ import trio
 import typer
 from rich.console import Console
 
+from emulator.addresses import check_target
 from emulator.cli.errors import INCOMPLETE, fail
 from emulator.cluster.admin import Admin, admin_over_tcp
 from emulator.cluster.cluster_reader import ClusterReader
 from emulator.cluster.overview import BrokerView, Overview
-from emulator.net.transport import split_address
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -39,11 +39,9 @@ def checked_namesrv(text: str) -> str:
         raise typer.BadParameter(f"it is empty; give HOST:PORT, such as {NAMESRV}")
     for part in parts:
         try:
-            host, port = split_address(part)
+            check_target(part)
         except ValueError as error:
             raise typer.BadParameter(str(error)) from None
-        if not host or not port:
-            raise typer.BadParameter(f"an address looks like {NAMESRV}, not {part!r}")
     return ";".join(parts)
 
 

@@ -49,6 +49,7 @@ from emulator.cluster.settings import Settings
 from emulator.cluster.spec import ClusterSpec
 from emulator.config import BrokerConfig
 from emulator.logs import LogSettings
+from emulator.setting_rules import SettingRefused
 
 POLL_S = 0.2
 DEFAULT_CONTROL = f"127.0.0.1:{PORT.default - 1}"  # where commands look without being told
@@ -99,6 +100,8 @@ def _spec(brokers: int, release: str, store: str, port: int, sets: list[str]) ->
             brokers=brokers, release=release, store=store, port=port, broker_settings=given
         )
         spec.check()
+    except SettingRefused as error:
+        raise settings.refused(error) from error
     except ValueError as error:
         raise BadUse(str(error)) from error
     return spec

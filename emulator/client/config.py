@@ -1,70 +1,72 @@
 """Every setting of the clients, with upstream's name and default beside it.
 
-What a number is at least stands in one table; what single fields must be besides, and how
-they must fit together, is checked where their struct is made.
+What each may be stands in the rules of its struct.
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Mapping
-from typing import Any, Final, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import msgspec
 
+from emulator.addresses import check_target
 from emulator.client.errors import BadArgument
 from emulator.client.setting_names import ELSEWHERE
 from emulator.config import NetConfig
 from emulator.fitting import BadField, fitted
 from emulator.net.address_server import DEFAULT_SUBGROUP
-from emulator.net.transport import split_address
-from emulator.releases import STREAMS_MARKED, Release
+from emulator.releases import STREAMS_MARKED, Release, known_release
+from emulator.setting_rules import Checked, Range, Relation, SettingRules, ranges
 from protocol.arguments import not_a, shown
 from protocol.validation import MESSAGE_BYTES_MAX
 
 NO_INSTANCE_NAME = "DEFAULT"
 
-_parse = functools.cache(Release.parse)
 
-LEAST: Final[Mapping[str, int]] = {  # of every number of a client that may not be 0, or may be -1
-    **dict.fromkeys(
-        (
-            "route_poll_interval_ms",
-            "heartbeat_interval_ms",
-            "offset_persist_interval_ms",
-            "rebalance_interval_ms",
-            "api_timeout_ms",
-            "default_topic_queues",
-            "send_timeout_ms",
-            "message_bytes_max",
-            "detect_timeout_ms",
-            "detect_interval_ms",
-            "async_sends_max",
-            "pull_bytes_max",
-            "pull_timeout_ms",
-            "queue_messages_max",
-            "queue_mib_max",
-            "queue_span_max",
-            "topic_messages_max",
-            "topic_mib_max",
-            "consume_timeout_ms",
-            "lock_interval_ms",
-        ),
-        1,
+def _check_namesrv(namesrv: str) -> None:
+    for address in _parts(namesrv):
+        try:
+            check_target(address)
+        except ValueError:
+            raise ValueError(f"it is host:port, several split by ';', not {address!r}") from None
+
+
+CLIENT_RULES = SettingRules(
+    ranges(
+        (Range(1), "route_poll_interval_ms heartbeat_interval_ms offset_persist_interval_ms"),
+        (Range(0), "route_poll_first_ms heartbeat_first_ms offset_persist_first_ms"),
+        (Range(0), "route_lock_wait_ms_max rebalance_interval_ms_min"),
+        (Range(1), "rebalance_interval_ms api_timeout_ms"),
     ),
-    "send_timeout_ms_per_attempt": -1,
-    "reconsume_times_max": -1,
-}
+    {"release": known_release, "namesrv": _check_namesrv},
+    (
+        Relation(
+            ("namesrv", "namesrv_domain"),
+            lambda config: config.namesrv_addresses or config.namesrv_domain,
+            "namesrv names no address, and there is no namesrv_domain to ask",
+        ),
+    ),
+)
+
+PRODUCER_RULES = SettingRules(
+    ranges(
+        (Range(1), "default_topic_queues send_timeout_ms message_bytes_max async_sends_max"),
+        (Range(-1), "send_timeout_ms_per_attempt"),  # -1: no such limit
+        (Range(0), "sync_retries async_retries compress_bytes_min"),
+        (Range(0, 9), "compress_level"),  # of zlib
+        (Range(1), "detect_timeout_ms detect_interval_ms"),
+    )
+)
 
 
-class ClientConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ClientConfig(Checked, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What producers and consumers share.  Upstream: ClientConfig."""
 
     release: str = "4.9.8"  # whose rules are followed
-    namesrv: str = "127.0.0.1:9876"  # namesrvAddr, several split by ";"; empty: see the next two
+    namesrv: str = "127.0.0.1:9876"  # namesrvAddr, several split by ";"; empty = see the next two
     namesrv_domain: str = ""  # rocketmq.namesrv.domain: host or host:port of an address server
     namesrv_subgroup: str = DEFAULT_SUBGROUP  # rocketmq.namesrv.domain.subgroup
-    client_ip: str = ""  # clientIP; empty: the address of the machine
+    client_ip: str = ""  # clientIP; empty = the address of the machine
     instance_name: str = NO_INSTANCE_NAME  # instanceName, property rocketmq.client.name
     unit_name: str = ""  # unitName
     unit_mode: bool = False  # unitMode
@@ -81,22 +83,12 @@ class ClientConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     stream_requests: bool = False  # enableStreamRequestType (4.9.4)
     vip_channel_enabled: bool = False  # vipChannelEnabled
     net: NetConfig = NetConfig()
-
-    def __post_init__(self) -> None:
-        _ = self.rules
-        for name in self.__struct_fields__:
-            value = getattr(self, name)
-            if isinstance(value, int) and value < (least := LEAST.get(name, 0)):
-                raise ValueError(f"{name} is at least {least}, not {value}")
-        for address in self.namesrv_addresses:
-            _check_address(address)
-        if not self.namesrv_addresses and not self.namesrv_domain:
-            raise ValueError("namesrv names no address, and there is no namesrv_domain to ask")
+    setting_rules: ClassVar[SettingRules] = CLIENT_RULES
 
     @property
     def rules(self) -> Release:
         """``release`` as a number, which behaviour depends on."""
-        return _parse(self.release)
+        return known_release(self.release)
 
     @property
     def marks_streams(self) -> bool:
@@ -106,7 +98,7 @@ class ClientConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     @property
     def namesrv_addresses(self) -> tuple[str, ...]:
         """``namesrv`` one by one, each ``host:port``."""
-        return tuple(part.strip() for part in self.namesrv.split(";") if part.strip())
+        return _parts(self.namesrv)
 
 
 class ProducerConfig(ClientConfig, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -116,7 +108,7 @@ class ProducerConfig(ClientConfig, frozen=True, kw_only=True, forbid_unknown_fie
     create_topic_key: str = "TBW102"  # createTopicKey
     default_topic_queues: int = 4  # defaultTopicQueueNums
     send_timeout_ms: int = 3_000  # sendMsgTimeout, for the whole call
-    send_timeout_ms_per_attempt: int = -1  # sendMsgMaxTimeoutPerRequest (5.3.3); -1: no such limit
+    send_timeout_ms_per_attempt: int = -1  # sendMsgMaxTimeoutPerRequest (5.3.3); -1 = no limit
     sync_retries: int = 2  # retryTimesWhenSendFailed
     async_retries: int = 2  # retryTimesWhenSendAsyncFailed
     retry_another_broker_when_not_store_ok: bool = False  # retryAnotherBrokerWhenNotStoreOK
@@ -128,11 +120,7 @@ class ProducerConfig(ClientConfig, frozen=True, kw_only=True, forbid_unknown_fie
     detect_timeout_ms: int = 200  # detectTimeout (5.1.4)
     detect_interval_ms: int = 2_000  # detectInterval (5.1.4)
     async_sends_max: int = 50_000  # the async sender pool's queue; more are refused
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.compress_level > 9:
-            raise ValueError(f"compress_level is between 0 and 9, not {self.compress_level}")
+    setting_rules: ClassVar[SettingRules] = PRODUCER_RULES
 
 
 class ConsumerConfig(ClientConfig, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -163,7 +151,5 @@ def merged_config(kind: type[C], config: C | None, settings: dict[str, Any]) -> 
         raise BadArgument(str(error)) from None
 
 
-def _check_address(address: str) -> None:
-    host, _ = split_address(address)
-    if not host or any(character in "/, " for character in host):
-        raise ValueError(f"namesrv is host:port, several split by ';', not {address!r}")
+def _parts(namesrv: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in namesrv.split(";") if part.strip())

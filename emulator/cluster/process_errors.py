@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import errno
 
-import msgspec
-
 from emulator.disk.files import StoreInUse, StoreUnwritable
 from emulator.disk.port import DiskFull, StoreDamaged
 from emulator.facts import StoreRefused
 from emulator.net.transport import AddressInUse
+from emulator.setting_rules import SettingRefused
 
 ADVICE: tuple[tuple[type[Exception], str], ...] = (
     (AddressInUse, "stop what listens there, or choose another port (0: any free one)"),
@@ -20,7 +19,6 @@ ADVICE: tuple[tuple[type[Exception], str], ...] = (
     (StoreUnwritable, "choose a folder that this user may write to"),
     (StoreDamaged, "put that file back as it was, or choose another folder"),
     (DiskFull, StoreRefused.advice),
-    (msgspec.ValidationError, "see the field names in emulator/config.py"),
 )
 ADVICE_BY_NUMBER = {
     errno.EADDRNOTAVAIL: "listen on an address of this machine",
@@ -34,6 +32,8 @@ def plain_text(error: BaseException) -> str | None:
     for kind, advice in ADVICE:
         if isinstance(error, kind):
             return f"{_what(error)}: {advice}"
+    if isinstance(error, SettingRefused):
+        return str(error)
     if isinstance(error, OSError):
         advice = ADVICE_BY_NUMBER.get(error.errno or 0, "")
         return f"{_what(error)}: {advice}" if advice else _what(error)

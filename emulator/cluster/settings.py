@@ -9,7 +9,6 @@ that exists; one that is harmless here is listed as ignored.
 
 from __future__ import annotations
 
-import difflib
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -17,7 +16,9 @@ from typing import Any
 
 import msgspec
 
-from emulator.cluster.property_names import (
+from emulator.cluster.roles import RoleConfig
+from emulator.config import BrokerConfig, NameServerConfig, NetConfig
+from emulator.property_names import (
     ADVERTISED_HOST,
     ANY_VALUE,
     BROKER,
@@ -26,11 +27,12 @@ from emulator.cluster.property_names import (
     NAME_SERVER,
     PropertyTable,
 )
-from emulator.cluster.roles import RoleConfig
-from emulator.config import BrokerConfig, NameServerConfig, NetConfig
+from emulator.server_rules import NET_RULES
+from emulator.setting_rules import refusal_of, unknown_setting, wrong_type
 from protocol import java_properties
 
 ENVIRONMENT_PREFIX = "RMQEMU_"
+NO_SETTINGS = ("RMQEMU_CONTROL",)  # what tools read
 PROPERTY_TABLES: dict[type[RoleConfig], PropertyTable] = {
     NameServerConfig: NAME_SERVER,
     BrokerConfig: BROKER,
@@ -49,6 +51,7 @@ class Settings:
         self.kind = kind
         self.given: dict[str, Any] = {}
         self.ignored: list[str] = []
+        self._sources: dict[str, str] = {}  # where each of those was given last
         self._properties = PROPERTY_TABLES[kind]
         self._types = _types(kind, "") | _types(NetConfig, NET)
 
@@ -76,18 +79,18 @@ class Settings:
     def add_environment(self, environment: Mapping[str, str]) -> None:
         """``RMQEMU_<FIELD>`` variables.  Raises ``BadSetting``."""
         for variable, text in environment.items():
-            if variable.startswith(ENVIRONMENT_PREFIX):
+            if variable.startswith(ENVIRONMENT_PREFIX) and variable not in NO_SETTINGS:
                 name = variable.removeprefix(ENVIRONMENT_PREFIX).lower()
                 name = f"{NET}{name.removeprefix('net_')}" if name.startswith("net_") else name
-                self.add_texts({name: text}, f"the environment ({variable})")
+                self.add_texts({name: text}, f"the environment, {variable}")
 
     def add_assignments(self, assignments: Iterable[str]) -> None:
         """``--set key=value``, our names or upstream's.  Raises ``BadSetting``."""
         for assignment in assignments:
             name, equals, text = assignment.partition("=")
             if not equals:
-                raise BadSetting(f"--set {assignment}: write it as key=value")
-            self.add_texts({name.strip(): text.strip()}, "--set")
+                raise BadSetting(f"--set {assignment}: write it as KEY=VALUE")
+            self.add_texts({name.strip(): text.strip()}, f"--set {assignment}")
 
     def add_texts(self, pairs: Mapping[str, str], where: str) -> None:
         """Values as text, by either name; errors name *where*.  Raises ``BadSetting``."""
@@ -101,7 +104,7 @@ class Settings:
             elif property_.field in (LISTEN_HOST, LISTEN_PORT, ADVERTISED_HOST):
                 parts[property_.field] = text
             else:
-                self._set(property_.field, text, f"{where}, {name}", property_.unit)
+                self._set(property_.field, text, where, property_.unit)
         self._set_addresses(parts, where)
 
     def add_flags(self, **flags: str | None) -> None:
@@ -113,11 +116,17 @@ class Settings:
     # The result -----------------------------------------------------------------------
 
     def config(self) -> RoleConfig:
-        """Raises ``BadSetting`` when the settings do not fit together."""
+        """Raises ``BadSetting`` when a value cannot be, or some do not fit together."""
         try:
             return msgspec.convert(self.nested(), self.kind)
         except msgspec.ValidationError as error:
-            raise BadSetting(str(error)) from error
+            raise self.refused(error) from error
+
+    def refused(self, error: Exception) -> BadSetting:
+        """*error*, raised by a config of these settings, with where they come from."""
+        refusal = refusal_of(error)
+        sources = {self._sources[name]: None for name in refusal.settings if name in self._sources}
+        return BadSetting(": ".join((*sources, str(refusal))))
 
     def nested(self) -> dict[str, Any]:
         """What was given, in the shape of the config struct."""
@@ -129,12 +138,16 @@ class Settings:
 
     def _set(self, name: str, value: Any, where: str, unit: int = 1) -> None:
         if self._types[name] == tuple[str, ...] and isinstance(value, str):
-            value = [part.strip() for part in value.replace(",", ";").split(";") if part.strip()]
+            value = _parts(value)
         try:
             fit = msgspec.convert(value, self._types[name], strict=False)
         except msgspec.ValidationError as error:
-            raise BadSetting(f"{where}: {name} = {value!r}: {error}") from error
+            rules = NET_RULES if name.startswith(NET) else self.kind.setting_rules
+            shown = rules.shown(name.removeprefix(NET))
+            why = wrong_type(self._types[name], value)
+            raise BadSetting(f"{where}: {shown} {why}") from error
         self.given[name] = fit * unit if unit != 1 else fit
+        self._sources[name] = where
 
     def _set_addresses(self, parts: Mapping[str, str], where: str) -> None:
         default = self.kind().listen_address
@@ -155,10 +168,15 @@ class Settings:
         self.ignored.append(name)
 
     def _unknown_name(self, name: str, where: str) -> str:
-        known = [*self._types, *self._properties.settings]
-        near = difflib.get_close_matches(name, known, n=1)
-        advice = f"; did you mean {near[0]}?" if near else ""
-        return f"{where}: there is no setting {name!r} here{advice}"
+        return f"{where}: {unknown_setting(name, [*self._types, *self._properties.settings])}"
+
+
+def _parts(text: str) -> list[str]:
+    """A list as one text.  A ";" at its end ends the last part, as upstream's split has it."""
+    if not text.strip():
+        return []
+    parts = text.strip().removesuffix(";").replace(",", ";").split(";")
+    return [part.strip() for part in parts]
 
 
 def _types(kind: type[msgspec.Struct], prefix: str) -> dict[str, Any]:

@@ -73,7 +73,7 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             return self.host == "localhost"
 
     def name_server_config(self, name: str) -> NameServerConfig:
-        """Raises ``BadField`` for settings it does not have."""
+        """Raises ``BadField`` for settings that it does not have, or cannot have so."""
         port = self.port and self.port + self.name_server_names.index(name)
         given = {
             "release": self.release,

@@ -14,8 +14,9 @@ from collections.abc import Callable
 
 import trio
 
+from emulator.addresses import join_address
 from emulator.facts import Note, OpenFilesFreed, OpenFilesRanOut
-from emulator.net.transport import Accept, Transport, join_address
+from emulator.net.transport import Accept, Transport
 
 FILES_KEPT_MAX = 32  # a quarter, where fewer than four times as many may be open
 ROOM_FILES = (

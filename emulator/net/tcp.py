@@ -14,6 +14,7 @@ import socket
 
 import trio
 
+from emulator.addresses import join_address, split_address
 from emulator.facts import Note
 from emulator.journal import silent
 from emulator.net.accepting import TcpListener
@@ -23,8 +24,6 @@ from emulator.net.transport import (
     AddressInUse,
     ConnectRefused,
     Endpoint,
-    join_address,
-    split_address,
 )
 
 READ_BYTES = 256 * 1024

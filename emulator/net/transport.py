@@ -96,17 +96,3 @@ class Network(Protocol):
         Raises ``ConnectRefused``; a silent host waits until cancelled.
         """
         ...
-
-
-def split_address(address: str) -> tuple[str, int]:
-    """Raises ``ValueError`` for anything but "ip:port" or "[ip6]:port"."""
-    host, colon, port = address.rpartition(":")
-    if not colon or not port.isdigit() or int(port) > 65_535:
-        raise ValueError(f"an address looks like 127.0.0.1:9876, not {address!r}")
-    return host.strip("[]"), int(port)
-
-
-def join_address(name: tuple[object, ...]) -> str:
-    """A socket's name as "ip:port" or "[ip6]:port"."""
-    host, port = name[0], name[1]
-    return f"[{host}]:{port}" if ":" in str(host) else f"{host}:{port}"

@@ -14,11 +14,11 @@ from emulator.config import BrokerConfig, NameServerConfig
     [
         ({"release": "new"}, "new"),
         ({"register_interval_ms": 120_000}, "client_silence_ms_max"),
-        ({"segment_bytes": 4 * 1024 * 1024}, "at least one message"),
+        ({"segment_bytes": 4 * 1024 * 1024}, "must have room for a message"),
         ({"retained_bytes_max": 8 * 1024 * 1024}, "two segments"),
-        ({"topics_max": 10}, "the broker's own"),
-        ({"delay_levels": "1s soon"}, "delay_levels look like"),
-        ({"perm": 9}, "perm is a sum"),
+        ({"topics_max": 10}, "topics_max is at least 100"),
+        ({"delay_levels": "1s soon"}, "delay levels look like"),
+        ({"perm": 9}, "is between 0 and 7"),
     ],
 )
 def test_a_broker_s_settings_must_fit_each_other(settings: dict[str, Any], complaint: str) -> None:
@@ -31,7 +31,7 @@ def test_a_broker_s_settings_must_fit_each_other(settings: dict[str, Any], compl
     [
         ({"scan_first_ms": 0}, "scan_first_ms"),
         ({"scan_interval_ms": -1}, "scan_interval_ms"),
-        ({"topics_max": 0}, "at least one broker"),
+        ({"topics_max": 0}, "topics_max is at least 1"),
     ],
 )
 def test_a_name_server_s_settings_must_fit_each_other(

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Self
 
+from emulator.addresses import split_address
 from emulator.cluster.processes import ProcessCluster
 from emulator.cluster.spec import ClusterSpec
-from emulator.net.tcp import split_address
 from protocol import catalog
 from protocol.bodies.body import encode_body
 from protocol.bodies.groups import ConsumerData, HeartbeatData, ProducerData

@@ -8,9 +8,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from emulator.addresses import split_address
 from emulator.cluster.processes import ProcessCluster
 from emulator.cluster.spec import ClusterSpec
-from emulator.net.tcp import split_address
 from protocol.codes import RequestCode
 from protocol.command import RemotingCommand, decode_command, encode_command
 from protocol.framing import JSON, FrameDecoder, encode_parts

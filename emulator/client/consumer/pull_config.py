@@ -2,12 +2,50 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from emulator.client.consumer.consumer_config import GroupMemberConfig, StartingConfig
+from emulator.setting_rules import Range, Relation, SettingRules, ranges
 
 SUBSCRIBED_FROM = (
     "CONSUME_FROM_LAST_OFFSET",
     "CONSUME_FROM_FIRST_OFFSET",
     "CONSUME_FROM_TIMESTAMP",
+)
+HOLD = Relation(
+    ("pull_held_timeout_ms", "pull_hold_ms_max"),
+    lambda config: config.pull_held_timeout_ms >= config.pull_hold_ms_max,
+    "{pull_held_timeout_ms} must be at least {pull_hold_ms_max}",
+)
+
+PULL_CONSUMER_RULES = SettingRules(
+    ranges(
+        (Range(0), "pull_hold_ms_max reconsume_times_max default_broker_id"),
+        (Range(1), "pull_held_timeout_ms pull_timeout_ms"),
+    ),
+    relations=(HOLD,),
+)
+
+LITE_PULL_CONSUMER_RULES = SettingRules(  # DefaultLitePullConsumerImpl.checkConfig
+    ranges(
+        (Range(0), "poll_timeout_ms pull_hold_ms_max default_broker_id"),
+        (Range(1_000), "auto_commit_interval_ms"),
+        (Range(1, 1_024), "pull_batch_max"),
+        (Range(1, 1_000), "pull_threads_max"),
+        (Range(1), "pull_held_timeout_ms pull_timeout_ms"),
+        (Range(0), "pull_error_delay_ms pull_full_delay_ms pull_busy_delay_ms"),
+        (Range(0), "pull_paused_delay_ms start_error_delay_ms topic_check_first_ms"),
+        (Range(1), "all_messages_max queue_messages_max queue_mib_max queue_span_max"),
+        (Range(1), "topic_check_interval_ms"),
+    ),
+    relations=(
+        HOLD,
+        Relation(
+            ("consume_from",),
+            lambda config: config.consume_from in SUBSCRIBED_FROM,
+            f"{{consume_from}} must be one of {', '.join(SUBSCRIBED_FROM)}",
+        ),
+    ),
 )
 
 
@@ -22,10 +60,7 @@ class PullConsumerConfig(GroupMemberConfig, frozen=True, kw_only=True, forbid_un
     enable_rebalance: bool = True  # enableRebalance (5.3.2)
     connect_broker_by_user: bool = False  # connectBrokerByUser
     default_broker_id: int = 0  # defaultBrokerId, with the one above
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_hold(self.pull_hold_ms_max, self.pull_held_timeout_ms)
+    setting_rules: ClassVar[SettingRules] = PULL_CONSUMER_RULES
 
     @property
     def retries_max(self) -> int:
@@ -75,26 +110,9 @@ class LitePullConsumerConfig(
     # Listening for a topic's queues
     topic_check_interval_ms: int = 30_000  # topicMetadataCheckIntervalMillis
     topic_check_first_ms: int = 10_000  # DefaultLitePullConsumerImpl.startScheduleTask
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_hold(self.pull_hold_ms_max, self.pull_held_timeout_ms)
-        if self.auto_commit_interval_ms < 1_000:
-            raise ValueError("auto_commit_interval_ms is at least 1000")
-        if not 1 <= self.pull_batch_max <= 1024:
-            raise ValueError("pull_batch_max is between 1 and 1024")
-        if not 1 <= self.pull_threads_max <= 1000:
-            raise ValueError("pull_threads_max is between 1 and 1000")
-        if self.consume_from not in SUBSCRIBED_FROM:
-            raise ValueError(f"consume_from is one of {', '.join(SUBSCRIBED_FROM)}")
+    setting_rules: ClassVar[SettingRules] = LITE_PULL_CONSUMER_RULES
 
     @property
     def broker_id(self) -> int | None:
         """Which broker to pull from, whatever brokers suggest; None: as they suggest."""
         return self.default_broker_id if self.connect_broker_by_user else None
-
-
-def check_hold(hold_ms_max: int, timeout_ms: int) -> None:
-    """Raises ``ValueError`` if brokers may hold a pull longer than the consumer waits."""
-    if timeout_ms < hold_ms_max:
-        raise ValueError("pull_held_timeout_ms is at least pull_hold_ms_max")

@@ -2,9 +2,40 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from emulator.client.consumer.consumer_config import MS_A_MINUTE, StartingConfig
+from emulator.setting_rules import Range, Relation, SettingRules, ranges
 
 FOREVER = 2**31 - 1
+
+
+PUSH_CONSUMER_RULES = SettingRules(  # DefaultMQPushConsumerImpl.checkConfig, where it has one
+    ranges(
+        (Range(1, 1_024), "pull_batch_max consume_batch_max"),
+        (Range(1), "pull_bytes_max pull_timeout_ms"),
+        (Range(0), "pull_interval_ms pull_hold_ms_max first_pull_delay_ms"),
+        (Range(0), "pull_error_delay_ms pull_full_delay_ms pull_busy_delay_ms"),
+        (Range(0), "pull_paused_delay_ms"),
+        (Range(1, 65_535), "queue_messages_max queue_span_max"),
+        (Range(1, 1_024), "queue_mib_max"),
+        (Range(1, 6_553_500), "topic_messages_max"),
+        (Range(1, 102_400), "topic_mib_max"),
+        (Range(1, 1_000), "consume_threads_max"),
+        (Range(1), "consume_timeout_ms continuous_ms_max"),
+        (Range(-1), "reconsume_times_max"),  # -1: see there
+        (Range(0), "suspend_queue_ms consume_again_delay_ms termination_ms_max listener_ms"),
+        (Range(1), "lock_interval_ms"),
+        (Range(0), "lock_first_ms unlock_delay_ms"),
+    ),
+    relations=(
+        Relation(
+            ("pull_timeout_ms", "pull_hold_ms_max"),
+            lambda config: config.pull_timeout_ms > config.pull_hold_ms_max,
+            "{pull_timeout_ms} must be above {pull_hold_ms_max}",
+        ),
+    ),
+)
 
 
 class PushConsumerConfig(StartingConfig, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -36,7 +67,7 @@ class PushConsumerConfig(StartingConfig, frozen=True, kw_only=True, forbid_unkno
     consume_threads_max: int = 20  # consumeThreadMax
     consume_batch_max: int = 1  # consumeMessageBatchMaxSize
     consume_timeout_ms: int = 15 * MS_A_MINUTE  # consumeTimeout
-    reconsume_times_max: int = -1  # maxReconsumeTimes; -1: 16, or for ever when orderly
+    reconsume_times_max: int = -1  # maxReconsumeTimes; -1 = 16, or forever when orderly
     suspend_queue_ms: int = 1_000  # suspendCurrentQueueTimeMillis
     consume_again_delay_ms: int = (
         5_000  # ConsumeMessageConcurrentlyService.submitConsumeRequestLater
@@ -44,23 +75,13 @@ class PushConsumerConfig(StartingConfig, frozen=True, kw_only=True, forbid_unkno
     continuous_ms_max: int = 60_000  # rocketmq.client.maxTimeConsumeContinuously (orderly)
     termination_ms_max: int = 0  # awaitTerminationMillisWhenShutdown
     listeners_inline: bool = False  # ours: plain functions run on the event loop, in every world
-    listener_ms: int | None = None  # ours: how long a plain function's call takes, run inline
+    listener_ms: int | None = None  # ours: how long an inline call of a plain function takes
 
     # Locks
     lock_interval_ms: int = 20_000  # rocketmq.client.rebalance.lockInterval
     lock_first_ms: int = 1_000  # ConsumeMessageOrderlyService.start
     unlock_delay_ms: int = 20_000  # rocketmq.client.unlockDelayTimeMills
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 1 <= self.consume_batch_max <= 1024:
-            raise ValueError("consume_batch_max is between 1 and 1024")
-        if not 1 <= self.pull_batch_max <= 1024:
-            raise ValueError("pull_batch_max is between 1 and 1024")
-        if not 1 <= self.consume_threads_max <= 1000:
-            raise ValueError("consume_threads_max is between 1 and 1000")
-        if self.pull_timeout_ms <= self.pull_hold_ms_max:
-            raise ValueError("pull_timeout_ms must be above pull_hold_ms_max")
+    setting_rules: ClassVar[SettingRules] = PUSH_CONSUMER_RULES
 
     @property
     def retries_max(self) -> int:

@@ -9,8 +9,8 @@ from store_makers import LAST_4, LAST_5
 from trio.testing import MockClock
 
 from emulator.broker.handlers.configuration import FIXED, LIVE_5_2
-from emulator.cluster.property_names import BROKER
 from emulator.facts import SettingsChanged, SettingsIgnored
+from emulator.property_names import BROKER
 from protocol import catalog, java_properties
 from protocol.codes import ResponseCode
 from protocol.requests.sending import ConsumerSendMsgBackRequest

@@ -230,7 +230,7 @@ def test_a_full_disk_is_one_line_on_each_side_and_the_broker_goes_on(tmp_path) -
             "no setting 'brokerNme' here; did you mean brokerName?",
         ),
         (("--set", "brokerName=x"), "every broker needs its own"),
-        (("--set", "perm=9"), "perm is a sum of"),
+        (("--set", "perm=9"), "perm (brokerPermission) is between 0 and 7"),
         (("--brokers", "99"), "0 to 26 brokers"),
         (("--release", "next"), "next"),
         (("--control", "banana"), "--control banana: a port from 0"),

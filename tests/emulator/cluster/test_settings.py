@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 import pytest
 
-from emulator.cluster.property_names import ADVERTISED_HOST, BROKER, LISTEN_HOST, LISTEN_PORT
 from emulator.cluster.settings import PROPERTY_TABLES, BadSetting, Settings
+from emulator.cluster.spec import ClusterSpec
 from emulator.config import BrokerConfig, NameServerConfig, NetConfig
+from emulator.property_names import ADVERTISED_HOST, BROKER, LISTEN_HOST, LISTEN_PORT
 
 SHIPPED_CONF = """
 # what comes with a distribution
@@ -101,10 +104,12 @@ def test_limits_of_the_network_are_a_table_in_toml_and_a_prefix_elsewhere(tmp_pa
     [
         ("brokerNme=x", "brokerNme.*did you mean brokerName"),
         ("prem=4", "prem.*did you mean perm"),
-        ("flushDiskType=NO_FLUSH", "flush_disk_type = 'NO_FLUSH'"),
+        ("flushDiskType=NO_FLUSH", "is ASYNC_FLUSH or SYNC_FLUSH, not 'NO_FLUSH'"),
         ("brokerRole=SLAVE", "only ASYNC_MASTER is"),
-        ("brokerId=x", "brokerId.*broker_id = 'x'"),
-        ("nonsense", "key=value"),
+        ("brokerId=x", r"broker_id \(brokerId\) is a whole number, not 'x'"),
+        ("net.idle_ms_max=x", r"net.idle_ms_max \(.*Seconds\) is a whole number, not 'x'"),
+        ("trace_on=perhaps", r"trace_on \(traceOn\) is true or false, not 'perhaps'"),
+        ("nonsense", "KEY=VALUE"),
     ],
 )
 def test_what_cannot_be_is_refused_by_name(assignment, complaint) -> None:
@@ -115,7 +120,7 @@ def test_what_cannot_be_is_refused_by_name(assignment, complaint) -> None:
 def test_synchronous_flushes_are_refused_by_name_without_a_store() -> None:
     settings = Settings(BrokerConfig)
     settings.add_assignments(["flushDiskType=SYNC_FLUSH", "syncFlushTimeout=200"])
-    with pytest.raises(BadSetting, match=r"SYNC_FLUSH .flushDiskType. needs a store"):
+    with pytest.raises(BadSetting, match=r"= SYNC_FLUSH needs a store"):
         settings.config()
     settings.add_assignments(["storePathRootDir=/somewhere"])
     config = settings.config()
@@ -143,8 +148,93 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path, text, complaint) -> None:
 def test_settings_that_do_not_fit_together_are_refused() -> None:
     settings = Settings(BrokerConfig)
     settings.add_assignments(["register_interval_ms=500000"])
-    with pytest.raises(BadSetting, match="register_interval_ms must be below"):
+    with pytest.raises(BadSetting, match=r"register_interval_ms .* must be below"):
         settings.config()
+
+
+BAD = "lock_ms_max (rocketmq.broker.rebalance.lockMaxLiveTime) is at least 1, not -5"
+
+
+@pytest.mark.parametrize(
+    ("give", "source"),
+    [
+        (lambda s, _: s.add_assignments(["lock_ms_max=-5"]), "--set lock_ms_max=-5"),
+        (
+            lambda s, _: s.add_environment({"RMQEMU_LOCK_MS_MAX": "-5"}),
+            "the environment, RMQEMU_LOCK_MS_MAX",
+        ),
+        (
+            lambda s, tmp: s.add_toml_file(a_file(tmp, "b.toml", "lock_ms_max = -5")),
+            "/b.toml",
+        ),
+        (
+            lambda s, tmp: s.add_properties_file(a_file(tmp, "b.conf", "lock_ms_max=-5")),
+            "/b.conf",
+        ),
+        (lambda s, _: s.add_flags(lock_ms_max="-5"), "--lock-ms-max"),
+    ],
+)
+def test_a_value_that_cannot_be_has_one_sentence_and_the_source_it_came_from(
+    tmp_path, give, source
+) -> None:
+    settings = Settings(BrokerConfig)
+    give(settings, tmp_path)
+    with pytest.raises(BadSetting) as refused:
+        settings.config()
+    where, _, sentence = str(refused.value).partition(": ")
+    assert sentence == BAD
+    assert where.endswith(source)
+
+
+def test_python_refuses_a_value_that_cannot_be_with_the_same_sentence() -> None:
+    with pytest.raises(ValueError, match=re.escape(BAD)):
+        BrokerConfig(lock_ms_max=-5)
+    with pytest.raises(ValueError, match=re.escape(BAD)):
+        ClusterSpec(broker_settings={"lock_ms_max": -5}).check()
+
+
+def test_a_relation_names_every_source_that_has_a_part_in_it() -> None:
+    settings = Settings(BrokerConfig)
+    settings.add_environment({"RMQEMU_CLIENT_SILENCE_MS_MAX": "100"})
+    settings.add_assignments(["registerNameServerPeriod=200"])
+    with pytest.raises(BadSetting) as refused:
+        settings.config()
+    assert str(refused.value) == (
+        "--set registerNameServerPeriod=200: the environment, RMQEMU_CLIENT_SILENCE_MS_MAX: "
+        "register_interval_ms (registerNameServerPeriod) = 200 must be below "
+        "client_silence_ms_max (channelExpiredTimeout) = 100"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("banana", "'banana'"),
+        ("127.0.0.1:", "'127.0.0.1:'"),
+        ("127.0.0.1:99999", "99999"),
+        (":9876", "has no host"),
+        ("127.0.0.1:0", "no port to connect to"),
+        ("127.0.0.1:9876;;127.0.0.2:9876", "not ''"),
+        ("300.1.1.1:9876", "not an IP address"),
+        ("two words:9876", "not the name of a host"),
+    ],
+)
+def test_a_name_server_that_cannot_be_is_refused_with_what_is_wrong(text, wrong) -> None:
+    settings = Settings(BrokerConfig)
+    settings.add_flags(namesrv=text)
+    with pytest.raises(BadSetting, match=f"--namesrv: .*{wrong}"):
+        settings.config()
+
+
+@pytest.mark.parametrize("text", ["", " ", "a:1;", "a:1; b:2", "[::1]:9876"])
+def test_addresses_that_upstream_takes_are_taken(text) -> None:
+    settings = Settings(BrokerConfig)
+    settings.add_flags(namesrv=text)
+    assert "" not in settings.config().namesrv
+
+
+def test_the_variable_of_the_control_address_is_no_setting() -> None:
+    Settings(BrokerConfig).add_environment({"RMQEMU_CONTROL": "127.0.0.1:1"})
 
 
 @pytest.mark.parametrize("kind", PROPERTY_TABLES, ids=lambda kind: kind.__name__)

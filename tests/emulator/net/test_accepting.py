@@ -11,13 +11,13 @@ import pytest
 import trio
 import trio.lowlevel
 
+from emulator.addresses import split_address
 from emulator.clock import WallClock
 from emulator.config import NetConfig
 from emulator.facts import Fact, OpenFilesFreed, OpenFilesRanOut
 from emulator.net.accepting import files_for_peers
 from emulator.net.remoting_server import RemotingServer
 from emulator.net.tcp import TcpNetwork
-from emulator.net.transport import split_address
 from emulator.releases import R_4_9_7
 from protocol.command import RemotingCommand, encode_command
 

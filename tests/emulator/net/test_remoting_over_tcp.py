@@ -12,6 +12,7 @@ import pytest
 import trio
 import trio.testing
 
+from emulator.addresses import split_address
 from emulator.clock import WallClock
 from emulator.config import NetConfig
 from emulator.facts import ConnectionClosed, Fact, FrameRefused, PushDropped
@@ -22,7 +23,7 @@ from emulator.net.remoting_client import RemotingClient
 from emulator.net.remoting_server import RemotingServer
 from emulator.net.results import NO_REPLY, Call, Reply, Result
 from emulator.net.tcp import TcpNetwork
-from emulator.net.transport import AddressInUse, split_address
+from emulator.net.transport import AddressInUse
 from emulator.releases import R_4_9_7
 from protocol.command import RemotingCommand, encode_command, ext_of
 from protocol.fields import Header
@@ -313,9 +314,3 @@ async def test_a_port_in_use_is_said_so() -> None:
     async with a_pair() as pair:
         with pytest.raises(AddressInUse, match="is in use"):
             await pair.network.listen(pair.address, pair.server.accept)
-
-
-@pytest.mark.parametrize("text", ["", "9876", "host:", "host:port", "1.2.3.4:70000"])
-def test_an_address_that_is_none_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="looks like"):
-        split_address(text)

@@ -13,7 +13,16 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 LISTEN_HOST, LISTEN_PORT, ADVERTISED_HOST = "listen host", "listen port", "advertised host"
+ADDRESS_PARTS = {
+    LISTEN_HOST: "listen_address",
+    LISTEN_PORT: "listen_address",
+    ADVERTISED_HOST: "advertised_address",
+}
 ANY_VALUE: frozenset[str] = frozenset()
+SYSTEM_PROPERTIES = {  # of the JVM (-D): no file of RocketMQ's may set them
+    "lock_ms_max": "rocketmq.broker.rebalance.lockMaxLiveTime",
+    "net.frame_bytes_max": "com.rocketmq.remoting.frameMaxLength",
+}
 
 
 class Setting(NamedTuple):
@@ -28,6 +37,13 @@ class PropertyTable(NamedTuple):
 
     settings: Mapping[str, Setting]
     harmless: Mapping[str, frozenset[str]]  # values that change nothing; ANY_VALUE: all of them
+
+    def names_by_setting(self) -> dict[str, str]:
+        """RocketMQ's name of each of our settings, for messages; system properties too."""
+        names = dict(SYSTEM_PROPERTIES)
+        for name, setting in self.settings.items():
+            names.setdefault(ADDRESS_PARTS.get(setting.field, setting.field), name)
+        return names
 
 
 _NET = {
