@@ -98,7 +98,9 @@ def _kinds_of_level(level: int) -> frozenset[type[Fact]]:
 def text_of(entry: Entry) -> str:
     """One line without time and severity; a traceback follows on lines of its own."""
     shown, traceback = _split(entry.fact)
-    fields = " ".join(f"{name}={_quoted(text)}" for name, text in _plain(shown).items())
+    fields = entry.fact.sentence() or " ".join(
+        f"{name}={_quoted(text)}" for name, text in _plain(shown).items()
+    )
     line = f"{entry.node} {type(entry.fact).__name__} {fields}".rstrip()
     return f"{line}\n{traceback}".rstrip() if traceback else line
 
@@ -127,19 +129,22 @@ def _record(entry: Entry) -> dict[str, Any]:
         "node": entry.node,
         "event": type(entry.fact).__name__,
         **shown,
+        **({"message": sentence} if (sentence := entry.fact.sentence()) else {}),
     }
     return {**record, "exception": traceback} if traceback else record
 
 
 def _line(entry: Entry) -> dict[str, Any]:
-    """For people: local time, and queues in a word."""
+    """For people: local time, and a sentence, or the fields with queues in a word."""
     at = datetime.fromtimestamp(entry.at_ms / 1000, UTC).astimezone()
     shown, traceback = _split(entry.fact)
+    event = f"{entry.node:<{NODE_WIDTH}} {type(entry.fact).__name__:<{KIND_WIDTH}}"
+    sentence = entry.fact.sentence()
     line: dict[str, Any] = {
         "timestamp": f"{at:%H:%M:%S}.{entry.at_ms % 1000:03}",
         "level": entry.fact.severity,
-        "event": f"{entry.node:<{NODE_WIDTH}} {type(entry.fact).__name__:<{KIND_WIDTH}}",
-        **_plain(shown),
+        "event": f"{event} {sentence}" if sentence else event,
+        **({} if sentence else _plain(shown)),
     }
     return {**line, "exception": traceback.rstrip()} if traceback else line
 

@@ -86,7 +86,7 @@ BROKER_RULES = SettingRules(
     ranges(
         (Range(0), "broker_id"),
         (Range(0, 7, "4 for read, 2 for write, 1 for inherit, added up"), "perm"),
-        (Range(0), "register_first_ms register_call_ms_max"),
+        (Range(0), "register_first_ms register_retry_ms register_call_ms_max"),
         (Range(1), "register_interval_ms"),
         (Range(1), "default_topic_queues topic_queues_max"),
         (Range(0, LONG_MAX), "behind_bytes_max"),

@@ -1,7 +1,9 @@
 """Keeping this broker in every NameServer's routes.
 
 A round registers at all NameServers at once and waits for all of them: at start, ten seconds
-later, then every thirty.  A changed topic is registered at once: before 5.1.4 with the whole
+later, then every thirty.  A NameServer that has not registered this broker yet is asked
+again much sooner: whoever starts a broker before its NameServer need not wait.  A changed
+topic is registered at once: before 5.1.4 with the whole
 table and without waiting, since then alone, and its first send waits for it.
 
 Upstream: BrokerController.registerBrokerAll, BrokerOuterAPI.
@@ -40,13 +42,15 @@ INTERVAL_MS_MIN, INTERVAL_MS_MAX = 10_000, 60_000
 UNREGISTER_MS_MAX = 3_000
 SMALL_TOPICS_MAX = 200  # a table up to here is sent whole in every pass in which it changed
 LARGE_TOPICS_A_MS = 20  # a larger one as seldom as keeps NameServers busy for a tenth of a time
+RETRY_STEPS = (1.0, 2.5, 5.0)  # times register_retry_ms; then that, or a sixtieth of the time
 
 
 class _Round:
     """One registration under way at *name_servers*: what they answer, as it comes."""
 
-    def __init__(self, name_servers: tuple[str, ...]) -> None:
+    def __init__(self, name_servers: tuple[str, ...], *, is_retry: bool = False) -> None:
         self.name_servers = name_servers  # the list may be another one before all have answered
+        self.is_retry = is_retry
         self._answers: deque[tuple[str, RemotingCommand | RemoteError]] = deque()
         self._has_more = trio.Event()
 
@@ -67,6 +71,7 @@ class NameServerRegistration:
     def __init__(self, broker: Broker, client: RemotingClient, nursery: trio.Nursery) -> None:
         self._broker = broker
         self._failing_since_ms: dict[str, int] = {}  # by address of a NameServer
+        self._has_registered: set[str] = set()  # NameServers, at least once
         self._now_ms = client.clock.now_ms
         self._client = client
         self._nursery = nursery
@@ -90,9 +95,8 @@ class NameServerRegistration:
 
     async def run(self) -> None:
         """Rounds at the configured interval, for ever."""
-        config = self._broker.config
-        interval_ms = min(max(config.register_interval_ms, INTERVAL_MS_MIN), INTERVAL_MS_MAX)
-        await every_waiting(interval_ms, self.register, first_ms=config.register_first_ms)
+        first_ms = self._broker.config.register_first_ms
+        await every_waiting(self._interval_ms, self.register, first_ms=first_ms)
 
     async def register(self) -> None:
         """One round: the whole table, at every NameServer.  Failures are facts, not errors."""
@@ -152,13 +156,34 @@ class NameServerRegistration:
         for address in self._namesrv:
             self._client.send_oneway(address, catalog.REGISTER_BROKER, header, body)
 
-    def _begin(self, topics: Sequence[str] | None) -> _Round:
-        """Register *topics*, or all, as they are now at all NameServers.
+    @property
+    def _interval_ms(self) -> int:
+        """Upstream: BrokerController.start."""
+        config = self._broker.config
+        return min(max(config.register_interval_ms, INTERVAL_MS_MIN), INTERVAL_MS_MAX)
+
+    async def _retry(self, address: str) -> None:
+        """Ask one NameServer again until it has registered this broker once."""
+        attempt = 0
+        while address not in self._has_registered and address in self._namesrv:
+            await trio.sleep(self._retry_ms(address, attempt) / 1_000)
+            await self._finish(self._begin(None, _Round((address,), is_retry=True)))
+            attempt += 1
+
+    def _retry_ms(self, address: str, attempt: int) -> int:
+        config = self._broker.config
+        step = RETRY_STEPS[min(attempt, len(RETRY_STEPS) - 1)]
+        failing_ms = self._now_ms() - self._failing_since_ms.get(address, self._now_ms())
+        wait_ms = max(int(step * config.register_retry_ms), failing_ms // 60)
+        return min(wait_ms, self._interval_ms)
+
+    def _begin(self, topics: Sequence[str] | None, begun: _Round | None = None) -> _Round:
+        """Register *topics*, or all, as they are now at all NameServers, or those of *begun*.
 
         The requests leave before this returns: every NameServer gets versions in their order.
         """
         header, body = self._request(topics)
-        begun = _Round(self._namesrv)
+        begun = begun or _Round(self._namesrv)
         for address in begun.name_servers:
             self._client.invoke_async(
                 address,
@@ -178,7 +203,7 @@ class NameServerRegistration:
             address, reply = await begun.wait_answer()
             if isinstance(reply, RemoteError):
                 failed.append(address)
-                self._fails(address, f"{type(reply).__name__}: {reply}")
+                self._fails(address, str(reply).removeprefix(f"{address}: "))
             elif reply.code == ResponseCode.SUCCESS:
                 accepted[address] = reply.body
                 self._works(address)
@@ -186,7 +211,7 @@ class NameServerRegistration:
                 failed.append(address)
                 name = response_name(reply.code, self._broker.release)
                 self._fails(address, f"{name}: {reply.remark or ''}")
-        if begun.name_servers:
+        if accepted or (failed and not begun.is_retry):
             self._broker.note(RegisteredWith(tuple(sorted(accepted)), tuple(sorted(failed))))
         for body in list(accepted.values())[:1]:  # as upstream: the first answer counts
             self._mark_ordered(body)
@@ -216,11 +241,17 @@ class NameServerRegistration:
 
     def _fails(self, address: str, error: str) -> None:
         """Note the first failure in a row, not each."""
-        if address not in self._failing_since_ms:
-            since_ms = self._failing_since_ms[address] = self._now_ms()
-            self._broker.note(RegistrationFailing(address, error, since_ms))
+        if address in self._failing_since_ms:
+            return
+        since_ms = self._failing_since_ms[address] = self._now_ms()
+        is_retried = self._broker.config.register_retry_ms and address not in self._has_registered
+        retry_ms = self._retry_ms(address, 0) if is_retried else self._interval_ms
+        self._broker.note(RegistrationFailing(address, error, since_ms, retry_ms))
+        if is_retried:
+            self._nursery.start_soon(self._retry, address)
 
     def _works(self, address: str) -> None:
+        self._has_registered.add(address)
         since_ms = self._failing_since_ms.pop(address, None)
         if since_ms is not None:
             self._broker.note(RegistrationRecovered(address, self._now_ms() - since_ms))

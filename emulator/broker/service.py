@@ -22,7 +22,7 @@ from emulator.broker.topic_routes import TopicRoutePolling
 from emulator.clock import WallClock
 from emulator.config import BrokerConfig
 from emulator.disk.port import Disk
-from emulator.facts import NodeStarted, NodeStopped
+from emulator.facts import NodeStarted, NodeStopped, StartedWithoutNameServer
 from emulator.journal import Journal
 from emulator.net.address_server import (
     FETCH_FIRST_MS,
@@ -131,6 +131,8 @@ async def _keep_registered(
     """
     config = broker.config
     if not config.asks_address_server:
+        if not config.namesrv:
+            broker.note(StartedWithoutNameServer(broker.address))
         await registration.run()
         return
     url = url_of(config.address_server_domain, config.address_server_subgroup)

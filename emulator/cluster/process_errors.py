@@ -10,11 +10,13 @@ import errno
 from emulator.disk.files import StoreInUse, StoreUnwritable
 from emulator.disk.port import DiskFull, StoreDamaged
 from emulator.facts import StoreRefused
+from emulator.net.resolving import HostUnknown
 from emulator.net.transport import AddressInUse
 from emulator.setting_rules import SettingRefused
 
 ADVICE: tuple[tuple[type[Exception], str], ...] = (
-    (AddressInUse, "stop what listens there, or choose another port (0: any free one)"),
+    (AddressInUse, "stop what listens there, or choose another port (0 = any free one)"),
+    (HostUnknown, "correct the name, or give an IP address"),
     (StoreInUse, "stop that process, or choose another folder"),
     (StoreUnwritable, "choose a folder that this user may write to"),
     (StoreDamaged, "put that file back as it was, or choose another folder"),

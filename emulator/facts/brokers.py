@@ -95,7 +95,7 @@ class RegisteredWith(Fact, frozen=True):
 
 
 class RegistrationFailing(Fact, frozen=True):
-    """A NameServer stopped taking a broker's registrations; noted once until it takes one.
+    """A NameServer does not take a broker's registrations; noted once until it takes one.
 
     While this lasts, clients that ask that NameServer may not find the broker.
     """
@@ -106,6 +106,15 @@ class RegistrationFailing(Fact, frozen=True):
     address: str  # of the NameServer
     error: str
     since_ms: int  # wall time of the first attempt that failed
+    retry_ms: int  # until the next attempt, at most
+
+    def sentence(self) -> str:
+        """Who, why, what follows, and when it tries again."""
+        return (
+            f"the NameServer at {self.address} does not register this broker ({self.error}); "
+            "clients that ask it do not find the broker; "
+            f"tried again within {self.retry_ms / 1_000:g} s; {self.advice}"
+        )
 
 
 class RegistrationRecovered(Fact, frozen=True):
@@ -118,6 +127,26 @@ class RegistrationRecovered(Fact, frozen=True):
 
     address: str  # of the NameServer
     failing_for_ms: int  # until now
+
+    def sentence(self) -> str:
+        """Where it is registered now, and how long that took."""
+        return (
+            f"the NameServer at {self.address} has registered this broker, "
+            f"after {self.failing_for_ms / 1_000:.1f} s"
+        )
+
+
+class StartedWithoutNameServer(Fact, frozen=True):
+    """A broker was started with no address of a NameServer: it is in no route."""
+
+    severity: ClassVar[Severity] = "warning"
+    advice: ClassVar[str] = "give one: --namesrv 127.0.0.1:9876, or namesrvAddr"
+
+    address: str  # where clients reach the broker
+
+    def sentence(self) -> str:
+        """What does not work without."""
+        return f"no NameServer is given, so clients do not find this broker; {self.advice}"
 
 
 # Requests ---------------------------------------------------------------------------------

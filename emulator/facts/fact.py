@@ -19,12 +19,17 @@ class Fact(msgspec.Struct, frozen=True, tag=True, tag_field="kind", gc=False):
     ``severity`` says who needs it: ``debug`` is routine (journals only), ``info`` is shown
     on request (``--log``), ``warning`` and ``error`` always reach standard error.
     ``on_demand`` facts are written only by a journal that was asked for them by kind.
-    ``advice`` is what to do about it, shown beside the fact.
+    ``advice`` is what to do about it, shown beside the fact.  A fact that has a ``sentence``
+    is shown to people as that, instead of its fields.
     """
 
     severity: ClassVar[Severity] = "info"
     on_demand: ClassVar[bool] = False
     advice: ClassVar[str] = ""
+
+    def sentence(self) -> str:
+        """The fact in plain words, with its figures and its advice; empty: its fields say it."""
+        return ""
 
 
 Note = Callable[[Fact], None]

@@ -29,7 +29,7 @@ async def _first_ip(host: str) -> str:
     try:
         found = await trio.socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except socket.gaierror as error:
-        raise HostUnknown(f"{host!r} is no name of a host that can be found") from error
+        raise HostUnknown(f"the host name {host!r} cannot be resolved") from error
     ips = sorted((family != socket.AF_INET, str(name[0])) for family, _, _, _, name in found)
     is_six, ip = ips[0]
     return f"[{ip}]" if is_six else ip

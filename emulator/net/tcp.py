@@ -54,7 +54,8 @@ class TcpNetwork:
             sock.close()
             if error.errno == errno.EADDRINUSE:
                 raise AddressInUse(errno.EADDRINUSE, f"{address} is in use") from error
-            raise
+            reason = str(error.strerror or error).lower()
+            raise OSError(error.errno, f"cannot listen on {address}: {reason}") from error
         sock.listen(BACKLOG)
         listener = TcpListener(sock, accept, self._open, self._note)
         self._nursery.start_soon(listener.run)

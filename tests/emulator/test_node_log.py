@@ -83,8 +83,8 @@ def test_a_registration_that_fails_is_shown_at_once() -> None:
         is_loaded, lines = broker.ended()
     assert is_loaded
     assert "[warning  ] broker-a   RegistrationFailing" in lines[0]
-    assert f"address={nowhere}" in lines[0]
-    assert "advice='check that a NameServer listens there'" in lines[0]
+    assert f"the NameServer at {nowhere} does not register this broker" in lines[0]
+    assert "tried again within 0.2 s; check that a NameServer listens there" in lines[0]
     assert len(lines) == 1
 
 
@@ -93,7 +93,13 @@ def test_a_node_that_is_asked_to_shows_what_happens_as_objects() -> None:
     config = BrokerConfig(listen_address=ANY_PORT)
     with node(config, "--log", msgspec.json.encode(log).decode()) as broker:
         _, lines = broker.ended()
-    assert [json.loads(line)["event"] for line in lines] == ["NodeStarted", "NodeStopped"]
+    shown = [json.loads(line) for line in lines]
+    assert [line["event"] for line in shown] == [
+        "NodeStarted",
+        "StartedWithoutNameServer",
+        "NodeStopped",
+    ]
+    assert shown[1]["message"].startswith("no NameServer is given")
 
 
 def test_a_node_whose_standard_error_is_closed_serves_all_the_same() -> None:

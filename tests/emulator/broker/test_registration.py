@@ -2,41 +2,26 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Awaitable, Callable
-from functools import partial
-from typing import TypeVar
-
 import msgspec
 import pytest
 import trio
+from registration_stage import LAST_4, LAST_5, Stage, on_stage
 
 from emulator.broker.broker import Broker
 from emulator.broker.registration import NameServerRegistration
-from emulator.broker.service import serve_broker
-from emulator.clock import WallClock
-from emulator.config import BrokerConfig, NetConfig
+from emulator.config import BrokerConfig
 from emulator.disk.memory import MemoryDisk
-from emulator.facts import RegisteredWith, RegistrationFailing, RegistrationRecovered
+from emulator.facts import (
+    RegistrationFailing,
+    RegistrationRecovered,
+)
 from emulator.journal import Journal
-from emulator.net.remoting_client import RemotingClient
-from emulator.net.remoting_server import RemotingServer
-from emulator.net.results import Call, Reply, Result, Wait
-from emulator.releases import Release
-from emulator.sim.path import Latency
-from emulator.sim.world import EPOCH_MS, VirtualWorld, run_virtual
+from emulator.sim.world import EPOCH_MS
 from protocol import catalog
-from protocol.bodies.registration import RegisterBrokerBody, decode_register_broker
 from protocol.bodies.topics import TopicConfig
-from protocol.codes import RequestCode, ResponseCode
-from protocol.fields import Header
 from protocol.requests.admin import CreateTopicRequest
-from protocol.requests.registration import RegisterBrokerReply
 from protocol.requests.sending import SendMessageRequestV2
-from protocol.rpc import Rpc
 
-LAST_4, LAST_5 = "4.9.7", "5.3.3"
-T = TypeVar("T")
 FIRST_SEND = SendMessageRequestV2(
     producer_group="pg",
     topic="New",
@@ -55,118 +40,6 @@ NEW_TOPIC = CreateTopicRequest(
     perm=6,
     topic_filter_type="SINGLE_TAG",
 )
-
-
-class FakeNameServer:
-    """Remembers when it was told of which topics, and answers *late_ms* later."""
-
-    def __init__(self, stage: Stage, late_ms: int) -> None:
-        self._stage = stage
-        self._late_ms = late_ms
-        self.times_s: list[float] = []
-        self.told: list[RegisterBrokerBody] = []
-        self.one_ways: list[bool] = []
-        self.goodbyes_s: list[float] = []
-        self.ordered = b""
-        self.refusal: str | None = None
-        self.server = RemotingServer(
-            stage.clock,
-            NetConfig(),
-            stage.release,
-            lambda _fact: None,
-            {
-                RequestCode.REGISTER_BROKER: (catalog.REGISTER_BROKER, self.register),
-                RequestCode.UNREGISTER_BROKER: (catalog.UNREGISTER_BROKER, self.unregister),
-            },
-        )
-
-    def register(self, call: Call) -> Result:
-        self.times_s.append(self._stage.now_s())
-        self.told.append(decode_register_broker(call.body, call.command.version))
-        self.one_ways.append(call.command.is_one_way)
-        until_ms = call.now_ms + self._late_ms
-        done = Reply(RegisterBrokerReply(), self.ordered)
-        if self.refusal is not None:
-            done = Reply(code=ResponseCode.SYSTEM_ERROR, remark=self.refusal)
-        return Wait(object(), until_ms, lambda _now_ms, _expired: done)
-
-    def unregister(self, _call: Call) -> Result:
-        self.goodbyes_s.append(self._stage.now_s())
-        return Reply()
-
-    def topics(self, turn: int) -> set[str]:
-        return set(self.told[turn].topic_config_serialize_wrapper.topic_config_table)
-
-
-class Stage:
-    """One broker, its NameServers, and somebody who asks it things."""
-
-    def __init__(self, world: VirtualWorld, release: str) -> None:
-        self.world = world
-        self.release = Release.parse(release)
-        self.clock = WallClock(EPOCH_MS, 0.0)
-        self.stop = trio.Event()
-        self.rounds: list[RegisteredWith] = []
-        self.troubles: list[RegistrationFailing | RegistrationRecovered] = []
-        self.namesrv: list[str] = []
-        host = world.network.host("client")
-        self._client = RemotingClient(
-            host,
-            world.nursery,
-            clock=self.clock,
-            config=NetConfig(),
-            release=self.release,
-            note=lambda _fact: None,
-            handlers={},
-        )
-
-    def now_s(self) -> float:
-        return (self.clock.now_ms() - EPOCH_MS) / 1_000
-
-    async def name_server(self, name: str, late_ms: int = 0) -> FakeNameServer:
-        host = self.world.network.host(name)
-        self.namesrv.append(f"{host.ip}:9876")
-        fake = FakeNameServer(self, late_ms)
-        await fake.server.serve(host, self.namesrv[-1], self.world.nursery)
-        return fake
-
-    async def broker(self, **settings: int) -> None:
-        host = self.world.network.host("broker")
-        config = BrokerConfig(
-            release=str(self.release),
-            namesrv=tuple(self.namesrv),
-            listen_address=f"{host.ip}:10911",
-            **settings,
-        )
-        serve = partial(
-            serve_broker,
-            config,
-            network=host,
-            disk=MemoryDisk(),
-            clock=self.clock,
-            rng=random.Random(7),
-            journal=Journal("broker-a", self.clock, listeners=[self._heard]),
-            stop=self.stop,
-        )
-        self._address = await self.world.nursery.start(serve)
-
-    async def ask(self, rpc: Rpc, header: Header, body: bytes = b"x") -> int:
-        reply = await self._client.invoke(self._address, rpc, header, body, timeout_ms=60_000)
-        return reply.code
-
-    def _heard(self, entry: object) -> None:
-        fact = getattr(entry, "fact", None)
-        if isinstance(fact, RegisteredWith):
-            self.rounds.append(fact)
-        if isinstance(fact, RegistrationFailing | RegistrationRecovered):
-            self.troubles.append(fact)
-
-
-def on_stage(story: Callable[[Stage], Awaitable[T]], release: str = LAST_4) -> T:
-    async def main(world: VirtualWorld) -> T:
-        return await story(Stage(world, release))
-
-    return run_virtual(main, seed=1, latency=Latency(us_min=0, us_max=0))
 
 
 @pytest.mark.parametrize(
@@ -230,7 +103,7 @@ def test_a_registration_that_fails_is_told_once_when_it_begins_and_once_when_it_
         await trio.sleep_until(75)  # at 10, 40 and 70 s
         address = stage.namesrv[0]
         text = "SYSTEM_ERROR: no more brokers here"
-        assert stage.troubles == [RegistrationFailing(address, text, EPOCH_MS + 10_000)]
+        assert stage.troubles == [RegistrationFailing(address, text, EPOCH_MS + 10_000, 30_000)]
         fake.refusal = None
         await trio.sleep_until(135)  # at 100 and 130 s
         assert stage.troubles[1:] == [RegistrationRecovered(address, failing_for_ms=90_000)]
@@ -243,8 +116,13 @@ def test_a_name_server_that_does_not_answer_is_named_with_the_error() -> None:
         stage.namesrv.append(f"{stage.world.network.host('nobody').ip}:9876")
         await stage.broker()
         (failing,) = stage.troubles
+        assert isinstance(failing, RegistrationFailing)
         assert failing.address == stage.namesrv[0]
-        assert failing.error.startswith("NeverSent: ")
+        assert failing.error.startswith("no connection: ")
+        said = failing.sentence()
+        assert said.startswith(f"the NameServer at {failing.address} does not register this")
+        assert failing.error in said
+        assert "tried again within 0.2 s" in said
 
     on_stage(story)
 
