@@ -21,7 +21,7 @@ def split_address(address: str) -> tuple[str, int]:
     if not colon or not (port.isascii() and port.isdigit()):
         raise ValueError(f"{EXAMPLE}, not {address!r}")
     if int(port) > PORT_MAX:
-        raise ValueError(f"a port is a number from 0 to {PORT_MAX}, not {port} (in {address!r})")
+        raise ValueError(f"{EXAMPLE}, with a port up to {PORT_MAX}, not {address!r}")
     return host.strip("[]"), int(port)
 
 

@@ -50,11 +50,11 @@ def fitted(
 
 def _cause(error: BaseException) -> BadField:
     """What the struct itself said, without where in the struct that was."""
-    cause = error
-    while cause.__cause__ is not None:
-        cause = cause.__cause__
+    cause: BaseException | None = error
+    while cause is not None:
         if isinstance(cause, BadField):
             return cause
+        cause = cause.__cause__
     return BadField(str(error))
 
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeVar
 
 import msgspec
 
-from emulator.addresses import check_target
+from emulator.addresses import check_target, split_address
 from emulator.client.errors import BadArgument
 from emulator.client.setting_names import ELSEWHERE
 from emulator.config import NetConfig
@@ -25,6 +25,7 @@ NO_INSTANCE_NAME = "DEFAULT"
 
 def _check_namesrv(namesrv: str) -> None:
     for address in _parts(namesrv):
+        split_address(address)
         try:
             check_target(address)
         except ValueError:

@@ -111,7 +111,7 @@ def test_the_known_releases_are_in_order_and_each_is_one() -> None:
 
 @pytest.mark.parametrize("text", ["", "9876", "host:", "host:port", "1.2.3.4:70000", "a:\u0661"])
 def test_a_text_that_is_no_address_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"looks like|a port is"):
+    with pytest.raises(ValueError, match="looks like"):
         split_address(text)
 
 

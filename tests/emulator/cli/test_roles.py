@@ -72,7 +72,7 @@ def environment_with(**settings: str) -> dict[str, str]:
         ),
         (("--namesrv", "banana"), {}, "--namesrv: namesrv (namesrvAddr): an address looks like"),
         (("--namesrv", "127.0.0.1:"), {}, "not '127.0.0.1:'"),
-        (("--advertise", "10.0.0.1:99999"), {}, "a port is a number from 0 to 65535, not 99999"),
+        (("--advertise", "10.0.0.1:99999"), {}, "with a port up to 65535, not '10.0.0.1:99999'"),
         (("--release", "9.9.9"), {}, "--release: release: 9.9.9 is no release of RocketMQ that"),
         (("--listen", "0.0.0.0:0"), {}, "0.0.0.0:0 needs a port, or --advertise"),
         (("--listen", "here"), {}, "an address looks like 127.0.0.1:9876, not 'here'"),
