@@ -11,7 +11,7 @@ import sys
 
 import trio
 
-from rocketmq_emulator import MessageExt, PushConsumer
+from rocketmq_emulator import MessageExt, PushConsumer, run
 
 
 async def main(namesrv: str, count: int) -> None:
@@ -39,4 +39,4 @@ async def main(namesrv: str, count: int) -> None:
 
 if __name__ == "__main__":
     namesrv, count = sys.argv[1:] or ["127.0.0.1:9876", "0"]
-    trio.run(main, namesrv, int(count))
+    run(main, namesrv, int(count))

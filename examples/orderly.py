@@ -9,7 +9,7 @@ import sys
 
 import trio
 
-from rocketmq_emulator import Message, MessageExt, Producer, PushConsumer, by_hash
+from rocketmq_emulator import Message, MessageExt, Producer, PushConsumer, by_hash, run
 
 TOPIC = "order-steps"
 STEPS = ("created", "paid", "packed", "shipped")
@@ -47,4 +47,4 @@ async def main(namesrv: str) -> None:
 
 if __name__ == "__main__":
     [namesrv] = sys.argv[1:] or ["127.0.0.1:9876"]
-    trio.run(main, namesrv)
+    run(main, namesrv)

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import sys
 
-import trio
-
-from rocketmq_emulator import Message, Producer
+from rocketmq_emulator import Message, Producer, run
 
 
 async def main(namesrv: str) -> None:
@@ -23,4 +21,4 @@ async def main(namesrv: str) -> None:
 
 if __name__ == "__main__":
     [namesrv] = sys.argv[1:] or ["127.0.0.1:9876"]
-    trio.run(main, namesrv)
+    run(main, namesrv)

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         TooManySends,
         by_chance,
         by_hash,
+        run,
     )
     from emulator.cluster.embedded import EmbeddedCluster as Cluster
     from emulator.cluster.node_process import NodeDied
@@ -129,6 +130,7 @@ __all__ = [
     "__version__",
     "by_chance",
     "by_hash",
+    "run",
 ]
 
 _NAMES_OF = {  # by the module that has them; all others are of emulator.client

@@ -95,6 +95,7 @@ SHELLS = {  # file by file: what of the machine it touches
     "emulator.client.instance.process": "os trio",
     "emulator.client.instance.schedule": "trio",
     "emulator.client.instance.topic_routes": "trio",
+    "emulator.client.program": "trio",
     "emulator.client.producer.async_send": "trio",
     "emulator.client.producer.detector": "trio",
     "emulator.clock": "time trio",

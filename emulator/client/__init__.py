@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from emulator.client.producer.producer import Producer
     from emulator.client.producer.selectors import by_chance, by_hash
     from emulator.client.producer.send_result import SendResult, SendStatus
+    from emulator.client.program import run
     from protocol.allocation import CannotAllocate
     from protocol.message import Message, MessageExt
     from protocol.queues import MessageQueue
@@ -100,6 +101,7 @@ __all__ = [
     "TooManySends",
     "by_chance",
     "by_hash",
+    "run",
 ]
 
 _NAMES_OF = {  # by the module that has them
@@ -116,6 +118,7 @@ _NAMES_OF = {  # by the module that has them
     "emulator.client.producer.producer": ("Producer",),
     "emulator.client.producer.selectors": ("by_chance", "by_hash"),
     "emulator.client.producer.send_result": ("SendResult", "SendStatus"),
+    "emulator.client.program": ("run",),
     "protocol.allocation": ("CannotAllocate",),
     "protocol.message": ("Message", "MessageExt"),
     "protocol.queues": ("MessageQueue",),

@@ -13,6 +13,7 @@ All are ``ClientError``, and ``emulator.client`` has all of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NoReturn
 
 
 class ClientErrorCode:
@@ -52,6 +53,17 @@ class NotRunning(Misuse):
 
 class NotUnderTrio(Misuse, RuntimeError):
     """A client of trio was started under asyncio, or without any loop."""
+
+
+def refuse_plain_with(client: object, *_error: object) -> NoReturn:
+    """Stands for ``__enter__`` and ``__exit__`` of what has ``async with``.
+
+    Raises ``NotUnderTrio``, with what to use instead.
+    """
+    raise NotUnderTrio(
+        f"{type(client).__name__} is written for trio: async with {type(client).__name__}(…). "
+        f"Without async use the one of rocketmq_emulator.sync"
+    )
 
 
 class GroupTaken(Misuse):

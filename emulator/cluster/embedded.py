@@ -233,13 +233,34 @@ class EmbeddedCluster(RealWorld):
         if not names:
             return
         try:
-            trio.from_thread.run(action, names, trio_token=self._token)
+            if trio.lowlevel.in_trio_run():  # a test that is async itself
+                self._from_a_thread_between(action, names)
+            else:
+                trio.from_thread.run(action, names, trio_token=self._token)
         except trio.RunFinishedError:
             self._thread.join(STOP_S_MAX)
             self.check_alive()
             raise
         except BaseExceptionGroup as group:
             raise first_error(group) from group
+
+    def _from_a_thread_between(
+        self, action: Callable[[list[str]], Awaitable[None]], names: list[str]
+    ) -> None:
+        """The caller's loop stands still meanwhile, as any plain code that is called in it."""
+        raised: list[BaseException] = []
+
+        def run() -> None:
+            try:
+                trio.from_thread.run(action, names, trio_token=self._token)
+            except BaseException as error:  # noqa: BLE001  # carried to the caller
+                raised.append(error)
+
+        between = threading.Thread(target=run, name="rocketmq-call", daemon=True)
+        between.start()
+        between.join()
+        if raised:
+            raise raised[0]
 
     def _end(self) -> None:
         """The thread and all nodes that still run end now."""

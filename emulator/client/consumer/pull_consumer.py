@@ -33,7 +33,7 @@ from emulator.client.consumer.pull_config import PullConsumerConfig
 from emulator.client.consumer.pull_kernel import Asked, PullKernel, PullResult, flag_of
 from emulator.client.consumer.rebalance import Rebalance
 from emulator.client.consumer.send_back import SendBack
-from emulator.client.errors import GroupCallRefused, Misuse, NotRunning
+from emulator.client.errors import GroupCallRefused, Misuse, NotRunning, refuse_plain_with
 from emulator.net.plain_nursery import plain_nursery
 from protocol.queues import MessageQueue
 from protocol.subscription import SUB_ALL, build_subscription
@@ -104,6 +104,9 @@ class PullConsumer:
             self._running = running
             self._stack = stack.pop_all()
         return self
+
+    __enter__ = refuse_plain_with
+    __exit__ = refuse_plain_with
 
     async def __aexit__(
         self,
@@ -276,7 +279,7 @@ class PullConsumer:
     @property
     def _now(self) -> _Running:
         if self._running is None:
-            raise NotRunning("a consumer is used inside its ``async with`` only")
+            raise NotRunning("a consumer is used inside its `async with` only")
         return self._running
 
     def _build(self, instance: ClientInstance, beside: trio.Nursery) -> _Running:

@@ -52,7 +52,7 @@ from emulator.client.consumer.listeners import (
 from emulator.client.consumer.member import PushMember
 from emulator.client.consumer.message_loop import Messages
 from emulator.client.consumer.push_config import PushConsumerConfig
-from emulator.client.errors import Misuse, NotRunning
+from emulator.client.errors import Misuse, NotRunning, refuse_plain_with
 from emulator.client.instance.plain_functions import InlineCalls
 from emulator.net.plain_nursery import plain_nursery
 from protocol.subscription import SUB_ALL, TAG, build_subscription
@@ -148,6 +148,9 @@ class PushConsumer:
             self._stack = stack.pop_all()
         return self
 
+    __enter__ = refuse_plain_with
+    __exit__ = refuse_plain_with
+
     async def __aexit__(
         self,
         kind: type[BaseException] | None,
@@ -223,7 +226,7 @@ class PushConsumer:
     @property
     def _running(self) -> ConsumePipeline:
         if self._pipeline is None:
-            raise NotRunning("a consumer is used inside its ``async with`` only")
+            raise NotRunning("a consumer is used inside its `async with` only")
         return self._pipeline
 
     @property

@@ -75,6 +75,8 @@ class ClientProcess:
         if default_namesrv is None:
             default_namesrv = os.environ.get("NAMESRV_ADDR", "")
         self.default_namesrv = default_namesrv
+        if clock is None:
+            _check_trio()
         self.clock = clock or WallClock.of_this_machine()
         self.rng = rng or random.Random()
         if note is None:
@@ -190,11 +192,11 @@ def _check_trio() -> None:
     if _asyncio_runs():
         raise NotUnderTrio(
             "this client is written for trio, and asyncio runs here: "
-            "use the same names from rocketmq_emulator.aio"
+            "use the one of rocketmq_emulator.aio"
         )
     raise NotUnderTrio(
-        "this client runs under trio: trio.run(main), or rocketmq_emulator.run(main); "
-        "without async use the same names from rocketmq_emulator.sync"
+        "this client runs under trio: rocketmq_emulator.run(main). "
+        "Without async use the one of rocketmq_emulator.sync"
     )
 
 

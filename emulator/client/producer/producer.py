@@ -22,7 +22,7 @@ from emulator.client.arguments import (
     messages_of,
 )
 from emulator.client.config import ProducerConfig, merged_config
-from emulator.client.errors import MessageIllegal, Misuse, NotRunning
+from emulator.client.errors import MessageIllegal, Misuse, NotRunning, refuse_plain_with
 from emulator.client.instance.process import ClientProcess, check_process
 from emulator.client.producer.detector import watch_brokers
 from emulator.client.producer.send_pipeline import SendPipeline
@@ -86,6 +86,9 @@ class Producer:
             self._stack = stack.pop_all()
         return self
 
+    __enter__ = refuse_plain_with
+    __exit__ = refuse_plain_with
+
     async def __aexit__(
         self,
         kind: type[BaseException] | None,
@@ -108,7 +111,7 @@ class Producer:
     def pipeline(self) -> SendPipeline:
         """Raises ``NotRunning`` outside of the block."""
         if self._pipeline is None:
-            raise NotRunning("a producer is used inside its ``async with`` only")
+            raise NotRunning("a producer is used inside its `async with` only")
         return self._pipeline
 
     # Sending --------------------------------------------------------------------------

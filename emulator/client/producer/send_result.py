@@ -152,7 +152,8 @@ def send_error(
     """The error of a send that tried *brokers*; *last* is None if it ran out of time."""
     where = ", ".join(brokers) or "no broker"
     why = describe(last, release)
-    text = f"{topic}: {len(brokers)} attempts in {took_ms} ms at {where}: {why}"
+    attempts = f"{len(brokers)} attempt{'' if len(brokers) == 1 else 's'}"
+    text = f"{topic}: {attempts} in {took_ms} ms at {where}: {why}"
     kind: type[SendError] = NotStored
     if maybe_stored:
         kind = MaybeStored
