@@ -89,6 +89,11 @@ class Journal:
         self._listeners.append((listener, None if kinds is None else frozenset(kinds)))
         self._forget_plans()
 
+    def unlisten(self, listener: Listener) -> None:
+        """Give *listener* nothing any more."""
+        self._listeners = [pair for pair in self._listeners if pair[0] != listener]
+        self._forget_plans()
+
     def close(self) -> None:
         """Drop all facts from now on: code of a killed node still notes some as it unwinds."""
         self._write_entry = None

@@ -11,7 +11,7 @@ Options after it: ``--journal FILE`` appends facts as JSON Lines, and begins ane
 how: without it warnings and errors.  Lines that nobody reads there are left out and counted.
 ``--with-parent`` ends the node when its standard input ends, so that no orphan outlives who
 started it, and says on standard output how far it is with a large store.  A second signal
-ends it at once.
+ends it at once.  ``--skew-ms N`` sets its wall clock wrong from its first fact on.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ import resource
 import sys
 import traceback
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 import trio
@@ -63,7 +64,8 @@ def main() -> int:
         return BAD_USE
     journal = _option(options, "--journal", "")
     _allow_open_files()
-    return run(config, journal, log, with_parent="--with-parent" in options)
+    skew_ms = int(_option(options, "--skew-ms", "0"))
+    return run(config, journal, log, with_parent="--with-parent" in options, skew_ms=skew_ms)
 
 
 def run(
@@ -72,11 +74,13 @@ def run(
     log: LogSettings = WARNINGS,
     *,
     with_parent: bool = False,
+    skew_ms: int = 0,
 ) -> int:
     """Serve in this process until a signal; the exit code."""
     errors = _standard_error()
     try:
-        trio.run(_serve_until_stopped, config, journal, log, errors, with_parent)
+        main = partial(_serve_until_stopped, with_parent=with_parent, skew_ms=skew_ms)
+        trio.run(main, config, journal, log, errors)
     except Exception as error:  # noqa: BLE001  # bugs keep their traceback
         errors.write(f"{_text_of_end(name_of(config), first_error(error))}\n")
         return FAILED
@@ -124,7 +128,13 @@ def _first_line() -> str:
 
 
 async def _serve_until_stopped(
-    config: RoleConfig, journal_path: str, log: LogSettings, errors: LogOutput, with_parent: bool
+    config: RoleConfig,
+    journal_path: str,
+    log: LogSettings,
+    errors: LogOutput,
+    *,
+    with_parent: bool,
+    skew_ms: int,
 ) -> None:
     """Until a signal, or the end of standard input, sets *stop*."""
     stop = trio.Event()
@@ -136,6 +146,7 @@ async def _serve_until_stopped(
 
     with end_when_told(ask_to_stop, with_parent=with_parent):
         clock = WallClock.of_this_machine()
+        clock.skew_ms = skew_ms
         journal = Journal(name_of(config), clock, _appender(journal_path, config))
         log_to(journal, errors.write, log)
         if with_parent:

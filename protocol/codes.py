@@ -166,6 +166,8 @@ class RequestCode:
     SET_REPLY_RULE = 9000
     LIST_REPLY_RULES = 9001
     REMOVE_REPLY_RULE = 9002
+    SET_CLOCK_SKEW = 9003
+    FETCH_FACTS = 9004
 
 
 class ResponseCode:

@@ -33,9 +33,9 @@ from emulator.net.address_server import (
 )
 from emulator.net.evidence import note_requests
 from emulator.net.http_names import ThreadedHttp
+from emulator.net.own_calls import answer_own_calls
 from emulator.net.remoting_client import RemotingClient
 from emulator.net.remoting_server import RemotingServer
-from emulator.net.reply_rules import obey_reply_rules
 from emulator.net.resolving import numeric
 from emulator.net.services import every_of, every_waiting
 from emulator.net.timers import Timer
@@ -73,7 +73,7 @@ async def serve_broker(
         try:
             server = RemotingServer(clock, config.net, config.profile, journal.note, handlers)
             note_requests(server, journal)
-            obey_reply_rules(server, allowed=config.reply_rules_allowed, rng=rng)
+            answer_own_calls(server, journal, allowed=config.reply_rules_allowed, rng=rng)
             listener = await server.serve(network, config.listen_address, nursery)
             broker.listens_at(advertised or listener.address, store_host or listener.address)
             client = _client(config, network, nursery, clock, journal)

@@ -31,6 +31,7 @@ from emulator.cluster.world import START_S_MAX, STOP_S_MAX, NotReady
 from emulator.disk.line_file import LineFile
 from emulator.facts import LogRecovering, TimersRecovering
 from emulator.logs import LogSettings, log_to, log_to_application
+from emulator.sim.scheduler import PausedTasks
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -71,6 +72,7 @@ class EmbeddedCluster(RealWorld):
         self._patience = trio.CancelScope()  # of the last start
         self._files = contextlib.ExitStack()
         self._nodes: dict[str, EmbeddedNode] = {}
+        self._paused = PausedTasks()
         self._skews_ms: dict[str, int] = {}  # of wrong clocks, perhaps before a start
         self._token: trio.lowlevel.TrioToken | None = None
         self._nursery: trio.Nursery | None = None
@@ -154,6 +156,16 @@ class EmbeddedCluster(RealWorld):
         """Its scope is cancelled; nothing that it does while it unwinds reaches its disk."""
         self._do(self._kill, [n for n in self._named(name) if self._is_alive(n)])
 
+    def pause(self, name: str) -> None:
+        """None of its tasks runs."""
+        with self._alone(names := self._named(name)):
+            self._do(self._pause, [n for n in names if self.is_running(n)])
+
+    def resume(self, name: str) -> None:
+        """Its tasks go on with what came meanwhile."""
+        with self._alone(names := self._named(name)):
+            self._do(self._resume, [n for n in names if self.is_running(n)])
+
     def skew_clock(self, name: str, ms: int) -> None:
         """That node's wall clock alone, through restarts too."""
         for known in self._named(name):
@@ -177,7 +189,11 @@ class EmbeddedCluster(RealWorld):
             self._nursery = nursery
             self._token = trio.lowlevel.current_trio_token()
             self._runs.set()
-            await self._stopping.wait()
+            try:
+                await self._stopping.wait()
+            finally:
+                for node in self._nodes.values():
+                    node.resume()  # or it would not see that it is cancelled
             nursery.cancel_scope.cancel()
 
     async def _start(self, names: list[str]) -> None:
@@ -195,12 +211,16 @@ class EmbeddedCluster(RealWorld):
         assert self._nursery is not None
         if name not in self._nodes:
             config = self._config(name)
-            node = EmbeddedNode(name, config, self._appender(name, config), self._attach_log)
+            node = EmbeddedNode(
+                name, config, self._appender(name, config), self._attach_log, self._paused
+            )
             node.skew_clock(self._skews_ms.get(name, 0))
             self._nodes[name] = node
         await self._nursery.start(self._nodes[name].serve)
 
     async def _stop(self, names: list[str]) -> None:
+        for name in names:
+            self._nodes[name].resume()
         for group in (self.spec.broker_names, self.spec.name_server_names):
             async with trio.open_nursery() as stopping:
                 for name in group:
@@ -211,6 +231,14 @@ class EmbeddedCluster(RealWorld):
         for name in names:
             await self._nodes[name].kill()
 
+    async def _pause(self, names: list[str]) -> None:
+        for name in names:
+            self._nodes[name].pause()
+
+    async def _resume(self, names: list[str]) -> None:
+        for name in names:
+            self._nodes[name].resume()
+
     # Inside ---------------------------------------------------------------------------
 
     def _condition(self, name: str) -> Condition:
@@ -218,6 +246,8 @@ class EmbeddedCluster(RealWorld):
         if node is None or not node.is_alive:
             was_killed = node is not None and node.was_killed
             return Condition("dead" if was_killed else "stopped")
+        if node.is_paused:
+            return Condition("paused", os.getpid())
         return Condition("running" if node.is_running else "starting", os.getpid())
 
     def _is_alive(self, name: str) -> bool:

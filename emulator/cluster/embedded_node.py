@@ -21,8 +21,10 @@ from emulator.disk.files import FileDisk
 from emulator.disk.memory import MemoryDisk
 from emulator.journal import Journal
 from emulator.net.tcp import TcpNetwork
+from emulator.sim.scheduler import PausedTasks
 
 if TYPE_CHECKING:
+    from emulator.disk.flusher import Soon
     from emulator.disk.port import Disk, OnFlushed, Segment, Space
 
 
@@ -87,12 +89,41 @@ class DetachableDisk:
 class Life:
     """From one start of a node to its end."""
 
-    def __init__(self, disk: Disk, journal: Journal, scope: trio.CancelScope) -> None:
+    def __init__(
+        self, disk: Disk, interrupts: Interrupts, journal: Journal, scope: trio.CancelScope
+    ) -> None:
         self.disk = DetachableDisk(disk)
+        self.interrupts = interrupts
         self.journal = journal
         self.scope = scope
+        self.root = trio.lowlevel.current_task()
+        self.is_paused = False
         self.stop = trio.Event()
         self.ended = trio.Event()
+
+
+class Interrupts:
+    """What the flushing thread has to report to a node: held back while the node stands still."""
+
+    def __init__(self, soon: Soon) -> None:
+        self._soon = soon
+        self._is_paused = False
+        self._held: list[Callable[[], object]] = []
+
+    def deliver(self, action: Callable[[], object]) -> None:
+        """Call *action* in the loop, when the node runs; from any thread."""
+        self._soon(lambda: self._held.append(action) if self._is_paused else action())
+
+    def pause(self) -> None:
+        """From now on nothing is delivered."""
+        self._is_paused = True
+
+    def resume(self) -> None:
+        """What was held back comes now, in its order."""
+        self._is_paused = False
+        held, self._held = self._held, []
+        for action in held:
+            action()
 
 
 class Readiness(trio.TaskStatus[str]):
@@ -122,12 +153,14 @@ class EmbeddedNode:
         config: RoleConfig,
         write: Callable[[bytes], object] | None,
         log: Callable[[Journal], None],
+        paused: PausedTasks,
     ) -> None:
         self.name = name
         self.address = ""  # once it was ready
         self._config = config
         self._write = write
         self._log = log
+        self._paused = paused
         self._memory = MemoryDisk()
         self._clock: WallClock | None = None
         self._skew_ms = 0
@@ -141,6 +174,11 @@ class EmbeddedNode:
         return self._is_ready
 
     @property
+    def is_paused(self) -> bool:
+        """Does it stand still?"""
+        return self._life is not None and self._life.is_paused
+
+    @property
     def is_alive(self) -> bool:
         """Has it begun, and not ended?  It may not be ready yet."""
         return self._life is not None
@@ -152,18 +190,17 @@ class EmbeddedNode:
             self._config = msgspec.structs.replace(self._config, listen_address=self.address)
         with contextlib.ExitStack() as closing:
             disk: Disk = self._memory
+            interrupts = Interrupts(trio.lowlevel.current_trio_token().run_sync_soon)
             if self._config.store:
-                soon = trio.lowlevel.current_trio_token().run_sync_soon
-                disk = closing.enter_context(
-                    contextlib.closing(FileDisk(self._config.store, soon))
-                )
+                files = FileDisk(self._config.store, interrupts.deliver)
+                disk = closing.enter_context(contextlib.closing(files))
             clock = self._clock = WallClock.of_this_machine()
             clock.skew_ms = self._skew_ms
             journal = Journal(self.name, clock, self._write)
             self._log(journal)
             # One nursery, nothing nested in it: a start takes few milliseconds, and each counts.
             async with trio.open_nursery() as nursery:
-                life = self._life = Life(disk, journal, nursery.cancel_scope)
+                life = self._life = Life(disk, interrupts, journal, nursery.cancel_scope)
                 closing.callback(self._end, life)
                 await serve_role(
                     self._config,
@@ -181,6 +218,7 @@ class EmbeddedNode:
         """Ask it to end, and kill it if it has not after *within_s* seconds."""
         if self._life is None:
             return
+        self.resume()
         self._life.stop.set()
         with trio.move_on_after(within_s):
             await self._life.ended.wait()
@@ -194,7 +232,22 @@ class EmbeddedNode:
         life.journal.close()
         life.disk.detach()
         life.scope.cancel()
+        self.resume()
         await life.ended.wait()
+
+    def pause(self) -> None:
+        """None of its tasks runs; sockets stay open, deadlines pass, its clock goes on."""
+        if self._life is not None and not self._life.is_paused:
+            self._life.is_paused = True
+            self._life.interrupts.pause()
+            self._paused.pause(self._life.root)
+
+    def resume(self) -> None:
+        """What came meanwhile is handled now."""
+        if self._life is not None and self._life.is_paused:
+            self._life.is_paused = False
+            self._life.interrupts.resume()
+            self._paused.resume(self._life.root)
 
     def skew_clock(self, ms: int) -> None:
         """Its wall clock is *ms* ahead of this machine's."""

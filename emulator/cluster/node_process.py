@@ -61,7 +61,12 @@ class NodeProcess:
     """
 
     def __init__(
-        self, role: str, name: str, journal: str = "", log: LogSettings = WARNINGS
+        self,
+        role: str,
+        name: str,
+        journal: str = "",
+        log: LogSettings = WARNINGS,
+        skew_ms: int = 0,
     ) -> None:
         self.name = name
         self.role = role
@@ -72,7 +77,7 @@ class NodeProcess:
         self._errors_read_to = 0
         self._files = threading.Lock()
         self.popen, self._errors = spawn(
-            role, journal, "" if log == WARNINGS else msgspec.json.encode(log).decode()
+            role, journal, "" if log == WARNINGS else msgspec.json.encode(log).decode(), skew_ms
         )
 
     @property

@@ -64,6 +64,7 @@ class ProcessCluster(RealWorld):
         self._on_progress = on_progress or _nobody_looks
         self._nodes: dict[str, NodeProcess] = {}  # the latest process of each node
         self._configs: dict[str, RoleConfig] = {}  # of those that were ready, with bound addresses
+        self._skews_ms: dict[str, int] = {}  # of wrong clocks, perhaps before a start
         self._is_over = False
 
     def __enter__(self) -> Self:
@@ -151,6 +152,8 @@ class ProcessCluster(RealWorld):
     def stop(self, *names: str) -> None:
         """SIGTERM, to the brokers before the NameServers."""
         chosen = self._named(*names)
+        for server in self._of(name for name in self.spec.name_server_names if name in chosen):
+            server.resume()  # brokers unregister there
         for group in (self.spec.broker_names, self.spec.name_server_names):
             self._end([name for name in group if name in chosen], "stop")
 
@@ -169,6 +172,14 @@ class ProcessCluster(RealWorld):
         with self._alone(names := self._named(name)):
             for node in self._of(names):
                 node.resume()
+
+    def skew_clock(self, name: str, ms: int) -> None:
+        """A node that runs is asked to; raises ``ReplyRuleRefused`` where that is not allowed."""
+        for known in self._named(name):
+            with self._alone([known]):
+                if self.is_running(known):
+                    self._ask_to_skew(known, ms)
+                self._skews_ms[known] = ms
 
     # Inside ---------------------------------------------------------------------------
 
@@ -197,7 +208,8 @@ class ProcessCluster(RealWorld):
         if (dead := self._nodes.get(name)) is not None:
             dead.wait_ended(time.monotonic())  # it may have died by itself: its files are open
         journal = str(Path(self._journal) / f"{name}.jsonl") if self._journal else ""
-        node = self._nodes[name] = NodeProcess(role, name, journal, self._log)
+        skew_ms = self._skews_ms.get(name, 0)
+        node = self._nodes[name] = NodeProcess(role, name, journal, self._log, skew_ms)
         return node
 
     def _wait_ready(self, names: list[str]) -> None:

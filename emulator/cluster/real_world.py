@@ -139,6 +139,11 @@ class RealWorld(World[None]):
 
     # For the worlds -------------------------------------------------------------------
 
+    def _ask_to_skew(self, node: str, ms: int) -> None:
+        from emulator.cluster import reply_rules  # noqa: PLC0415  # see there
+
+        reply_rules.ask_blocking(node, self._address_of(node), reply_rules.set_clock_skew(ms))
+
     def _open_wanted_control(self) -> None:
         if self._control_port is not None:
             self.open_control(self._control_port)

@@ -21,6 +21,7 @@ from emulator.net.plain_nursery import plain_nursery
 from emulator.net.remoting_client import RemotingClient
 from emulator.releases import Release
 from protocol import catalog
+from protocol.bodies.own import ClockSkew, decode_own_body, encode_own_body
 from protocol.bodies.reply_rules import (
     RemovedReplyRules,
     RemoveReplyRule,
@@ -28,8 +29,6 @@ from protocol.bodies.reply_rules import (
     ReplyRuleId,
     ReplyRuleList,
     ReplyRuleState,
-    decode_rule_body,
-    encode_rule_body,
 )
 from protocol.codes import ResponseCode
 from protocol.command import RemotingCommand
@@ -44,7 +43,7 @@ R = TypeVar("R")
 
 
 class ReplyRuleRefused(Exception):
-    """A node does not take the rule, or allows none; the text says why."""
+    """A node does not take the rule or the clock, or allows none; the text says why."""
 
     def __init__(self, node: str, code: int, remark: str) -> None:
         super().__init__(f"{node}: {remark}")
@@ -61,27 +60,32 @@ class RuleCall(NamedTuple, Generic[R]):
 
 def set_rule(rule: ReplyRule) -> RuleCall[int]:
     """The rule's id at that node."""
-    body = encode_rule_body(rule)
+    body = encode_own_body(rule)
     return RuleCall(
-        catalog.SET_REPLY_RULE, body, lambda data: decode_rule_body(data, ReplyRuleId).rule_id
+        catalog.SET_REPLY_RULE, body, lambda data: decode_own_body(data, ReplyRuleId).rule_id
     )
 
 
 def list_rules() -> RuleCall[tuple[ReplyRuleState, ...]]:
     """The rules that hold, in the order in which they are asked."""
     return RuleCall(
-        catalog.LIST_REPLY_RULES, b"", lambda data: decode_rule_body(data, ReplyRuleList).rules
+        catalog.LIST_REPLY_RULES, b"", lambda data: decode_own_body(data, ReplyRuleList).rules
     )
 
 
 def remove_rule(rule_id: int | None) -> RuleCall[tuple[int, ...]]:
     """One rule, or all; the ids of those that held until now."""
-    body = encode_rule_body(RemoveReplyRule(rule_id=rule_id))
+    body = encode_own_body(RemoveReplyRule(rule_id=rule_id))
     return RuleCall(
         catalog.REMOVE_REPLY_RULE,
         body,
-        lambda data: decode_rule_body(data, RemovedReplyRules).rule_ids,
+        lambda data: decode_own_body(data, RemovedReplyRules).rule_ids,
     )
+
+
+def set_clock_skew(ms: int) -> RuleCall[None]:
+    """No rule, but a call of our own as well: the node's wall clock is wrong by so much."""
+    return RuleCall(catalog.SET_CLOCK_SKEW, encode_own_body(ClockSkew(ms=ms)), lambda _: None)
 
 
 def ask_blocking(node: str, address: str, call: RuleCall[R]) -> R:

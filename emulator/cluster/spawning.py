@@ -45,9 +45,10 @@ def node_environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{path}" if path else root}
 
 
-def spawn(role: str, journal: str = "", log: str = "") -> Spawned:
+def spawn(role: str, journal: str = "", log: str = "", skew_ms: int = 0) -> Spawned:
     """A node that waits for its config: forked where that can be done, else loading its code."""
     arguments = [*_arguments(role, "-", journal, log), "--with-parent"]
+    arguments += ["--skew-ms", str(skew_ms)] if skew_ms else []
     errors = tempfile.TemporaryFile()  # noqa: SIM115  # lives as the node does
     if CAN_FORK:
         start_early()

@@ -50,12 +50,12 @@ CAPABILITIES: Mapping[Verb, tuple[WorldKind, ...]] = {
     "stop": _EVERYWHERE,
     "kill": _EVERYWHERE,
     "restart": _EVERYWHERE,
-    "pause": ("processes", "virtual"),
-    "resume": ("processes", "virtual"),
+    "pause": _EVERYWHERE,
+    "resume": _EVERYWHERE,
     "power_off": ("virtual",),
     "power_on": ("virtual",),
     "link": ("virtual",),
-    "skew_clock": ("embedded", "virtual"),
+    "skew_clock": _EVERYWHERE,
     "set_reply_rule": _EVERYWHERE,
     "reply_rules": _EVERYWHERE,
     "remove_reply_rule": _EVERYWHERE,
@@ -172,16 +172,16 @@ class World(ABC, Generic[Done_co]):
     def restart(self, name: str) -> Done_co:
         """Kill it if it runs, then start it.  For an orderly restart ``stop`` it first."""
 
+    @abstractmethod
     def pause(self, name: str) -> None:
         """The process stands still, as by SIGSTOP: its connections stay open, it answers nothing.
 
         What is sent to it waits, its timers fall due meanwhile, its clock goes on.
         """
-        raise CannotDo(self.kind, "pause", name)
 
+    @abstractmethod
     def resume(self, name: str) -> None:
         """A paused process goes on with all that came meanwhile."""
-        raise CannotDo(self.kind, "resume", name)
 
     def power_off(self, name: str) -> None:
         """The machine loses power: what was not flushed is lost, and no peer is told.
@@ -198,9 +198,12 @@ class World(ABC, Generic[Done_co]):
         """Inside the ``with``, *rule* holds between machines: slow, stalled, refusing or cut."""
         raise CannotDo(self.kind, "link", str(rule.verdict))
 
+    @abstractmethod
     def skew_clock(self, name: str, ms: int) -> None:
-        """The node's wall clock is *ms* ahead of the true time, or behind it; 0 is right again."""
-        raise CannotDo(self.kind, "skew_clock", f"{name}, {ms} ms")
+        """The node's wall clock is *ms* ahead of the true time, or behind it; 0 is right again.
+
+        It stays so through restarts.
+        """
 
     # What its servers answer, by rules; see docs/reply-rules.md -------------------------
 

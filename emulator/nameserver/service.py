@@ -17,8 +17,8 @@ from emulator.journal import Journal
 from emulator.nameserver.handlers.table import handler_table
 from emulator.nameserver.nameserver import NameServer
 from emulator.net.evidence import note_requests
+from emulator.net.own_calls import answer_own_calls
 from emulator.net.remoting_server import RemotingServer
-from emulator.net.reply_rules import obey_reply_rules
 from emulator.net.services import every
 from emulator.net.transport import Network
 
@@ -47,7 +47,7 @@ async def serve_name_server(
             unknown_is_silent=name_server.unknown_is_silent,
         )
         note_requests(server, journal)
-        obey_reply_rules(server, allowed=config.reply_rules_allowed, rng=rng)
+        answer_own_calls(server, journal, allowed=config.reply_rules_allowed, rng=rng)
         name_server.push = server.push
         server.on_closed = name_server.closed
 

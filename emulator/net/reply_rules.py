@@ -21,6 +21,7 @@ from emulator.net.remoting import Remoting
 from emulator.net.request_names import RequestNames, names_of
 from emulator.net.results import NO_REPLY, Call, Refusal, Reply, Result
 from protocol import catalog
+from protocol.bodies.own import decode_own_body, encode_own_body
 from protocol.bodies.reply_rules import (
     RemovedReplyRules,
     RemoveReplyRule,
@@ -28,8 +29,6 @@ from protocol.bodies.reply_rules import (
     ReplyRuleId,
     ReplyRuleList,
     ReplyRuleState,
-    decode_rule_body,
-    encode_rule_body,
 )
 from protocol.codes import OWN_CODES, ResponseCode
 from protocol.fields import BadFields, Header
@@ -78,17 +77,17 @@ class ReplyRules:
         """Add a rule behind those that hold; it is obeyed from the next request on."""
         self._check_allowed()
         try:
-            rule = decode_rule_body(call.body, ReplyRule)
+            rule = decode_own_body(call.body, ReplyRule)
         except BadFields as error:
             raise Refusal(ResponseCode.INVALID_PARAMETER, str(error)) from error
         if len(self._rules) >= RULES_MAX:
             raise Refusal(ResponseCode.SYSTEM_BUSY, f"there are {RULES_MAX} rules already")
         self._last_id += 1
         self._rules[self._last_id] = _SetRule(self._last_id, rule)
-        text = encode_rule_body(rule).decode()
+        text = encode_own_body(rule).decode()
         self._server.note(ReplyRuleSet(self._last_id, text, call.peer.address))
         self._server.chain.put(Place.REPLY_RULES, self.decide)
-        return Reply(body=encode_rule_body(ReplyRuleId(rule_id=self._last_id)))
+        return Reply(body=encode_own_body(ReplyRuleId(rule_id=self._last_id)))
 
     def list_rules(self, _call: Call[Header]) -> Result:
         """Every rule that holds, in the order in which they are asked."""
@@ -102,19 +101,19 @@ class ReplyRules:
             )
             for held in self._rules.values()
         )
-        return Reply(body=encode_rule_body(ReplyRuleList(rules=rules)))
+        return Reply(body=encode_own_body(ReplyRuleList(rules=rules)))
 
     def remove_rule(self, call: Call[Header]) -> Result:
         """Remove one rule, or all; one that has ended already is no error."""
         self._check_allowed()
         try:
-            wanted = decode_rule_body(call.body, RemoveReplyRule).rule_id
+            wanted = decode_own_body(call.body, RemoveReplyRule).rule_id
         except BadFields as error:
             raise Refusal(ResponseCode.INVALID_PARAMETER, str(error)) from error
         ids = tuple(number for number in self._rules if wanted in (None, number))
         for number in ids:
             self._end(self._rules[number], "asked")
-        return Reply(body=encode_rule_body(RemovedReplyRules(rule_ids=ids)))
+        return Reply(body=encode_own_body(RemovedReplyRules(rule_ids=ids)))
 
     # Obeying --------------------------------------------------------------------------
 

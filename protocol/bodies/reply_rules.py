@@ -10,12 +10,8 @@ is checked when it is constructed, by client and server; the error names the fie
 
 from __future__ import annotations
 
-from typing import TypeVar
-
-import msgspec
-
+from protocol.bodies.own import OwnBody
 from protocol.codes import OWN_CODES, REQUEST_NAMES
-from protocol.fields import BadFields
 
 DELAY_MS_MAX = 3_600_000
 COUNT_MAX = 1_000_000_000
@@ -23,11 +19,7 @@ TEXT_CHARS_MAX = 255  # of a topic, a group, a client id, a remark
 _CODE_MAX = (1 << 31) - 1
 
 
-class _RuleBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A body of our own: snake_case names, nothing unknown."""
-
-
-class ReplyRule(_RuleBody, frozen=True, omit_defaults=True):
+class ReplyRule(OwnBody, frozen=True, omit_defaults=True):
     """Requests that match everything given are answered by the verdict.
 
     The match: ``code`` of the request, ``topic``, ``group`` and ``client_id`` it is about
@@ -98,13 +90,13 @@ class ReplyRule(_RuleBody, frozen=True, omit_defaults=True):
         return tuple(word for word, is_given in given if is_given)
 
 
-class ReplyRuleId(_RuleBody, frozen=True):
+class ReplyRuleId(OwnBody, frozen=True):
     """The reply to SET_REPLY_RULE.  Ids count up from 1 in each run of a server."""
 
     rule_id: int
 
 
-class ReplyRuleState(_RuleBody, frozen=True):
+class ReplyRuleState(OwnBody, frozen=True):
     """An active rule: how many requests it was applied to, and how many are left."""
 
     rule_id: int
@@ -113,38 +105,22 @@ class ReplyRuleState(_RuleBody, frozen=True):
     rule: ReplyRule
 
 
-class ReplyRuleList(_RuleBody, frozen=True):
+class ReplyRuleList(OwnBody, frozen=True):
     """The reply to LIST_REPLY_RULES, in the order in which rules are tried."""
 
     rules: tuple[ReplyRuleState, ...] = ()
 
 
-class RemoveReplyRule(_RuleBody, frozen=True):
+class RemoveReplyRule(OwnBody, frozen=True):
     """The id of the rule to remove; None: all rules."""
 
     rule_id: int | None = None
 
 
-class RemovedReplyRules(_RuleBody, frozen=True):
+class RemovedReplyRules(OwnBody, frozen=True):
     """The reply to REMOVE_REPLY_RULE: the ids of the rules that were removed."""
 
     rule_ids: tuple[int, ...]
-
-
-R = TypeVar("R", bound=_RuleBody)
-
-
-def encode_rule_body(body: _RuleBody) -> bytes:
-    """Plain JSON; members that have their defaults are left out of rules."""
-    return msgspec.json.encode(body)
-
-
-def decode_rule_body(data: bytes, kind: type[R]) -> R:
-    """The body; an empty one has all defaults.  Raises ``BadFields`` with the field's name."""
-    try:
-        return msgspec.json.decode(data or b"{}", type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise BadFields(f"the body is no {kind.__name__}: {error}") from error
 
 
 def _check_code(code: int) -> None:

@@ -6,6 +6,7 @@ They are answered in every release, by a server that was started with
 
 from __future__ import annotations
 
+from protocol.bodies.own import ClockSkew, FactsWanted
 from protocol.bodies.reply_rules import (
     RemovedReplyRules,
     RemoveReplyRule,
@@ -22,3 +23,5 @@ LIST_REPLY_RULES = nameserver_or_broker("LIST_REPLY_RULES", reply_body=ReplyRule
 REMOVE_REPLY_RULE = nameserver_or_broker(
     "REMOVE_REPLY_RULE", request_body=RemoveReplyRule, reply_body=RemovedReplyRules
 )
+SET_CLOCK_SKEW = nameserver_or_broker("SET_CLOCK_SKEW", request_body=ClockSkew)
+FETCH_FACTS = nameserver_or_broker("FETCH_FACTS", request_body=FactsWanted)

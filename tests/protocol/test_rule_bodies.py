@@ -5,11 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from protocol.bodies.own import decode_own_body, encode_own_body
 from protocol.bodies.reply_rules import (
     RemoveReplyRule,
     ReplyRule,
-    decode_rule_body,
-    encode_rule_body,
 )
 from protocol.codes import RequestCode, ResponseCode
 from protocol.fields import BadFields
@@ -42,7 +41,7 @@ def test_a_bad_rule_is_refused_with_the_field_s_name(fields, name: str) -> None:
     with pytest.raises(ValueError, match=name):
         ReplyRule(**fields)
     with pytest.raises(BadFields, match=name):
-        decode_rule_body(msgspec.json.encode(fields), ReplyRule)
+        decode_own_body(msgspec.json.encode(fields), ReplyRule)
 
 
 @pytest.mark.parametrize(
@@ -58,18 +57,18 @@ def test_a_bad_rule_is_refused_with_the_field_s_name(fields, name: str) -> None:
 )
 def test_a_body_that_is_no_rule_is_refused(text: bytes, name: str) -> None:
     with pytest.raises(BadFields, match=name):
-        decode_rule_body(text, ReplyRule)
+        decode_own_body(text, ReplyRule)
 
 
 def test_a_rule_survives_the_wire_and_leaves_defaults_out() -> None:
     rule = ReplyRule(code=310, topic="orders", count=5, delay_ms=7, error_code=2, remark="busy")
-    text = encode_rule_body(rule)
-    assert decode_rule_body(text, ReplyRule) == rule
+    text = encode_own_body(rule)
+    assert decode_own_body(text, ReplyRule) == rule
     assert b"probability" not in text
 
 
 def test_no_body_at_all_means_all_rules() -> None:
-    assert decode_rule_body(b"", RemoveReplyRule).rule_id is None
+    assert decode_own_body(b"", RemoveReplyRule).rule_id is None
 
 
 def test_a_delay_goes_with_any_other_verdict() -> None:

@@ -7,21 +7,18 @@ now is refused here: the world itself would do nothing and say nothing.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from http import HTTPStatus
-from typing import NamedTuple, NoReturn, TypeAlias, TypeVar
+from typing import NamedTuple, NoReturn
 
-import msgspec
-
+from emulator.cluster.control import node_calls
 from emulator.cluster.control.controlled import Controlled
 from emulator.cluster.control.conversation import HttpRequest, HttpResponse, Refused
+from emulator.cluster.control.route import Answer, Names, Route, check_state
 from emulator.cluster.node_process import NodeDied
 from emulator.cluster.node_view import RUNNING_STATES, NodeState, NodeView
 from emulator.cluster.process_errors import plain_text
 from emulator.cluster.world import CannotDo, ClusterEnded, NotReady, UnknownNode, Verb
-
-T = TypeVar("T")
-Answer: TypeAlias = Callable[[Controlled, HttpRequest, Mapping[str, str]], HttpResponse]
 
 ENDED_STATES: tuple[NodeState, ...] = ("stopped", "dead")
 
@@ -42,24 +39,6 @@ VERB_STATES: Mapping[Verb, VerbStates] = {
     "pause": VerbStates(("running",), "paused", "paused"),
     "resume": VerbStates(("paused",), "running", "resumed"),
 }
-
-
-class Route(NamedTuple):
-    """``path`` has names in braces for what a request puts there."""
-
-    method: str
-    path: str
-    answer: Answer
-
-    def match(self, path: str) -> dict[str, str] | None:
-        """What *path* has in place of the names; None if it is another path."""
-        mine, theirs = self.path.split("/"), path.split("/")
-        if len(mine) != len(theirs):
-            return None
-        pairs = list(zip(mine, theirs, strict=True))
-        if any(own != other and own[:1] != "{" for own, other in pairs):
-            return None
-        return {own.strip("{}"): other for own, other in pairs if own[:1] == "{"}
 
 
 def answer(world: Controlled, request: HttpRequest) -> HttpResponse:
@@ -105,7 +84,7 @@ STATUS_OF_ERRORS: tuple[tuple[tuple[type[Exception], ...], HTTPStatus], ...] = (
 # The cluster ------------------------------------------------------------------------------
 
 
-def _about(world: Controlled, _request: HttpRequest, _names: Mapping[str, str]) -> HttpResponse:
+def _about(world: Controlled, _request: HttpRequest, _names: Names) -> HttpResponse:
     return HttpResponse.json(
         {
             "namesrv": world.namesrv,
@@ -120,23 +99,23 @@ def _about(world: Controlled, _request: HttpRequest, _names: Mapping[str, str]) 
     )
 
 
-def _nodes(world: Controlled, _request: HttpRequest, _names: Mapping[str, str]) -> HttpResponse:
+def _nodes(world: Controlled, _request: HttpRequest, _names: Names) -> HttpResponse:
     return HttpResponse.json({"nodes": world.nodes})
 
 
-def _links(world: Controlled, request: HttpRequest, _names: Mapping[str, str]) -> NoReturn:
+def _links(world: Controlled, request: HttpRequest, _names: Names) -> NoReturn:
     raise CannotDo(world.kind, "link", f"{request.method} {request.path}")
 
 
 # One node ---------------------------------------------------------------------------------
 
 
-def _node(world: Controlled, _request: HttpRequest, names: Mapping[str, str]) -> HttpResponse:
+def _node(world: Controlled, _request: HttpRequest, names: Names) -> HttpResponse:
     return HttpResponse.json(world.node(names["name"]))
 
 
 def _verb(verb: Verb) -> Answer:
-    def do(world: Controlled, _request: HttpRequest, names: Mapping[str, str]) -> HttpResponse:
+    def do(world: Controlled, _request: HttpRequest, names: Names) -> HttpResponse:
         name = names["name"]
         check_verb(world.node(name), verb)
         getattr(world, verb)(name)
@@ -148,13 +127,9 @@ def _verb(verb: Verb) -> Answer:
 def check_verb(node: NodeView, verb: Verb) -> None:
     """Raises ``Refused`` where *verb* makes no sense for the node as it is."""
     possible, result, done = VERB_STATES[verb]
-    if node.state in possible:
-        return
-    text = f"{node.name} is {node.state} already"
-    if node.state != result:
-        ways = ", ".join(possible[:-1]) + " or " * (len(possible) > 1) + possible[-1]
-        text = f"{node.name} is {node.state}: only a node that is {ways} can be {done}"
-    raise Refused(HTTPStatus.CONFLICT, text)
+    if node.state == result and result not in possible:
+        raise Refused(HTTPStatus.CONFLICT, f"{node.name} is {node.state} already")
+    check_state(node, possible, done)
 
 
 ROUTES: tuple[Route, ...] = (
@@ -162,6 +137,7 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/nodes", _nodes),
     Route("GET", "/nodes/{name}", _node),
     *(Route("POST", f"/nodes/{{name}}/{verb}", _verb(verb)) for verb in VERB_STATES),
+    *node_calls.ROUTES,
     Route("GET", "/links", _links),
     Route("POST", "/links", _links),
     Route("DELETE", "/links/{id}", _links),
@@ -175,11 +151,3 @@ def _version() -> str:
         return version("rocketmq-emulator")
     except PackageNotFoundError:
         return "unknown"  # run from its sources
-
-
-def body_of(request: HttpRequest, kind: type[T]) -> T:
-    """The body, read as JSON.  Raises ``Refused`` with the field that is wrong."""
-    try:
-        return msgspec.json.decode(request.body or b"{}", type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise Refused(HTTPStatus.BAD_REQUEST, f"the body: {error}") from error

@@ -284,7 +284,7 @@ def test_a_skewed_clock_shows_in_what_that_broker_stores(kind, tmp_path) -> None
         again_ms = (await stage.queue()).last_update_timestamp
         assert ahead_ms <= again_ms - skewed_ms < ahead_ms + 60_000
 
-    play(kind, ClusterSpec(), tmp_path, story)
+    play(kind, ClusterSpec(store=str(tmp_path / "store")), tmp_path, story)
 
 
 def test_a_stalled_link_holds_inside_its_block(tmp_path) -> None:
@@ -362,8 +362,9 @@ def test_outside_the_block_nothing_runs_that_could_be_ended(kind) -> None:
     end_what_does_not_run()
 
 
-def test_a_clock_may_be_skewed_before_its_node_is_started(tmp_path) -> None:
-    cluster = EmbeddedCluster(ClusterSpec(brokers=1), journal=str(tmp_path))
+@pytest.mark.parametrize("kind", ["processes", "embedded"])
+def test_a_clock_may_be_skewed_before_its_node_is_started(kind, tmp_path) -> None:
+    cluster = WORLDS[kind](ClusterSpec(brokers=1), journal=str(tmp_path))
     cluster.skew_clock("broker-a", 3_600_000)
     with cluster:
         pass

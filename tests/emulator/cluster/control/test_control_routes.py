@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from fake_cluster import RESULTS, FakeCluster
+from fake_cluster import RESULTS, FakeCluster, rules_refused
 
 from emulator.cluster.control.conversation import HttpRequest
 from emulator.cluster.control.routes import ROUTES, VERB_STATES, answer
@@ -153,3 +153,84 @@ def test_a_bug_is_not_answered_here() -> None:
     cluster.fails = ZeroDivisionError()
     with pytest.raises(ZeroDivisionError):
         asked(cluster, "POST", "/nodes/broker-a/kill")
+
+
+# Reply rules and clocks -------------------------------------------------------------------
+
+RULES = "/nodes/broker-a/reply-rules"
+BUSY = b'{"code": 310, "count": 5, "error_code": 2}'
+
+
+def test_rules_are_set_listed_and_removed_one_by_one_or_all() -> None:
+    cluster = FakeCluster()
+    assert asked(cluster, "POST", RULES, BUSY) == (201, {"rule_id": 1})
+    assert asked(cluster, "POST", RULES, b'{"no_answer": true}') == (201, {"rule_id": 2})
+    status, found = asked(cluster, "GET", RULES)
+    assert status == 200
+    assert [rule["rule_id"] for rule in found["rules"]] == [1, 2]
+    assert found["rules"][0]["rule"] == {"code": 310, "count": 5, "error_code": 2}
+    assert asked(cluster, "DELETE", f"{RULES}/1") == (200, {"rule_ids": [1]})
+    assert asked(cluster, "DELETE", RULES) == (200, {"rule_ids": [2]})
+    assert asked(cluster, "GET", RULES) == (200, {"rules": []})
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (b"", "a rule has a verdict"),
+        (b"{", "truncated"),
+        (b'{"code": 310, "probability": 2, "no_answer": true}', "probability is a number from 0"),
+        (b'{"kode": 310}', "unknown field `kode`"),
+        (b'{"code": "310"}', "code"),
+        (b"\xff", "the body"),
+    ],
+)
+def test_a_rule_that_makes_no_sense_is_refused_with_its_field(body, text) -> None:
+    status, error = error_of(FakeCluster(), "POST", RULES, body)
+    assert status == 400
+    assert error.startswith("the body: ")
+    assert text in error
+
+
+def test_what_a_node_refuses_is_refused() -> None:
+    cluster = FakeCluster()
+    cluster.fails = rules_refused()
+    text = "broker-a: reply rules are not allowed here"
+    assert error_of(cluster, "POST", RULES, BUSY) == (403, text)
+
+
+def test_a_node_that_does_not_answer_is_named() -> None:
+    cluster = FakeCluster()
+    cluster.fails = TimeoutError("timed out")
+    assert error_of(cluster, "POST", RULES, BUSY) == (502, "broker-a did not answer: timed out")
+
+
+def test_only_a_node_that_runs_can_be_asked_about_its_rules() -> None:
+    cluster = FakeCluster()
+    cluster.states["broker-a"] = "dead"
+    for method in ("GET", "DELETE"):
+        status, text = error_of(cluster, method, RULES)
+        assert status == 409
+        assert text.startswith("broker-a is dead: only a node that is running")
+
+
+@pytest.mark.parametrize(
+    ("rule_id", "status", "text"),
+    [
+        ("7", 404, "there is no rule 7 at broker-a; it was removed, or has ended"),
+        ("seven", 400, "seven is no id of a rule: it is a number"),
+    ],
+)
+def test_a_rule_that_is_not_there_cannot_be_removed(rule_id, status, text) -> None:
+    assert error_of(FakeCluster(), "DELETE", f"{RULES}/{rule_id}") == (status, text)
+
+
+def test_a_clock_is_set_wrong_and_what_is_no_number_is_refused() -> None:
+    cluster, path = FakeCluster(), "/nodes/broker-a/skew-clock"
+    assert asked(cluster, "POST", path, b'{"ms": 3600000}') == (200, {"ms": 3_600_000})
+    assert cluster.done == [("skew_clock", "broker-a", 3_600_000)]
+    assert error_of(cluster, "POST", path)[0] == 400
+    cluster.states["broker-a"] = "paused"
+    status, text = error_of(cluster, "POST", path, b'{"ms": 1}')
+    assert status == 409
+    assert text.startswith("broker-a is paused")

@@ -1,0 +1,152 @@
+"""What a server answers that no RocketMQ does, besides reply rules: its clock and its facts.
+
+Facts are fetched by whoever wants them, over a connection that is theirs alone: the server
+listens to its journal as long as that connection lives, and keeps a bounded number of lines
+until the next call.  A reader that is slow loses lines, and is told how many.  A server
+that nobody listens to pays nothing.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from functools import partial
+
+from emulator.facts import Fact, RequestReceived, all_facts
+from emulator.journal import Entry, Journal, encode_entry
+from emulator.net.handler_table import Row, table_of
+from emulator.net.remoting import Remoting
+from emulator.net.reply_rules import obey_reply_rules
+from emulator.net.results import Call, Peer, Refusal, Reply, Result, Wait
+from protocol import catalog
+from protocol.bodies.own import B, ClockSkew, FactsWanted, decode_own_body
+from protocol.codes import OWN_CODES, ResponseCode
+from protocol.fields import BadFields, Header
+
+LISTENERS_MAX = 16
+LINES_MAX, LINES_BYTES_MAX = 20_000, 8 * 1024 * 1024  # kept for each listener
+ANSWER_BYTES_MAX = 1024 * 1024
+NOT_ALLOWED = "this is not allowed here: start this server with reply_rules_allowed=true"
+
+
+def answer_own_calls(
+    server: Remoting, journal: Journal, *, allowed: bool, rng: random.Random
+) -> None:
+    """Let *server* answer every call of our own, and obey the reply rules that are set."""
+    obey_reply_rules(server, allowed=allowed, rng=rng)
+    rows = OwnCalls(server, journal, allowed=allowed).rows()
+    server.handlers = {**server.handlers, **table_of(rows, server.release)}
+
+
+class OwnCalls:
+    """The clock of one *server*, and who listens to its *journal*."""
+
+    def __init__(self, server: Remoting, journal: Journal, *, allowed: bool) -> None:
+        self._server = server
+        self._journal = journal
+        self._allowed = allowed
+        self._listeners: dict[Peer, _FactListener] = {}
+
+    def rows(self) -> tuple[Row, ...]:
+        """For the server's table."""
+        return (
+            Row(catalog.SET_CLOCK_SKEW, self.set_clock_skew),
+            Row(catalog.FETCH_FACTS, self.fetch_facts),
+        )
+
+    def set_clock_skew(self, call: Call[Header]) -> Result:
+        """From now on the wall clock is wrong by so much; timers that run already go on."""
+        self._server.clock.skew_ms = self._body(call, ClockSkew).ms
+        return Reply()
+
+    def fetch_facts(self, call: Call[Header]) -> Result:
+        """Lines since the last call, as soon as there are any; the first call begins to listen."""
+        wanted = self._body(call, FactsWanted)
+        listener = self._listeners.get(call.peer) or self._begin(call.peer, wanted)
+        if listener.has_news or not wanted.wait_ms:
+            return listener.answer()
+        return Wait(
+            on=listener,
+            until_ms=call.now_ms + wanted.wait_ms,
+            resume=lambda _now_ms, _expired: listener.answer(),
+            gone=partial(self._end, call.peer),
+            on_purpose=True,
+        )
+
+    # Inside ---------------------------------------------------------------------------
+
+    def _body(self, call: Call[Header], kind: type[B]) -> B:
+        if not self._allowed:
+            raise Refusal(ResponseCode.NO_PERMISSION, NOT_ALLOWED)
+        try:
+            return decode_own_body(call.body, kind)
+        except BadFields as error:
+            raise Refusal(ResponseCode.INVALID_PARAMETER, str(error)) from error
+
+    def _begin(self, peer: Peer, wanted: FactsWanted) -> _FactListener:
+        for other in [other for other in self._listeners if not other.is_open]:
+            self._end(other)
+        if len(self._listeners) >= LISTENERS_MAX:
+            raise Refusal(ResponseCode.SYSTEM_BUSY, f"{LISTENERS_MAX} listen already")
+        kinds = None if wanted.kinds is None else _kinds(wanted.kinds)
+        listener = self._listeners[peer] = _FactListener(self._server)
+
+        def take(entry: Entry) -> None:
+            if peer.is_open:
+                listener.take(entry)
+            else:  # it ended between two calls
+                self._end(peer)
+
+        listener.leave = partial(self._journal.unlisten, take)
+        self._journal.listen(take, kinds)
+        return listener
+
+    def _end(self, peer: Peer) -> None:
+        if (listener := self._listeners.pop(peer, None)) is not None:
+            listener.leave()
+
+
+class _FactListener:
+    """Lines for one peer.  It is itself the bell that its held call hangs on."""
+
+    def __init__(self, server: Remoting) -> None:
+        self._server = server
+        self._lines: deque[bytes] = deque()
+        self._lines_bytes = 0
+        self._lost_count = 0
+        self.leave: partial[None]
+
+    @property
+    def has_news(self) -> bool:
+        return bool(self._lines or self._lost_count)
+
+    def take(self, entry: Entry) -> None:
+        fact = entry.fact
+        if isinstance(fact, RequestReceived) and fact.code in OWN_CODES:
+            return  # it would ask for itself for ever
+        line = encode_entry(entry)
+        if len(self._lines) < LINES_MAX and self._lines_bytes + len(line) <= LINES_BYTES_MAX:
+            self._lines.append(line)
+            self._lines_bytes += len(line)
+        else:
+            self._lost_count += 1
+        self._server.ring(self, None)
+
+    def answer(self) -> Reply:
+        """What fits into an answer, and how many lines behind it were lost."""
+        size, lines = 0, []
+        while self._lines and size < ANSWER_BYTES_MAX:
+            lines.append(self._lines.popleft())
+            size += len(lines[-1])
+        self._lines_bytes -= size
+        lost = 0
+        if not self._lines:
+            lost, self._lost_count = self._lost_count, 0
+        return Reply(body=b"".join(lines), extra={"lost": str(lost)})
+
+
+def _kinds(names: tuple[str, ...]) -> frozenset[type[Fact]]:
+    known = {kind.__name__: kind for kind in all_facts()}
+    if unknown := sorted(set(names) - known.keys()):
+        raise Refusal(ResponseCode.INVALID_PARAMETER, f"{', '.join(unknown)}: no kind of fact")
+    return frozenset(known[name] for name in names)
