@@ -34,7 +34,8 @@ def list_(namesrv: Namesrv = NAMESRV, as_json: AsJson = False) -> None:
     """All groups but the brokers' own."""
     with plain_errors():
         overview = read_cluster(namesrv)
-        show_as(overview.groups, groups_table, as_json=as_json)
+        more = overview.more_groups
+        show_as(overview.groups, lambda groups: groups_table(groups, more), as_json=as_json)
         check_complete(overview)
 
 

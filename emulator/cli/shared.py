@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 NAMESRV = "127.0.0.1:9876"
-WIDTH_IN_A_PIPE = 200
+WIDTH_IN_A_PIPE = 10_000  # so that nothing is cut
 LOOK_MS_MAX = 1_500  # for one answer, where the others are to be shown soon
 
 

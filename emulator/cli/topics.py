@@ -65,7 +65,8 @@ def list_(namesrv: Namesrv = NAMESRV, as_json: AsJson = False) -> None:
     """All topics but the brokers' own."""
     with plain_errors():
         overview = read_cluster(namesrv)
-        show_as(overview.topics, topics_table, as_json=as_json)
+        more = overview.more_topics
+        show_as(overview.topics, lambda topics: topics_table(topics, more), as_json=as_json)
         check_complete(overview)
 
 

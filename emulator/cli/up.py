@@ -7,9 +7,11 @@ is going on.  The nodes are started before anything that draws is imported.
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 import time
+from collections.abc import Mapping
 from typing import NamedTuple, Self
 
 import typer
@@ -82,8 +84,7 @@ def up(
             progress.close()
             wanted.open(cluster)
             news = News(cluster, exits_on_death=exit_on_death)
-            is_live = sys.stdout.isatty() and not log
-            _stay(cluster, signals, news, f"RocketMQ {release}" if is_live else "")
+            _stay(cluster, signals, news, is_live=_can_draw(os.environ) and not log)
 
 
 def _spec(brokers: int, release: str, store: str, port: int, sets: list[str]) -> ClusterSpec:
@@ -163,15 +164,20 @@ class News:
         return f"{text}; start it again with: rmqemu start {death.name}{option}"
 
 
-def _stay(cluster: RealWorld, signals: StopSignals, news: News, live_title: str) -> None:
+def _can_draw(environment: Mapping[str, str]) -> bool:
+    """A terminal that can move its cursor; in others, as in a pipe, there are plain lines."""
+    return sys.stdout.isatty() and environment.get("TERM", "dumb") not in ("dumb", "unknown")
+
+
+def _stay(cluster: RealWorld, signals: StopSignals, news: News, *, is_live: bool) -> None:
     """Until a signal: nodes that die can be started again, also the last one."""
-    if live_title:
+    if is_live:
         import trio  # noqa: PLC0415  # only where somebody looks
 
         from emulator.cli.live import watch  # noqa: PLC0415  # the same
 
         signals.check()
-        trio.run(watch, cluster, f"{live_title} on {cluster.namesrv}", news.lines)
+        trio.run(watch, cluster, news.lines)
         signals.is_to_stop = True  # a second Ctrl-C does not disturb the orderly end
         return
     typer.echo(json.dumps(ready_line(cluster)))

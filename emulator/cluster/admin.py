@@ -30,11 +30,13 @@ from protocol.bodies.groups import (
     SubscriptionGroupWrapper,
 )
 from protocol.bodies.routes import ClusterInfo, TopicRouteData
+from protocol.bodies.running import ConsumerRunningInfo
 from protocol.bodies.stats import ConsumeStats, TopicStatsTable
 from protocol.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
 from protocol.codes import ResponseCode
 from protocol.names import AUTO_CREATE_TOPIC_KEY_TOPIC, MASTER_ID
 from protocol.requests.admin import CreateTopicRequest, GetTopicStatsInfoRequest
+from protocol.requests.callbacks import GetConsumerRunningInfoRequest
 from protocol.requests.groups import (
     GetConsumerConnectionListRequest,
     GetConsumeStatsRequest,
@@ -173,6 +175,12 @@ class Admin:
         if reply.code == ResponseCode.CONSUMER_NOT_ONLINE:
             return ConsumerConnection()
         return decode_long_body(_checked(broker, reply).body, ConsumerConnection)
+
+    async def running_info(self, broker: str, group: str, client: str) -> ConsumerRunningInfo:
+        """What a member says of itself; the broker at address *broker* asks it."""
+        header = GetConsumerRunningInfoRequest(consumer_group=group, client_id=client)
+        reply = await self._call(broker, catalog.GET_CONSUMER_RUNNING_INFO, header)
+        return decode_long_body(reply.body, ConsumerRunningInfo)
 
     async def consume_stats(
         self, broker: str, group: str, topic: str | None = None

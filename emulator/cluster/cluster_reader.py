@@ -70,7 +70,7 @@ class ClusterReader:
         """One broker; never longer than ``BROKER_S_MAX``."""
         try:
             with trio.fail_after(BROKER_S_MAX):
-                found = await self._overview(name, address, cluster)
+                found = await self.broker(name, address, cluster)
         except AdminError as error:
             return BrokerReport(name, address, cluster, problem=_problem(error))
         except trio.TooSlowError:
@@ -83,9 +83,8 @@ class ClusterReader:
         rows = {broker: await self._group(name, where) for broker, where in brokers.items()}
         return group_of(name, rows)
 
-    # One broker -----------------------------------------------------------------------
-
-    async def _overview(self, broker: str, address: str, cluster: str) -> BrokerOverview:
+    async def broker(self, broker: str, address: str, cluster: str) -> BrokerOverview:
+        """What one broker has.  Raises ``AdminError``."""
         own = {cluster, broker, f"{cluster}{REPLY_TOPIC_POSTFIX}"}
         topics = {
             topic.topic_name: topic.read_queue_nums

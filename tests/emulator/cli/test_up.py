@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
-import pty
 import signal
 import socket
-import struct
-import subprocess
-import termios
 
 import pytest
-from command_line import RMQEMU, environment, ready_line, rmqemu, started, wait_gone
+from command_line import RMQEMU, ready_line, rmqemu, started, wait_gone
 
 from emulator.cli.up import ControlWish, StopSignals
 
@@ -136,27 +131,6 @@ def test_with_exit_on_death_a_node_that_dies_ends_it_all_with_an_error() -> None
         assert up.returncode == 1
         assert errors.decode() == "rmqemu: broker-a was killed by signal 9\n"
         wait_gone(line["pids"])
-
-
-def test_in_a_terminal_it_draws_the_cluster_until_it_is_interrupted() -> None:
-    terminal, its_end = pty.openpty()
-    fcntl.ioctl(its_end, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
-    up = subprocess.Popen(
-        [*RMQEMU, "up", "--port=0"], stdout=its_end, stderr=its_end, env=environment(TERM="xterm")
-    )
-    os.close(its_end)
-    seen = b""
-    while b"no groups yet" not in seen:
-        seen += os.read(terminal, 65_536)
-    up.send_signal(signal.SIGINT)
-    with contextlib.suppress(OSError):  # what a terminal says when its last program has gone
-        while os.read(terminal, 65_536):
-            continue
-    os.close(terminal)
-    assert up.wait(30) == 0
-    assert b"RocketMQ 4.9.7 on 127.0.0.1:" in seen
-    assert b"broker-b" in seen
-    assert b"Traceback" not in seen
 
 
 def test_embedded_it_is_one_process() -> None:
