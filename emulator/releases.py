@@ -157,6 +157,13 @@ LATENCY_CHOICE_AVOIDS_LAST = Release(5, 1, 1)  # its walk skips the last broker
 
 # Pull consumers -----------------------------------------------------------------------
 
+START_IS_NOT_CONSUMED = Release(4, 6, 0)  # its first release; in the line before, it was (#1461)
+COMMITTED_IS_IN_MEMORY = Release(4, 7, 1)  # it is read there first; before, at the broker
+PULLS_KNOW_THEIR_QUEUE = Release(4, 9, 0)  # one whose queue was given away changes nothing (#2832)
+START_ERRORS_WAIT_LONGER = Release(4, 9, 1)  # 3 s when where to start cannot be asked (#2708)
+SEEK_CANCELS_PULL = Release(4, 9, 2)  # before, the pull under way ended by itself (#3215)
+COMMIT_IS_IN_MEMORY = Release(4, 9, 4)  # broadcasting too; before, there it wrote the file
+LITE_PULL_SHOWS_QUEUES = Release(5, 1, 1)  # GET_CONSUMER_RUNNING_INFO: the queues it has
 STREAMS_MARKED = Release(4, 9, 4)  # ReqT on every request, @STREAM behind the client id
 LITE_PULL_HAS_CODE = Release(5, 0, 0)  # LITE_PULL_MESSAGE; before, PULL_MESSAGE with a flag
 

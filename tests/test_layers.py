@@ -87,6 +87,8 @@ SHELLS = {  # file by file: what of the machine it touches
     "emulator.client.consumer.consume_pipeline": "trio",
     "emulator.client.consumer.hand_over": "trio",
     "emulator.client.consumer.member": "trio",
+    "emulator.client.consumer.pull_tasks": "trio",
+    "emulator.client.consumer.pulled_batches": "trio",
     "emulator.client.consumer.message_loop": "trio",
     "emulator.client.consumer.queue_ownership": "trio",
     "emulator.client.consumer.worker_pool": "trio",

@@ -19,6 +19,7 @@ from emulator.broker.handlers import configuration as broker
 from emulator.client import (
     ClientConfig,
     ConsumerConfig,
+    LitePullConsumerConfig,
     ProducerConfig,
     PullConsumerConfig,
     PushConsumerConfig,
@@ -49,6 +50,12 @@ CLIENTS: dict[str, tuple[type[ClientConfig], ...]] = {
     "Every client": (ClientConfig,),
     "Producer": (ProducerConfig,),
     "PushConsumer": (ConsumerConfig, GroupMemberConfig, StartingConfig, PushConsumerConfig),
+    "LitePullConsumer": (
+        ConsumerConfig,
+        GroupMemberConfig,
+        StartingConfig,
+        LitePullConsumerConfig,
+    ),
     "PullConsumer": (ConsumerConfig, GroupMemberConfig, PullConsumerConfig),
 }
 Table = list[tuple[str, ...]]

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from emulator.client.config import ClientConfig, ConsumerConfig, ProducerConfig
     from emulator.client.consumer.allocation import AVG, AVG_BY_CIRCLE, Strategy
     from emulator.client.consumer.listeners import ConsumeContext, ConsumeResult
-    from emulator.client.consumer.pull_config import PullConsumerConfig
+    from emulator.client.consumer.lite_pull_consumer import LitePullConsumer
+    from emulator.client.consumer.pull_config import LitePullConsumerConfig, PullConsumerConfig
     from emulator.client.consumer.pull_consumer import PullConsumer
     from emulator.client.consumer.pull_kernel import PullResult, PullStatus
     from emulator.client.consumer.push_config import PushConsumerConfig
@@ -73,6 +74,8 @@ __all__ = [
     "ConsumerConfig",
     "GroupCallRefused",
     "GroupTaken",
+    "LitePullConsumer",
+    "LitePullConsumerConfig",
     "MaybeStored",
     "Message",
     "MessageExt",
@@ -108,7 +111,8 @@ _NAMES_OF = {  # by the module that has them
     "emulator.client.config": ("ClientConfig", "ConsumerConfig", "ProducerConfig"),
     "emulator.client.consumer.allocation": ("AVG", "AVG_BY_CIRCLE", "Strategy"),
     "emulator.client.consumer.listeners": ("ConsumeContext", "ConsumeResult"),
-    "emulator.client.consumer.pull_config": ("PullConsumerConfig",),
+    "emulator.client.consumer.lite_pull_consumer": ("LitePullConsumer",),
+    "emulator.client.consumer.pull_config": ("LitePullConsumerConfig", "PullConsumerConfig"),
     "emulator.client.consumer.pull_consumer": ("PullConsumer",),
     "emulator.client.consumer.pull_kernel": ("PullResult", "PullStatus"),
     "emulator.client.consumer.push_config": ("PushConsumerConfig",),

@@ -57,6 +57,16 @@ def check_is_queue(queue: object) -> None:
         raise BadArgument(f"a MessageQueue is a topic, a broker's name and an int, not {queue!r}")
 
 
+def queues_of(several: object) -> list[MessageQueue]:
+    """Queues as a list, each checked."""
+    if not isinstance(several, Iterable) or isinstance(several, str | bytes):
+        raise BadArgument(not_a("queues", "a list of MessageQueues", several))
+    queues = list(several)
+    for queue in queues:
+        check_is_queue(queue)
+    return queues
+
+
 def check_timing(timeout_ms: object, worker: object = 0) -> None:
     """Milliseconds not below 0, or None for the configured ones; and the number of a worker."""
     if timeout_ms is not None:
@@ -66,6 +76,14 @@ def check_timing(timeout_ms: object, worker: object = 0) -> None:
             raise BadArgument(f"timeout_ms is at least 0, not {timeout_ms}")
     if not _is_whole(worker):
         raise BadArgument(not_a("worker", "an int", worker))
+
+
+def check_whole(name: str, value: object, *, least: int = 0) -> None:
+    """It is an int, and not below *least*."""
+    if not _is_whole(value):
+        raise BadArgument(not_a(name, "an int", value))
+    if value < least:  # type: ignore[operator]
+        raise BadArgument(f"{name} is at least {least}, not {value}")
 
 
 def check_text(name: str, value: object) -> None:

@@ -153,6 +153,26 @@ class CallbackRaised(Fact, frozen=True):
     traceback: str
 
 
+class MessagePolled(Fact, frozen=True):
+    """A lite pull consumer's poll returned a message; of a batch: for each message."""
+
+    severity: ClassVar[Severity] = "debug"
+    on_demand: ClassVar[bool] = True
+
+    group: str
+    queue: Queue
+    offset: int  # in the queue
+    uniq_key: str
+
+
+class SeekRequested(Fact, frozen=True):
+    """A lite pull consumer's application chose where to go on in a queue."""
+
+    group: str
+    queue: Queue
+    offset: int  # of the next message it gets
+
+
 class PullFailed(Fact, frozen=True):
     """A pull ended without an answer that could be used; it is tried again later."""
 

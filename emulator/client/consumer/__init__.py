@@ -1,14 +1,16 @@
-"""Consuming: the push consumer, rebalance, pulling, listeners and offsets.
+"""Consuming: three consumers, rebalance, pulling, listeners and offsets.
 
 From the top down; a file imports only what stands in lines below its own:
 
-    push_consumer                                   what applications use
-    consume_pipeline                                the parts, as an instance sees them
-    pulling, broker_requests
+    push_consumer, pull_consumer, lite_pull_consumer    what applications use
+    consume_pipeline, lite_pulling                      the parts, put together
+    active_membership                                   pull consumers, as an instance sees them
+    pulling, pull_tasks, broker_requests, topic_queue_watch
     rebalance, consume_concurrently, consume_orderly
-    queue_ownership, send_back
-    member                                          the state that all parts share
-    offsets, listeners
+    queue_ownership, send_back, pull_kernel, running_info
+    member                                              the state that all parts share
+    enrolment                                           what is checked before a start
+    offsets, listeners, assigned_queues, pulled_batches
     group_calls, process_queue, allocation, worker_pool
-    push_config                                     the settings
+    push_config, pull_config, consumer_config           the settings
 """

@@ -17,6 +17,7 @@ import trio
 
 from emulator.client.consumer.process_queue import ProcessQueue
 from emulator.client.consumer.running_info import of_active_member
+from emulator.client.instance.plain_functions import callback_raised
 from emulator.net.results import NO_REPLY, Call, Refusal, Reply, Result
 from emulator.releases import REBALANCE_PACED
 from protocol.bodies.body import encode_body
@@ -25,6 +26,7 @@ from protocol.bodies.offsets import GetConsumerStatusBody
 from protocol.codes import ResponseCode
 
 if TYPE_CHECKING:
+    from emulator.client.consumer.consume_pipeline import QueuesChanged
     from emulator.client.consumer.member import Member
     from emulator.client.consumer.rebalance import Rebalance
     from emulator.client.instance.interfaces import QueuedPull
@@ -71,6 +73,22 @@ class PulledOwnership:
         self._offsets.persist(queue)
         self._offsets.forget(queue)
         return True
+
+
+def tell_queues(
+    member: Member,
+    on_queues: QueuesChanged | None,
+    topic: str,
+    every: Collection[MessageQueue],
+    mine: Collection[MessageQueue],
+) -> None:
+    """Call the application's *on_queues*; a rebalance goes on whatever it raises."""
+    if on_queues is None:
+        return
+    try:
+        on_queues(topic, sorted(every), sorted(mine))
+    except Exception as error:  # noqa: BLE001  # see above
+        member.note(callback_raised(member.group, "on_queues", error))
 
 
 class Kind(Protocol):

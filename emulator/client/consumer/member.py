@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from emulator.client.consumer.group_calls import GroupCalls
     from emulator.client.consumer.offsets import OffsetStore, Starts
     from emulator.client.consumer.process_queue import ProcessQueue
-    from emulator.client.consumer.pull_config import PullConsumerConfig
+    from emulator.client.consumer.pull_config import LitePullConsumerConfig, PullConsumerConfig
     from emulator.client.consumer.push_config import PushConsumerConfig
     from emulator.client.instance.instance import ClientInstance
     from emulator.facts import Note
@@ -115,3 +115,27 @@ class PullMember(Member):
     ) -> None:
         super().__init__(config, instance, calls, offsets, nursery)
         self.starts = StartAtZero()
+
+
+class LitePullMember(Member):
+    """A lite pull consumer's."""
+
+    config: LitePullConsumerConfig
+    starts: StartOffsets
+
+    def __init__(
+        self,
+        config: LitePullConsumerConfig,
+        instance: ClientInstance,
+        calls: GroupCalls,
+        offsets: OffsetStore,
+        nursery: trio.Nursery,
+    ) -> None:
+        super().__init__(config, instance, calls, offsets, nursery)
+        self.starts = StartOffsets(
+            offsets,
+            calls,
+            config.consume_from,
+            new_group_from_ms=config.new_group_from_ms(self.started_ms),
+            memory_first=True,
+        )

@@ -15,8 +15,19 @@ from __future__ import annotations
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Self
 
+from emulator.client.arguments import (
+    check_is_queue,
+    check_subscribed,
+    check_subscriptions,
+    check_timing,
+    check_whole,
+)
 from emulator.client.config import merged_config
-from emulator.client.consumer.active_membership import ActiveMembership, PulledOwnership
+from emulator.client.consumer.active_membership import (
+    ActiveMembership,
+    PulledOwnership,
+    tell_queues,
+)
 from emulator.client.consumer.allocation import AVG, Strategy
 from emulator.client.consumer.enrolment import (
     check_group,
@@ -33,8 +44,15 @@ from emulator.client.consumer.pull_config import PullConsumerConfig
 from emulator.client.consumer.pull_kernel import Asked, PullKernel, PullResult, flag_of
 from emulator.client.consumer.rebalance import Rebalance
 from emulator.client.consumer.send_back import SendBack
-from emulator.client.errors import GroupCallRefused, Misuse, NotRunning, refuse_plain_with
+from emulator.client.errors import (
+    BadArgument,
+    GroupCallRefused,
+    NotRunning,
+    refuse_plain_with,
+)
 from emulator.net.plain_nursery import plain_nursery
+from protocol.arguments import not_a
+from protocol.message import MessageExt
 from protocol.queues import MessageQueue
 from protocol.subscription import SUB_ALL, build_subscription
 
@@ -50,7 +68,6 @@ if TYPE_CHECKING:
     from emulator.client.consumer.process_queue import ProcessQueue
     from emulator.client.instance.instance import ClientInstance
     from emulator.client.instance.process import ClientProcess
-    from protocol.message import MessageExt
     from protocol.subscription import SubscriptionData
 
 
@@ -139,6 +156,7 @@ class PullConsumer:
 
         Raises ``GroupCallRefused`` if there is none, ``NoNameServer`` if none answers.
         """
+        check_subscribed(topic)
         now = self._now
         known = now.rebalance.queues.get(topic)
         if known is not None:
@@ -161,6 +179,7 @@ class PullConsumer:
         Raises ``GroupCallRefused`` if the broker refuses or does not answer in time
         (``pull_timeout_ms``), ``BadSubscription``, and ``Misuse`` for a negative offset.
         """
+        check_timing(timeout_ms)
         wait_ms = self.config.pull_timeout_ms if timeout_ms is None else timeout_ms
         asked = Asked(
             offset=offset,
@@ -191,12 +210,10 @@ class PullConsumer:
 
     async def _pull(self, queue: MessageQueue, expression: Expression, asked: Asked) -> PullResult:
         now = self._now
-        _check_queue(queue)
-        if asked.offset < 0 or asked.messages_max <= 0:
-            raise Misuse(
-                f"offset is at least 0 and messages_max at least 1,"
-                f" not {asked.offset} and {asked.messages_max}"
-            )
+        check_is_queue(queue)
+        check_whole("offset", asked.offset)
+        check_whole("messages_max", asked.messages_max, least=1)
+        check_subscriptions({queue.topic: expression})
         subscription = subscription_of(queue.topic, expression, now.member.now_ms())
         now.member.subscriptions.setdefault(queue.topic, build_subscription(queue.topic, SUB_ALL))
         with silence_is_refused():
@@ -210,13 +227,13 @@ class PullConsumer:
         Stored are the offsets of ``queues`` only.  A queue that falls to this member forgets
         what was set before.
         """
-        _check_queue(queue)
-        if offset < 0:
-            raise Misuse(f"offset is at least 0, not {offset}")
+        check_is_queue(queue)
+        check_whole("offset", offset)
         self._now.member.offsets.table.update(queue, offset)
 
     def persist(self, queue: MessageQueue) -> None:
         """Store its offset now, whomever the queue falls to; the broker does not answer."""
+        check_is_queue(queue)
         self._now.member.offsets.persist(queue)
 
     async def fetch_consume_offset(
@@ -226,6 +243,7 @@ class PullConsumer:
 
         Raises ``GroupCallRefused``.
         """
+        check_is_queue(queue)
         offsets = self._now.member.offsets
         known = None if from_store else offsets.table.get(queue)
         if known is not None:
@@ -235,11 +253,13 @@ class PullConsumer:
 
     async def min_offset(self, queue: MessageQueue) -> int:
         """The offset of the first message that is still there.  Raises ``GroupCallRefused``."""
+        check_is_queue(queue)
         with silence_is_refused():
             return await self._now.member.calls.min_offset(queue)
 
     async def max_offset(self, queue: MessageQueue) -> int:
         """The offset of the next message to be stored.  Raises ``GroupCallRefused``."""
+        check_is_queue(queue)
         with silence_is_refused():
             return await self._now.member.calls.max_offset(queue)
 
@@ -248,6 +268,8 @@ class PullConsumer:
 
         Raises ``GroupCallRefused``.
         """
+        check_is_queue(queue)
+        check_whole("at_ms", at_ms)
         with silence_is_refused():
             return await self._now.member.calls.offset_at(queue, at_ms)
 
@@ -256,6 +278,7 @@ class PullConsumer:
 
         Raises ``GroupCallRefused``.
         """
+        check_is_queue(queue)
         with silence_is_refused():
             return await self._now.member.calls.earliest_store_ms(queue)
 
@@ -269,6 +292,9 @@ class PullConsumer:
         Level 0: the broker decides when.  A pull consumer has to pull that topic to see it.
         Raises ``GroupCallRefused`` if neither its broker nor any other stored a copy.
         """
+        if not isinstance(message, MessageExt):
+            raise BadArgument(not_a("message", "a MessageExt that was pulled", message))
+        check_whole("delay_level", delay_level, least=-1)
         broker = message.broker_name if broker_name is None else broker_name
         queue = MessageQueue(message.topic, broker, message.queue_id)
         if not await self._now.send_back.send_back(message, queue, delay_level):
@@ -332,10 +358,5 @@ class _Running:
         return self.member.offsets.table.of_topic(topic)
 
     async def _queues_changed(self, topic: str, mine: Collection[MessageQueue]) -> None:
-        if self._on_queues is not None:
-            self._on_queues(topic, sorted(self.rebalance.queues.get(topic, ())), sorted(mine))
-
-
-def _check_queue(queue: object) -> None:
-    if not isinstance(queue, MessageQueue):
-        raise Misuse(f"a queue is a MessageQueue, not {queue!r:.100}")
+        every = self.rebalance.queues.get(topic, frozenset())
+        tell_queues(self.member, self._on_queues, topic, every, mine)

@@ -10,6 +10,7 @@ from collections import defaultdict
 
 from client_cluster import SILENT, Cluster, FakeBroker
 
+from emulator.client.consumer.lite_pull_consumer import LitePullConsumer
 from emulator.client.consumer.pull_consumer import PullConsumer
 from emulator.client.consumer.push_consumer import PushConsumer
 from emulator.net.results import NO_REPLY, Reply, Wait
@@ -68,6 +69,9 @@ class GroupCluster(Cluster):
 
     def a_pull_consumer(self, process, **settings) -> PullConsumer:
         return PullConsumer(process=process, **self._of_member(process, settings))
+
+    def a_lite_consumer(self, process, topics=None, **settings) -> LitePullConsumer:
+        return LitePullConsumer(topics, process=process, **self._of_member(process, settings))
 
     def _of_member(self, process, settings):
         named = {"group": "cg", "namesrv": self.namesrv.address, "release": "4.9.7"}

@@ -13,6 +13,7 @@ from functools import partial
 import trio
 
 from emulator.broker.service import serve_broker
+from emulator.client.consumer.lite_pull_consumer import LitePullConsumer
 from emulator.client.consumer.pull_consumer import PullConsumer
 from emulator.client.consumer.push_consumer import PushConsumer
 from emulator.client.instance.process import ClientProcess
@@ -118,6 +119,9 @@ class WholeCluster:
 
     def a_pull_consumer(self, process, **settings) -> PullConsumer:
         return PullConsumer(process=process, **self._of_member(process, settings))
+
+    def a_lite_consumer(self, process, topics=None, **settings) -> LitePullConsumer:
+        return LitePullConsumer(topics, process=process, **self._of_member(process, settings))
 
     def _of_member(self, process, settings):
         named = {"group": "cg", "namesrv": self.namesrv, "release": self.release}

@@ -12,6 +12,7 @@ from emulator.client import (
     BadSubscription,
     GroupCallRefused,
     GroupTaken,
+    LitePullConsumer,
     MessageIllegal,
     Misuse,
     NotRunning,
@@ -163,9 +164,9 @@ def test_misuse_is_said_before_anything_leaves() -> None:
         async with app, cluster.a_pull_consumer(app) as consumer:
             with pytest.raises(Misuse, match="offset is at least 0"):
                 await consumer.pull(a_queue(), -1)
-            with pytest.raises(Misuse, match="messages_max at least 1"):
+            with pytest.raises(Misuse, match="messages_max is at least 1"):
                 await consumer.pull(a_queue(), 0, messages_max=0)
-            with pytest.raises(Misuse, match="a queue is a MessageQueue"):
+            with pytest.raises(Misuse, match="queue is a MessageQueue"):
                 await consumer.pull("T", 0)
             with pytest.raises(BadSubscription, match="T: "):
                 await consumer.pull(a_queue(), 0, expression="||")
@@ -407,3 +408,18 @@ def test_groups_that_cannot_be_are_refused() -> None:
         with pytest.raises(MessageIllegal):
             PullConsumer(group=group)
     assert PullConsumer(config=PullConsumerConfig(group="g")).config.retries_max == 16
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        ({"auto_commit_interval_ms": 999}, "at least 1000"),
+        ({"pull_hold_ms_max": 30_001}, "pull_held_timeout_ms"),
+        ({"pull_batch_max": 0}, "between 1 and 1024"),
+        ({"pull_threads_max": 0}, "between 1 and 1000"),
+        ({"consume_from": "CONSUME_FROM_MAX_OFFSET"}, "CONSUME_FROM_FIRST_OFFSET"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(settings, complaint) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        LitePullConsumer(group="g", **settings)
