@@ -27,13 +27,28 @@ PRINTED = {
 COLOUR_OFF = "\x1b[0m"  # Debian's Maven writes it, wanted or not
 
 
+def need(*tools: str) -> None:
+    try:
+        parts.need(*tools)
+    except parts.PartMissing as reason:
+        if os.environ.get("REQUIRE_PARTS") == "1":
+            pytest.fail(f"REQUIRE_PARTS=1, but {reason}")
+        pytest.skip(str(reason))
+
+
 def make_run(language: str, namesrv: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """``make run`` of a copy, so that what it builds stays out of the tree."""
-    copy = folder / language
+    return make(language, "run", folder, f"NAMESRV={namesrv}")
+
+
+def make(
+    example: str, target: str, folder: Path, *settings: str
+) -> subprocess.CompletedProcess[str]:
+    """In a copy, so that what it builds stays out of the tree."""
+    copy = folder / example
     built = shutil.ignore_patterns("target", "node_modules")
-    shutil.copytree(ROOT / "examples" / language, copy, ignore=built)
-    settings = [f"NAMESRV={namesrv}", f"RMQEMU={sys.executable} -m emulator"]
-    command = ["make", "--no-print-directory", "-s", "-C", str(copy), "run", *settings]
+    shutil.copytree(ROOT / "examples" / example, copy, ignore=built)
+    settings = (*settings, f"RMQEMU={sys.executable} -m emulator")
+    command = ["make", "--no-print-directory", "-s", "-C", str(copy), target, *settings]
     with subprocess.Popen(
         command,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -53,12 +68,7 @@ def make_run(language: str, namesrv: str, folder: Path) -> subprocess.CompletedP
 @pytest.mark.sdk
 @pytest.mark.parametrize("language", TOOLS)
 def test_an_example_runs_as_it_is_and_leaves_no_lag(language: str, tmp_path: Path) -> None:
-    try:
-        parts.need("make", *TOOLS[language])
-    except parts.PartMissing as reason:
-        if os.environ.get("REQUIRE_PARTS") == "1":
-            pytest.fail(f"REQUIRE_PARTS=1, but {reason}")
-        pytest.skip(str(reason))
+    need("make", *TOOLS[language])
     with EmbeddedCluster(ClusterSpec()) as cluster:
         run = make_run(language, cluster.namesrv, tmp_path)
         assert run.returncode == 0, run.stdout + run.stderr
@@ -74,3 +84,12 @@ def test_an_example_without_a_cluster_says_so_in_one_line(language: str, tmp_pat
     assert run.returncode != 0
     (line,) = run.stdout.splitlines()
     assert line.startswith("nobody listens at 127.0.0.1:1: start a cluster (rmqemu up)")
+
+
+@pytest.mark.sdk
+def test_a_suite_in_java_kills_a_broker_and_loses_nothing(tmp_path: Path) -> None:
+    need("make", "java", "mvn")
+    run = make("junit", "test", tmp_path)
+    assert run.returncode == 0, run.stdout + run.stderr
+    (report,) = (tmp_path / "junit" / "target" / "surefire-reports").glob("*.txt")
+    assert "Tests run: 1, Failures: 0, Errors: 0, Skipped: 0" in report.read_text()
