@@ -143,6 +143,11 @@ SHELLS = {  # file by file: what of the machine it touches
     "emulator.sim.machines": "trio",
     "emulator.sim.scheduler": "trio",
     "emulator.sim.world": "trio",
+    "rocketmq_emulator._aio_client": "threading trio",
+    "rocketmq_emulator._callbacks": "trio",
+    "rocketmq_emulator._host": "trio",
+    "rocketmq_emulator._portal": "os threading trio",
+    "rocketmq_emulator.sync": "threading",
 }
 
 

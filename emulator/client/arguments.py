@@ -35,6 +35,18 @@ def check_message(message: object) -> None:
         raise BadArgument(not_a("properties", "a dict of str to str", message.properties))
 
 
+def check_background_send(
+    message: object, callback: object, queue: object, timeout_ms: object, worker: object
+) -> None:
+    """What ``start_send`` takes: it is begun elsewhere, so this is the place to refuse."""
+    check_timing(timeout_ms, worker)
+    check_message(message)
+    if queue is not None:
+        check_queue(queue, message.topic)  # type: ignore[attr-defined]
+    if callback is not None:
+        check_plain_function("callback", callback, takes="result")
+
+
 def messages_of(batch: object) -> list[Message]:
     """A batch as a list; its messages are checked one by one when they are made ready."""
     if isinstance(batch, Iterable) and not isinstance(batch, str | bytes | Mapping):

@@ -80,7 +80,7 @@ class ListenerInvoker:
     ) -> None:
         self._listener: Callable[..., Any] = listener
         self._facts = facts
-        self._wants_context = _takes_two(listener)
+        self._wants_context = takes_two(listener)
         self._is_async = is_coroutine_function(listener)
         self.plain_calls = None if self._is_async else plain_calls
 
@@ -230,7 +230,8 @@ def _text_of(error: Exception) -> str:
     return "".join(traceback.format_exception_only(error)).strip()
 
 
-def _takes_two(listener: Callable[..., Any]) -> bool:
+def takes_two(listener: Callable[..., Any]) -> bool:
+    """Whether it wants a ``ConsumeContext`` beside the messages."""
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     try:
         parameters = inspect.signature(listener).parameters.values()

@@ -14,6 +14,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Self
 
 from emulator.client.arguments import (
+    check_background_send,
     check_message,
     check_plain_function,
     check_queue,
@@ -194,12 +195,7 @@ class Producer:
         *callback* gets the result or the ``SendError``; it must neither wait nor raise.
         Raises ``Misuse``; ``TooManySends`` above ``async_sends_max``.
         """
-        check_timing(timeout_ms, worker)
-        check_message(message)
-        if queue is not None:
-            check_queue(queue, message.topic)
-        if callback is not None:
-            check_plain_function("callback", callback, takes="result")
+        check_background_send(message, callback, queue, timeout_ms, worker)
         return self.pipeline.start_send(
             message, callback, queue=queue, timeout_ms=timeout_ms, worker=worker
         )

@@ -1,0 +1,59 @@
+"""A client that threads use: it blocks the thread that calls it, and no other."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
+
+from rocketmq_emulator._host import C, HostedClient
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class SyncClient(HostedClient[C]):
+    """Open inside its ``with``, or between ``start`` and ``close``."""
+
+    def start(self) -> Self:
+        """Open it.  Raises what the ``async with`` of the trio client raises."""
+        host = self._new_host()
+        try:
+            host.portal.wait(host.open)
+        except BaseException:
+            self._host = None
+            raise
+        return self
+
+    def close(self) -> None:
+        """Close it in good order; closing what is closed does nothing.
+
+        A consumer writes its offsets; both unregister at every broker.  Ctrl-C ends that.
+        """
+        host, self._host = self._host, None
+        if host is not None and not host.portal.is_of_parent:
+            host.portal.wait(host.close)
+
+    def wait_closed(self) -> None:
+        """Block until it is closed: by another thread, or by Ctrl-C, which raises here."""
+        host = self._host
+        if host is not None:
+            host.portal.wait(host.wait_over)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _call(
+        self, function: Callable[P, Awaitable[R]], *arguments: P.args, **named: P.kwargs
+    ) -> R:
+        return self.portal.wait(function, *arguments, **named)

@@ -1,0 +1,260 @@
+"""The client for asyncio: FastAPI, aiohttp, pytest-asyncio.
+
+    from rocketmq_emulator.aio import Message, Producer
+
+    async with Producer(namesrv="127.0.0.1:9876", group="shop") as producer:
+        await producer.send(Message("orders", b"two cups"))
+
+Names, settings and errors are those of the trio client, which does the work in one
+background thread.  A client may be used from several loops.  Where an ``async with`` does
+not fit, ``await start()`` and ``await close()`` do the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Self
+
+from emulator.client import ClientProcess as CoreProcess
+from emulator.client import Producer as CoreProducer
+from emulator.client import PushConsumer as CoreConsumer
+from emulator.client.arguments import check_background_send, is_coroutine_function
+from emulator.client.consumer.listeners import takes_two
+from emulator.client.consumer.message_loop import MessageLoop
+from emulator.client.producer.outgoing_message import check
+from rocketmq_emulator import _names
+from rocketmq_emulator._aio_client import AioClient, CallFuture, InLoop, LoopInbox
+from rocketmq_emulator._aio_methods import ProducerMethods, PushConsumerMethods
+from rocketmq_emulator._host import core_of
+from rocketmq_emulator._names import *  # noqa: F403  # its __all__ is ours
+from rocketmq_emulator._names import (
+    AVG,
+    ConsumeContext,
+    ConsumeResult,
+    Message,
+    MessageExt,
+    MessageQueue,
+    ProducerConfig,
+    PushConsumerConfig,
+    SendError,
+    SendResult,
+    Strategy,
+    TooManySends,
+)
+
+if TYPE_CHECKING:
+    from emulator.client.consumer.consume_pipeline import QueuesChanged
+    from emulator.client.consumer.hand_over import HandOver
+    from emulator.client.consumer.listeners import Listener
+    from emulator.client.consumer.offsets import Documents
+    from emulator.client.producer.async_send import Callback
+    from rocketmq_emulator._host import ClientTask
+
+__all__ = ["ClientProcess", "Messages", "Producer", "PushConsumer", "Sending"]
+__all__ += _names.__all__
+
+
+class ClientProcess(AioClient[CoreProcess]):
+    """Lets clients share connections: ``Producer(process=process, instance_name="shop")``."""
+
+    def __init__(self) -> None:
+        super().__init__(CoreProcess())
+
+
+class Producer(ProducerMethods):
+    """Sends messages of one producer group.
+
+    Settings are those of ``ProducerConfig``: give a whole one, or single fields by name.
+    """
+
+    def __init__(
+        self,
+        config: ProducerConfig | None = None,
+        *,
+        process: ClientProcess | None = None,
+        **settings: Any,
+    ) -> None:
+        core = CoreProducer(config, process=core_of(process, ClientProcess), **settings)
+        super().__init__(core)
+
+    @property
+    def config(self) -> ProducerConfig:
+        """Its settings."""
+        return self._core.config
+
+    def start_send(
+        self,
+        message: Message,
+        callback: Callback | None = None,
+        *,
+        queue: MessageQueue | None = None,
+        timeout_ms: int | None = None,
+        worker: int = 0,
+    ) -> Sending:
+        """Begin a send and go on; ``await sending.wait_sent()`` for the result.
+
+        *callback* gets the result or the ``SendError``, in the loop that this was called in.
+        Raises ``Misuse``; ``TooManySends`` above ``async_sends_max``.
+        """
+        check_background_send(message, callback, queue, timeout_ms, worker)
+        check(message, self.config)
+        if self.portal.backlog >= self.config.async_sends_max:
+            raise TooManySends(f"{self.portal.backlog} sends have not begun yet")
+        sending = Sending(LoopInbox.of_running_loop(), callback)
+
+        def begin() -> None:
+            try:
+                self._core.start_send(
+                    message, sending.tell, queue=queue, timeout_ms=timeout_ms, worker=worker
+                )
+            except Exception as error:  # noqa: BLE001  # whatever it raises is its end
+                sending.tell(error)
+
+        self.portal.soon(begin)
+        return sending
+
+
+class Sending:
+    """A send under way.  ``result`` is there once it is over."""
+
+    def __init__(self, inbox: LoopInbox, callback: Callback | None = None) -> None:
+        self.result: SendResult | SendError | None = None
+        self._inbox = inbox
+        self._callback = callback
+        self._over: asyncio.Future[SendResult | Exception] = inbox.loop.create_future()
+
+    async def wait_sent(self) -> SendResult:
+        """Where the message was stored.  Raises the ``SendError`` it ended with.
+
+        Cancelling this does not cancel the send.
+        """
+        result = await asyncio.shield(self._over)
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    def tell(self, result: SendResult | Exception) -> None:
+        """Called once, in trio's thread, with what the send came to."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+            self._inbox.soon(self._end, result)
+
+    def _end(self, result: SendResult | Exception) -> None:
+        self._over.set_result(result)
+        if isinstance(result, SendResult | SendError):
+            self.result = result
+            if self._callback is not None:
+                self._inbox.loop.call_soon(self._callback, result)
+
+
+class PushConsumer(PushConsumerMethods):
+    """Consumes topics as a member of one group.
+
+    With a *listener*, a function of the messages or of the messages and a
+    ``ConsumeContext``: a coroutine function runs in the loop that the consumer is started
+    in, ``consume_threads_max`` tasks at most; a plain one in threads.  Without one its messages
+    come in a loop: ``async for message in consumer``.
+
+    *subscriptions* are expressions by topic: ``*``, ``TagA || TagB``, or a pair of an
+    expression and its type, such as ``("price > 5", "SQL92")``.  Settings are those of
+    ``PushConsumerConfig``: give a whole one, or single fields by name.
+    ``on_queues(topic, all, mine)`` is called after every change of the queues it holds, in
+    the loop that the consumer is started in.
+    """
+
+    def __init__(
+        self,
+        listener: Listener | None = None,
+        subscriptions: Mapping[str, str | tuple[str, str]] | None = None,
+        config: PushConsumerConfig | None = None,
+        *,
+        process: ClientProcess | None = None,
+        strategy: Strategy = AVG,
+        documents: Documents | None = None,
+        on_queues: QueuesChanged | None = None,
+        **settings: Any,
+    ) -> None:
+        self._in_loop: InLoop[ConsumeResult | None] | None = None
+        self._home: LoopInbox | None = None
+        self._listener: Callable[..., Any] | None = None
+        if listener is not None and is_coroutine_function(listener):
+            self._listener = listener if takes_two(listener) else _without_context(listener)
+        core = CoreConsumer(
+            listener if self._listener is None else self._listen,
+            subscriptions,
+            config,
+            process=core_of(process, ClientProcess),
+            strategy=strategy,
+            documents=documents,
+            on_queues=on_queues and functools.partial(self._tell_queues, on_queues),
+            **settings,
+        )
+        super().__init__(core)
+
+    @property
+    def config(self) -> PushConsumerConfig:
+        """Its settings."""
+        return self._core.config
+
+    def messages(self, *, timeout_s: float | None = None, count: int | None = None) -> Messages:
+        """A loop over its messages; ``async for message in consumer`` is one without limits.
+
+        It ends when none comes for *timeout_s*, after *count*, and when the consumer ends.
+        Asking for the next message acknowledges the last one; so does leaving the loop by
+        ``break`` or ``return``.  After an exception it comes again later.
+        Raises ``Misuse`` if there is a listener.
+        """
+        return Messages(self, self._plain(lambda: self._core.loops), timeout_s, count)
+
+    def __aiter__(self) -> Messages:
+        return self.messages()
+
+    def _opening(self, home: LoopInbox, host: ClientTask) -> None:
+        self._home = home
+        if self._listener is not None:
+            self._in_loop = InLoop(home, host, self._listener)
+
+    async def _listen(
+        self, messages: list[MessageExt], context: ConsumeContext
+    ) -> ConsumeResult | None:
+        """In trio's thread."""
+        assert self._in_loop is not None, "opened before it is called"
+        return await self._in_loop.wait_done(messages, context)
+
+    def _tell_queues(self, on_queues: QueuesChanged, *changed: Any) -> None:
+        """In trio's thread."""
+        assert self._home is not None, "opened before it is called"
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self._home.loop.call_soon_threadsafe(on_queues, *changed)
+
+
+class Messages(MessageLoop):
+    """A loop over the messages of *consumer*, in one task."""
+
+    def __init__(
+        self,
+        consumer: PushConsumer,
+        hand_over: HandOver,
+        timeout_s: float | None,
+        count: int | None,
+    ) -> None:
+        self._portal = consumer.portal
+        super().__init__(hand_over, self._portal.soon, timeout_s, count)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> MessageExt:
+        message = None
+        if self._wants_more():
+            inbox, ask = LoopInbox.of_running_loop(), self._in_hand.wait_next
+            message = self._receive(await CallFuture(inbox, self._portal, ask, self._timeout_s))
+        if message is None:
+            raise StopAsyncIteration
+        return message
+
+
+def _without_context(listener: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda messages, _context: listener(messages)
