@@ -54,7 +54,13 @@ FACES = {
 
 
 NAMES = PACKAGE / "_names.py"
-OF_TRIO = {"ClientProcess", "NotUnderTrio", "Sending", *(c.client.__name__ for c in CLIENTS)}
+OF_TRIO = {
+    "ClientProcess",
+    "NotUnderTrio",
+    "Sending",
+    "run",
+    *(c.client.__name__ for c in CLIENTS),
+}
 
 
 def main() -> None:
