@@ -53,7 +53,7 @@ def describe(name: Name, namesrv: Namesrv = NAMESRV, as_json: AsJson = False) ->
 @app.command()
 def reset(
     name: Name,
-    topic: Annotated[str, typer.Option(help="Move it in this topic.")],
+    topic: Annotated[str, typer.Option(help="The topic in which to move the group.")],
     to: Annotated[str, typer.Option(metavar=PLACES, help=f"Where to.  {TIMES}.")] = "earliest",
     namesrv: Namesrv = NAMESRV,
     as_json: AsJson = False,

@@ -12,7 +12,8 @@ from emulator.cli.up_options import LOG_FORMAT
 from emulator.logs import LogFormat, LogSettings
 
 Format = Annotated[
-    LogFormat, typer.Option(*LOG_FORMAT.flags, help="For people, or a JSON object a line.")
+    LogFormat,
+    typer.Option(*LOG_FORMAT.flags, help="console is for people; json is one object per line."),
 ]
 
 

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 HELP_OF_VERBS: Mapping[Verb, str] = {
-    "kill": "End a node at once, as kill -9 does.",
-    "stop": "End a node in order: it unregisters and saves its tables.",
-    "start": "Start a node that was stopped or killed or has died; done when it is ready.",
-    "restart": "Kill a node and start it again; done when it is ready.",
-    "pause": "Let a node stand still, as SIGSTOP does: connections stay, nothing is answered.",
-    "resume": "Let a paused node go on.",
+    "kill": "Kill a node at once, as kill -9 does.",
+    "stop": "Stop a node: it unregisters and saves its tables.",
+    "start": "Start a node that does not run; wait until it is ready.",
+    "restart": "Kill a node and start it again; wait until it is ready.",
+    "pause": "Pause a node, as SIGSTOP does: it answers nothing.",
+    "resume": "Let a paused node continue.",
 }
 STYLES: Mapping[NodeState, str] = {
     "running": "green",
@@ -60,7 +60,7 @@ ControlAt = Annotated[
         envvar="RMQEMU_CONTROL",
         metavar="HOST:PORT",
         callback=checked_control,
-        help="The control address of `up`; without it the NameServer knows it.",
+        help="The control address of `up`; by default the NameServer is asked.",
     ),
 ]
 Names = Annotated[
@@ -70,7 +70,7 @@ Names = Annotated[
 
 
 def nodes(control: ControlAt = "", namesrv: Namesrv = NAMESRV, as_json: AsJson = False) -> None:
-    """Show the nodes of a running `up`: role, state, address, process."""
+    """Show role, state, address and process of each node of `up`."""
     with plain_errors():
         show_as(find_control(control, namesrv).nodes(), nodes_table, as_json=as_json)
 

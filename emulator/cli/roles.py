@@ -21,26 +21,36 @@ from emulator.cluster.spawning import node_command, node_environment
 from emulator.config import BrokerConfig, NameServerConfig
 from emulator.logs import LogFormat, LogSettings
 
-ORDER = "Settings, each beating those before it: defaults, -c, --config, RMQEMU_…, --set, flags."
+ORDER = "Settings come from (later ones win): defaults, -c, --config, RMQEMU_…, --set, flags."
 ALL_ADDRESSES = ("0.0.0.0", "[::]", "")
 NOWHERE = ("192.0.2.1", 9)  # an address for documentation; nothing is ever sent there
 
 Conf = Annotated[
     str, typer.Option("-c", metavar="FILE", help="A RocketMQ .conf file (key=value lines).")
 ]
-Toml = Annotated[str, typer.Option("--config", metavar="FILE", help="A TOML file, our names.")]
+Toml = Annotated[
+    str, typer.Option("--config", metavar="FILE", help="A TOML file with this project's names.")
+]
 Sets = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="One setting, RocketMQ's name or ours."),
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="A setting, by RocketMQ's name or this project's."
+    ),
 ]
-Listen = Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Where to listen.")]
+Listen = Annotated[str | None, typer.Option(metavar="HOST:PORT", help="The address to listen on.")]
 Journal = Annotated[
     str,
-    typer.Option(metavar="FILE", help="Append facts as JSON Lines; four of 256 MiB at most."),
+    typer.Option(
+        metavar="FILE", help="Append facts as JSON Lines: at most four files of 256 MiB."
+    ),
 ]
-Log = Annotated[bool, typer.Option("--log", "-v", help="Say what happens, on stderr.")]
-Release = Annotated[str | None, typer.Option(help="Whose behaviour: 4.9.7, 5.3.3 …")]
-Store = Annotated[str | None, typer.Option(metavar="DIR", help="Remember in this folder.")]
+Log = Annotated[bool, typer.Option("--log", "-v", help="Log every fact on stderr.")]
+Release = Annotated[
+    str | None, typer.Option(help="Behave as this RocketMQ release, such as 5.3.3.")
+]
+Store = Annotated[
+    str | None, typer.Option(metavar="DIR", help="Keep messages and tables in this folder.")
+]
 
 
 def nameserver(
@@ -62,13 +72,16 @@ def nameserver(
 
 
 def broker(
-    name: Annotated[str | None, typer.Option(help="Unique in the cluster.")] = None,
+    name: Annotated[
+        str | None, typer.Option(help="The broker's name, unique in the cluster.")
+    ] = None,
     namesrv: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT;…", help="Where to register.")
+        str | None, typer.Option(metavar="HOST:PORT;…", help="The NameServers to register at.")
     ] = None,
     listen: Listen = None,
     advertise: Annotated[
-        str | None, typer.Option(metavar="IP:PORT", help="Where others reach it, if elsewhere.")
+        str | None,
+        typer.Option(metavar="IP:PORT", help="The address that clients use, if another."),
     ] = None,
     cluster: Annotated[str | None, typer.Option(help="The cluster's name.")] = None,
     release: Release = None,

@@ -25,15 +25,15 @@ from protocol.bodies.topics import TopicConfig
 
 PERMS = {"r": 4, "w": 2, "rw": 6}
 
-app = typer.Typer(no_args_is_help=True, help="Make topics and look at them.")
+app = typer.Typer(no_args_is_help=True, help="Create topics and look at them.")
 Name = Annotated[str, typer.Argument(help="The topic.")]
 
 
 @app.command()
 def create(
     name: Name,
-    queues: Annotated[int, typer.Option(min=1, max=65_535, help="On each broker.")] = 4,
-    perm: Annotated[str, typer.Option(help="rw, r or w.")] = "rw",
+    queues: Annotated[int, typer.Option(min=1, max=65_535, help="Queues on each broker.")] = 4,
+    perm: Annotated[str, typer.Option(help="What clients may do: rw, r or w.")] = "rw",
     namesrv: Namesrv = NAMESRV,
     as_json: AsJson = False,
 ) -> None:

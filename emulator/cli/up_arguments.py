@@ -22,49 +22,54 @@ from emulator.cli.up_options import (
     STORE,
 )
 
-Brokers: TypeAlias = Annotated[int, typer.Option(*BROKERS.flags, help="How many brokers.")]
+Brokers: TypeAlias = Annotated[int, typer.Option(*BROKERS.flags, help="The number of brokers.")]
 ReleaseName: TypeAlias = Annotated[
-    str, typer.Option(*RELEASE.flags, help="Whose behaviour: 4.9.7, 5.3.3 …")
+    str, typer.Option(*RELEASE.flags, help="Behave as this RocketMQ release, such as 5.3.3.")
 ]
 Store: TypeAlias = Annotated[
     str,
     typer.Option(
         *STORE.flags,
         metavar="DIR",
-        help="Keep messages in this folder; without it they are gone at the end.",
+        help="Keep messages in this folder; without it they are lost at the end.",
     ),
 ]
 Port: TypeAlias = Annotated[
-    int, typer.Option(*PORT.flags, help="The NameServer's port; 0: any free ports.")
+    int, typer.Option(*PORT.flags, help="The NameServer's port; 0 = any free port.")
 ]
-Embedded: TypeAlias = Annotated[bool, typer.Option(*EMBEDDED.flags, help="All in one process.")]
+Embedded: TypeAlias = Annotated[
+    bool, typer.Option(*EMBEDDED.flags, help="Run all nodes in one process.")
+]
 ControlPort: TypeAlias = Annotated[
     str,
     typer.Option(
         *CONTROL.flags,
         metavar="PORT|none",
-        help="The port of the control address; without it the one below the NameServer's.",
+        help="The port of the control address; by default the NameServer's minus one.",
     ),
 ]
 Sets: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option(*SETS.flags, metavar="KEY=VALUE", help="One setting, for every broker."),
+    typer.Option(
+        *SETS.flags, metavar="KEY=VALUE", help="A setting for every broker; may be repeated."
+    ),
 ]
 JournalFolder: TypeAlias = Annotated[
     str,
     typer.Option(
         *JOURNAL.flags,
         metavar="DIR",
-        help="Write facts there, a file a node: the last four of 256 MiB.",
+        help="Write facts to this folder: per node at most four files of 256 MiB.",
     ),
 ]
 ExitOnDeath: TypeAlias = Annotated[
     bool,
     typer.Option(
         *EXIT_ON_DEATH.flags,
-        help="End with an error when a node dies; without it the others go on.",
+        help="End with an error when a node dies; by default the others go on.",
     ),
 ]
 LogFacts: TypeAlias = Annotated[
-    bool, typer.Option(*LOG.flags, help="Say what happens, on stderr, instead of the live view.")
+    bool,
+    typer.Option(*LOG.flags, help="Log every fact on stderr instead of showing the live view."),
 ]

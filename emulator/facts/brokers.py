@@ -10,7 +10,7 @@ from emulator.facts.fact import Fact, Queue, Severity
 
 
 class TopicCreated(Fact, frozen=True):
-    """A broker made a topic, because a request needed it or asked for it."""
+    """A broker created a topic, because a request needed it or asked for it."""
 
     topic: str
     read_queue_count: int  # queues 0 … n-1 may be read
@@ -29,7 +29,7 @@ class TopicChanged(Fact, frozen=True):
 
 
 class GroupCreated(Fact, frozen=True):
-    """A broker made a subscription group."""
+    """A broker created a subscription group."""
 
     group: str
     by: str  # the kind of request: "heartbeat", "pull", "admin" …
@@ -70,14 +70,14 @@ class MembersNotified(Fact, frozen=True):
     """NOTIFY_CONSUMER_IDS_CHANGED went to the members of a group."""
 
     group: str
-    connection_count: int  # of those it was really queued for: a slow reader is passed over
+    connection_count: int  # to how many it was sent; slow readers are left out
 
 
 # Registration -----------------------------------------------------------------------------
 
 
 class MemberAnswerIgnored(Fact, frozen=True):
-    """A consumer's answer to a broker's question could not be read, and counts as none."""
+    """A consumer's answer to a broker's question could not be read; it is ignored."""
 
     severity: ClassVar[Severity] = "warning"
 
@@ -88,9 +88,9 @@ class MemberAnswerIgnored(Fact, frozen=True):
 
 
 class RegisteredWith(Fact, frozen=True):
-    """A registration round ended."""
+    """A broker has sent its registration to all NameServers."""
 
-    accepted: tuple[str, ...]  # addresses of the NameServers that took it
+    accepted: tuple[str, ...]  # addresses of the NameServers that accepted it
     failed: tuple[str, ...]  # addresses of those that refused or did not answer
 
 
@@ -168,7 +168,7 @@ class PullHeld(Fact, frozen=True):
     group: str
     queue: Queue
     offset: int  # the first one wanted
-    until_ms: int  # wall time at which it is answered if nothing comes
+    until_ms: int  # wall time at which it is answered if no message comes
 
 
 class PullAnswered(Fact, frozen=True):
@@ -181,16 +181,16 @@ class PullAnswered(Fact, frozen=True):
     offset: int  # the first one wanted
     response_code: int  # 0, or why there is nothing
     message_count: int  # in the answer
-    next_offset: int  # where the client shall go on
+    next_offset: int  # where the client's next pull should begin
 
 
 class OffsetCommitted(Fact, frozen=True):
-    """A group's progress in a queue was told to its broker."""
+    """A client committed a group's offset in a queue."""
 
     group: str
     queue: Queue
     offset: int  # the next one to consume
-    peer: str  # address of the client that told
+    peer: str  # address of that client
 
 
 class GroupOffsetMoved(Fact, frozen=True):
@@ -199,7 +199,7 @@ class GroupOffsetMoved(Fact, frozen=True):
     group: str
     queue: Queue
     offset: int  # the next one to consume
-    by: str  # "broker": it is so now; "members": they were asked to move themselves
+    by: str  # "broker": done; "members": they were asked to do it
     peer: str  # address of the tool
 
 
@@ -207,7 +207,7 @@ class MessageSentBack(Fact, frozen=True):
     """A consumer gave a message back: it is stored again, for a retry or as a dead letter."""
 
     group: str
-    origin_topic: str  # where the consumer had it from
+    origin_topic: str  # the topic it was consumed from
     target_topic: str  # the group's %RETRY% or %DLQ% topic
     reconsume_times: int  # after this one
     delay_level: int  # 0: at once

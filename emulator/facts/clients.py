@@ -38,7 +38,7 @@ class MessageSent(Fact, frozen=True):
     uniq_key: str
     attempts: int  # how many there were
     took_ms: int  # from the call to its return, over all attempts
-    status: str  # SEND_OK, or how its storing fell short: SendStatus
+    status: str  # SEND_OK, or what was not achieved (FLUSH_DISK_TIMEOUT …)
 
 
 class SendFailed(Fact, frozen=True):
@@ -52,7 +52,7 @@ class SendFailed(Fact, frozen=True):
 
 
 class BrokerIsolated(Fact, frozen=True):
-    """LatencyFaultTolerance avoids a broker."""
+    """A producer avoids a broker that was slow or failed (LatencyFaultTolerance)."""
 
     broker: str
     for_ms: int  # how long, from now
@@ -81,7 +81,7 @@ class RebalancePassed(Fact, frozen=True):
     topic: str
     queue_count: int  # of the topic
     members: tuple[str, ...]  # client ids, as the broker named them
-    own_count: int  # of the queues that fall to this client
+    own_count: int  # the number of queues that are this client's
     cause: RebalanceCause  # what made it do so
 
 
@@ -113,23 +113,23 @@ class MessageGivenToListener(Fact, frozen=True):
     queue: Queue
     offset: int  # in the queue
     uniq_key: str
-    reconsume_times: int  # how often it was given back before
+    reconsume_times: int  # how often it was sent back before
 
 
 class MessageConsumed(Fact, frozen=True):
-    """A listener has dealt with a message, or asked for it again."""
+    """A listener has consumed a message, or asked for a retry."""
 
     group: str
     topic: str
     queue: Queue
     offset: int  # in the queue
     uniq_key: str
-    reconsume_times: int  # how often it was given back before
+    reconsume_times: int  # how often it was sent back before
     ok: bool  # False: it will be delivered again
 
 
 class ListenerRaised(Fact, frozen=True):
-    """A listener raised an exception, or returned what it may not; its messages come again."""
+    """A listener raised an exception, or an invalid value; its messages are retried."""
 
     severity: ClassVar[Severity] = "error"
 
@@ -143,7 +143,7 @@ class ListenerRaised(Fact, frozen=True):
 
 
 class CallbackRaised(Fact, frozen=True):
-    """A function of the application that is no listener raised; the client goes on without it."""
+    """A function of the application raised, which is not a listener; the client goes on."""
 
     severity: ClassVar[Severity] = "error"
 
@@ -182,7 +182,7 @@ class PullFailed(Fact, frozen=True):
 
 
 class OffsetRepaired(Fact, frozen=True):
-    """OFFSET_ILLEGAL: the broker moved our position."""
+    """A broker did not have the wanted offset (OFFSET_ILLEGAL) and named another one."""
 
     group: str
     queue: Queue

@@ -8,7 +8,7 @@ from emulator.facts.fact import Fact, Severity
 
 
 class BrokerRegistered(Fact, frozen=True):
-    """A broker registered, for the first time or once more."""
+    """A broker registered, for the first time or again."""
 
     cluster: str
     broker: str
@@ -19,7 +19,7 @@ class BrokerRegistered(Fact, frozen=True):
 
 
 class BrokerUnregistered(Fact, frozen=True):
-    """A broker left the routes: it said so, or its connection closed."""
+    """A broker was removed from the routes: it unregistered, or its connection closed."""
 
     broker: str
     broker_id: int  # 0 is the master
@@ -28,7 +28,7 @@ class BrokerUnregistered(Fact, frozen=True):
 
 
 class BrokerExpired(Fact, frozen=True):
-    """A broker registered no more and was removed from the routes."""
+    """A broker has not registered for too long and was removed from the routes."""
 
     severity: ClassVar[Severity] = "warning"
 

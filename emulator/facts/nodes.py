@@ -10,16 +10,16 @@ from emulator.facts.fact import SCHEMA_VERSION, Fact, Severity
 
 
 class NodeStarted(Fact, frozen=True):
-    """A process serves, or a client's process runs."""
+    """A server is ready to answer, or a client's process has started."""
 
     role: str  # "nameserver", "broker", "consumer" …
     address: str  # where it listens; empty if it does not
-    release: str  # of RocketMQ, whose behaviour it has
+    release: str  # the RocketMQ release that it behaves as
     schema: int = SCHEMA_VERSION  # of this journal's facts
 
 
 class NodeStopped(Fact, frozen=True):
-    """A process was asked to end, and says goodbye."""
+    """A process was asked to end, and ends."""
 
     role: str
     reason: str
@@ -29,7 +29,7 @@ class ConnectionOpened(Fact, frozen=True):
     """A connection was accepted, or made."""
 
     peer: str
-    by: str  # "peer" or "us"
+    by: str  # who opened it: "peer" or "us"
 
 
 class ConnectionClosed(Fact, frozen=True):
@@ -40,9 +40,9 @@ class ConnectionClosed(Fact, frozen=True):
 
 
 class NameServersChanged(Fact, frozen=True):
-    """An address server gave another list of NameServers than the last time, or the first one."""
+    """An address server gave its first list of NameServers, or one that has changed."""
 
-    url: str  # that was asked
+    url: str  # of the address server
     name_servers: tuple[str, ...]  # addresses
 
 
@@ -51,12 +51,12 @@ class AddressServerFailed(Fact, frozen=True):
 
     severity: ClassVar[Severity] = "warning"
 
-    url: str  # that was asked
+    url: str  # of the address server
     error: str
 
 
 class FrameRefused(Fact, frozen=True):
-    """Bytes that are no frame, or fields that are no request."""
+    """A peer sent bytes that are no frame, or a request with fields that cannot be read."""
 
     severity: ClassVar[Severity] = "warning"
 
@@ -66,13 +66,13 @@ class FrameRefused(Fact, frozen=True):
 
 
 class PushDropped(Fact, frozen=True):
-    """A one-way request was not sent: its reader is too slow, or no frame could hold it."""
+    """A one-way request was not sent: its reader is too slow, or it is too large for a frame."""
 
     severity: ClassVar[Severity] = "warning"
 
     peer: str
     code: int  # of the request
-    waiting_bytes: int  # in front of it
+    waiting_bytes: int  # that were to be sent before it
 
 
 class SlowReaderClosed(Fact, frozen=True):
@@ -90,7 +90,7 @@ class SlowReaderClosed(Fact, frozen=True):
 
 
 class OpenFilesRanOut(Fact, frozen=True):
-    """As many files are open as the process may have; noted once until there is room again.
+    """The process may open no more files (ulimit -n); noted once until it can again.
 
     Connections that are open are served, new ones wait until others have closed.
     """
@@ -102,7 +102,7 @@ class OpenFilesRanOut(Fact, frozen=True):
 
 
 class OpenFilesFreed(Fact, frozen=True):
-    """There is room for open files again: new connections are accepted.
+    """The process can open files again: new connections are accepted.
 
     An error too: whoever was told that there was none must be told that there is.
     """
@@ -110,7 +110,7 @@ class OpenFilesFreed(Fact, frozen=True):
     severity: ClassVar[Severity] = "error"
 
     wanted: str  # as in OpenFilesRanOut
-    lacking_for_ms: int  # until now
+    lacking_for_ms: int  # how long it could open none
 
 
 # Requests ---------------------------------------------------------------------------------
@@ -166,7 +166,7 @@ class ReplyRuleRemoved(Fact, frozen=True):
 
 
 class ReplyRuleApplied(Fact, frozen=True):
-    """A reply rule decided what became of a request."""
+    """A reply rule was applied to a request."""
 
     rule_id: int  # as in ReplyRuleSet
     peer: str
@@ -188,4 +188,4 @@ class SettingsIgnored(Fact, frozen=True):
     advice: ClassVar[str] = "set them when the node starts, or see which ones can be changed later"
 
     peer: str
-    names: tuple[str, ...]  # unknown, fixed while the node runs, or with a value that is none
+    names: tuple[str, ...]  # unknown, not changeable while the node runs, or with an invalid value

@@ -21,8 +21,8 @@ class DelayedDelivered(Fact, frozen=True):
     """A delayed message's time has come: it was stored in the queue it was sent to."""
 
     queue: Queue
-    delay_level: int  # it had waited on
-    late_by_ms: int  # after its time had come
+    delay_level: int  # at which it waited
+    late_by_ms: int  # how long after its time
 
 
 class DelayedMessageDropped(Fact, frozen=True):
@@ -31,7 +31,7 @@ class DelayedMessageDropped(Fact, frozen=True):
     severity: ClassVar[Severity] = "error"
 
     queue: Queue
-    delay_level: int  # it had waited on
+    delay_level: int  # at which it waited
     reason: str
     uniq_key: str
 
@@ -43,7 +43,7 @@ class LogFlushed(Fact, frozen=True):
 
     position: int  # in the commit log, in bytes: the end of what is safe
     flushed_bytes: int  # by this flush
-    message_count: int  # that this flush made safe
+    message_count: int  # messages made safe by this flush
 
 
 class FlushFailed(Fact, frozen=True):
@@ -60,7 +60,7 @@ class FlushFailed(Fact, frozen=True):
 
 
 class PowerLost(Fact, frozen=True):
-    """A machine lost its power: of what its disk had not flushed it kept what chance decided.
+    """A machine lost power: of what was not flushed, a random part was kept.
 
     Messages whose records end beyond ``kept_position`` are lost.
     """
@@ -70,14 +70,14 @@ class PowerLost(Fact, frozen=True):
     flushed_position: int  # in the commit log, in bytes: the end of what was safe
     kept_position: int  # the end of what is left, at or after it
     end_position: int  # the end of what had been appended
-    documents: tuple[str, ...]  # that have their former text again
+    documents: tuple[str, ...]  # files that went back to their former content
 
 
 class LogRecovering(Fact, frozen=True):
     """A broker that starts has read a part of the commit log that it found in its store."""
 
     done_bytes: int  # from the oldest message on
-    total_bytes: int  # about: where the last segment seems to end
+    total_bytes: int  # an estimate
 
 
 class TimersRecovering(Fact, frozen=True):
@@ -92,7 +92,7 @@ class LogRecovered(Fact, frozen=True):
 
     message_count: int  # that it holds
     min_position: int  # of the oldest, in bytes
-    end_position: int  # behind the newest, in bytes
+    end_position: int  # after the newest, in bytes
 
 
 class LogTailCut(Fact, frozen=True):
@@ -102,12 +102,12 @@ class LogTailCut(Fact, frozen=True):
 
     position: int  # in the commit log, in bytes: its end now
     reason: str
-    message_count: int  # records lost: at least so many
-    cut_bytes: int  # lost, up to the last one that is not zero
+    message_count: int  # records lost, at least
+    cut_bytes: int  # lost, without the zeros at the end
 
 
 class OldestDropped(Fact, frozen=True):
-    """Retention: everything before ``min_position`` is gone."""
+    """The oldest messages, those before ``min_position``, were deleted (retention)."""
 
     min_position: int  # in the commit log, in bytes
     freed_bytes: int  # of memory or disk

@@ -10,18 +10,18 @@ from emulator.facts.fact import Fact, Queue, Severity
 class TimerMessagePutAside(Fact, frozen=True):
     """A message waits in the timer topic until its time has come."""
 
-    queue: Queue  # it was sent to
+    queue: Queue  # to which it was sent
     offset: int  # in the queue of the timer topic
     out_ms: int  # wall time; it is delivered when the clock is past the slot of this time
     uniq_key: str
 
 
 class TimerMessageRolled(Fact, frozen=True):
-    """A message whose time is further away than the roll window was stored anew, to wait on."""
+    """A message whose time is beyond the roll window was stored again, to wait longer."""
 
-    queue: Queue  # it was sent to
-    offset: int  # in the queue of the timer topic, of the record that is done with
-    roll_times: int  # so far, with this one
+    queue: Queue  # to which it was sent
+    offset: int  # of the old record, in the queue of the timer topic
+    roll_times: int  # how often this happened to it, this time included
     uniq_key: str
 
 
@@ -30,14 +30,14 @@ class TimerMessageDelivered(Fact, frozen=True):
 
     queue: Queue
     offset: int  # in the queue of the timer topic
-    late_by_ms: int  # after its slot had passed
+    late_by_ms: int  # how long after its slot had passed
     uniq_key: str
 
 
 class TimerMessageRecalled(Fact, frozen=True):
     """A timer message's time has come, but it was recalled before: it is not delivered."""
 
-    queue: Queue  # it was sent to
+    queue: Queue  # to which it was sent
     offset: int  # in the queue of the timer topic
     uniq_key: str
 

@@ -33,14 +33,22 @@ DRAW_EVERY_S = 0.2
 def demo(
     file: Annotated[
         str,
-        typer.Option("--input", metavar="FILE", help="Lines to send.", show_default="the sample"),
+        typer.Option(
+            "--input",
+            metavar="FILE",
+            help="The file whose lines are sent.",
+            show_default="the sample",
+        ),
     ] = str(SAMPLE),
-    release: Annotated[str, typer.Option(help="Whose behaviour: 4.9.7, 5.3.3 …")] = "4.9.7",
+    release: Annotated[
+        str, typer.Option(help="Behave as this RocketMQ release, such as 5.3.3.")
+    ] = "4.9.7",
     quick: Annotated[
-        bool, typer.Option("--quick", help="Shorter timers than RocketMQ's: ten seconds in all.")
+        bool,
+        typer.Option("--quick", help="Use shorter timers than RocketMQ's: ten seconds in all."),
     ] = False,
 ) -> None:
-    """Your lines flow through a cluster while a consumer and a broker are killed."""
+    """Kill a consumer and a broker while messages flow."""
     with plain_errors():
         counts = _counted(file)
         plan = a_quick_plan() if quick else Plan()

@@ -70,5 +70,5 @@ def test_the_help_of_journal_says_how_long_it_may_become(command) -> None:
     (journal,) = [parameter for parameter in parameters if parameter.name == "journal"]
     config = BrokerConfig()
     assert config.journal_files_max == 4
-    assert "four of" in journal.help
+    assert "four files of" in journal.help
     assert f"{config.journal_bytes_max // 2**20} MiB" in journal.help
