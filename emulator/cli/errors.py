@@ -27,6 +27,7 @@ EXIT_CODES = (
     "130 stopped by Ctrl-C before the end."
 )
 OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # stdout has no filename
+OUTPUT_FAILED = "cannot write to standard output"
 # The family of the parser's own errors, of which typer exports only the most special one.
 PARSER_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
 THE_PARSERS = (PARSER_ERROR, typer.Exit, typer.Abort)
@@ -36,8 +37,23 @@ class BadUse(Exception):
     """The command line makes no sense as it is."""
 
 
+class OutputFailed(Exception):
+    """Standard output takes no more; the text says why."""
+
+
 class Missing(Exception):
     """What was asked for is not there."""
+
+
+CODE_OF: dict[type[Exception], int] = {
+    BadUse: BAD_USE,
+    BadSetting: BAD_USE,
+    msgspec.ValidationError: BAD_USE,
+    Missing: NOT_FOUND,
+    NodeDied: FAILED,
+    NotReady: FAILED,
+    OutputFailed: FAILED,
+}
 
 
 @contextmanager
@@ -47,24 +63,27 @@ def plain_errors() -> Iterator[None]:
         yield
     except BrokenPipeError:
         raise reader_has_gone() from None
-    except (BadUse, BadSetting, msgspec.ValidationError) as error:
-        raise fail(str(error), BAD_USE) from None
-    except (NodeDied, NotReady) as error:
-        raise fail(str(error)) from None
-    except Missing as error:
-        raise fail(str(error), NOT_FOUND) from None
     except BaseExceptionGroup:
         raise
     except THE_PARSERS:
         raise
     except Exception as error:
-        if isinstance(error, OSError) and error.errno in OUTPUT_ERRORS and not error.filename:
-            _write_nowhere(1)
-            raise fail(output_failed(error)) from None
-        text, code = _of_a_call(error) or (plain_text(error), FAILED)
+        text, code = _line_and_code(error)
         if text is None:
             raise
+        if text.startswith(OUTPUT_FAILED):
+            _write_nowhere(1)
         raise fail(text, code) from None
+
+
+def _line_and_code(error: Exception) -> tuple[str | None, int]:
+    """What to show of *error*; None if only a bug can cause it."""
+    for kind, code in CODE_OF.items():
+        if isinstance(error, kind):
+            return str(error), code
+    if isinstance(error, OSError) and error.errno in OUTPUT_ERRORS and not error.filename:
+        return output_failed(error), FAILED
+    return _of_a_call(error) or (plain_text(error), FAILED)
 
 
 def close_output() -> int:
@@ -85,7 +104,7 @@ def close_output() -> int:
 
 def output_failed(error: OSError) -> str:
     """Why standard output takes no more, as a line."""
-    return f"cannot write to standard output: {error.strerror or error}"
+    return f"{OUTPUT_FAILED}: {error.strerror or error}"
 
 
 def reader_has_gone() -> typer.Exit:
@@ -116,6 +135,12 @@ def fail(text: str, code: int = FAILED) -> typer.Exit:
     """Print *text* on standard error; the caller raises what this returns."""
     say(text)
     return typer.Exit(code)
+
+
+def interrupted(text: str) -> typer.Exit:
+    """Ctrl-C came before everything was done; *text* says how much was."""
+    hint(text)
+    return typer.Exit(INTERRUPTED)
 
 
 def _of_a_call(error: Exception) -> tuple[str, int] | None:

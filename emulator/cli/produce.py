@@ -1,94 +1,139 @@
-"""``produce``: every line of a file, or of standard input, becomes a message.
+"""``produce``: lines of a file or of standard input, or bodies made up, become messages.
 
 A line is its bytes without the line's end; empty ones are skipped and counted, for
-RocketMQ takes no empty body.
+RocketMQ takes no empty body.  One message after the other is sent and acknowledged, so
+that lines of one queue stay in order, and an error names the line that it stopped at.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any
+from typing import IO, Annotated
 
 import trio
 import typer
 
-from emulator.cli.errors import BadUse, plain_errors
-from emulator.cli.lines import bodies
-from emulator.cli.shared import NAMESRV, Namesrv, show_json
-from emulator.client import ClientError, Message, Producer
+from emulator.cli.errors import BadUse, hint, interrupted
+from emulator.cli.line_format import unescaped
+from emulator.cli.line_sender import Job, LineSender, MessageShape, Sent
+from emulator.cli.payloads import KeyedLines, lines_of, made_up, properties_of, rate_of
+from emulator.cli.printer import AsJsonLines
+from emulator.cli.sending_progress import SendingProgress
+from emulator.cli.shared import NAMESRV, Namesrv
+from emulator.client import Producer
 from emulator.cluster.admin import admin_over_tcp
-
-if TYPE_CHECKING:
-    from emulator.client import SendResult
+from emulator.cluster.stopping import stop_on_signal
+from emulator.net.plain_nursery import plain_nursery
 
 GROUP = "rmqemu-produce"
 
+KeyDelimiter = Annotated[
+    str, typer.Option(metavar="TEXT", help='A line is KEY, TEXT, body: ":" for A-17:two cups.')
+]
+Properties = Annotated[
+    list[str] | None,
+    typer.Option("--property", metavar="NAME=VALUE", help="A property; may be repeated."),
+]
+Delay = Annotated[
+    int,
+    typer.Option(min=0, max=18, help="A delay level: 1 = 1 s, 2 = 5 s, 3 = 10 s … 18 = 2 h."),
+]
+Queue = Annotated[str, typer.Option(metavar="[BROKER:]ID", help="Send to this queue only.")]
+CountToSend = Annotated[
+    int, typer.Option(min=0, help="Send so many: made up ones, or the first lines of FILE.")
+]
+Rate = Annotated[
+    str, typer.Option(metavar="N", help="At most so many messages per second; 0 = no limit.")
+]
+
 
 def produce(
-    topic: Annotated[str, typer.Option(help="Where to send.")],
-    file: Annotated[str, typer.Argument(help="Lines to send; - is standard input.")] = "-",
+    topic: Annotated[str, typer.Option(help="The topic.")],
+    file: Annotated[str, typer.Argument(help="Lines to send; - is standard input.")] = "",
     tag: Annotated[str, typer.Option(help="A tag for each message.")] = "",
     key: Annotated[str, typer.Option(help="A key for each message.")] = "",
-    delay: Annotated[int, typer.Option(min=0, max=18, help="A delay level, 1 to 18.")] = 0,
+    key_delimiter: KeyDelimiter = "",
+    properties: Properties = None,
+    delay: Delay = 0,
+    queue: Queue = "",
+    count: CountToSend = 0,
+    size: Annotated[int, typer.Option(min=0, help="Make up bodies of so many bytes.")] = 0,
+    rate: Rate = "0",
+    as_json: AsJsonLines = False,
     namesrv: Namesrv = NAMESRV,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON line a message.")] = False,
 ) -> None:
-    """Send lines."""
-    with plain_errors():
-
-        def message(line: bytes) -> Message:
-            return Message(topic, line, tag or None, key or None, delay_level=delay)
-
-        with _opened(file) as lines:
-            trio.run(_send_all, lines, message, namesrv, as_json)
-
-
-async def _send_all(
-    lines: IO[bytes], message: Callable[[bytes], Message], namesrv: str, as_json: bool
-) -> None:
-    async with admin_over_tcp(namesrv) as admin:
-        await admin.cluster_info()  # nobody there: known before the first line is read
-    sent = skipped = 0
-    async with Producer(namesrv=namesrv, group=GROUP) as producer:
-        for number, line in enumerate(bodies(lines), 1):
-            if not line:
-                skipped += 1
-                continue
-            try:
-                result = await producer.send(message(line))
-            except ClientError as error:
-                raise _stopped_at(number, sent, error) from error
-            sent += 1
-            if as_json:
-                show_json(as_value(result))
-    empty = f", skipped {skipped:,} empty lines" if skipped else ""
-    typer.echo(f"sent {sent:,}{empty}", err=True)
+    """Send lines, each one a message; or messages made up, with --count or --size."""
+    if key and key_delimiter:
+        raise BadUse("give --key or --key-delimiter, not both")
+    if size and file:
+        raise BadUse("give FILE or --size, not both")
+    job = Job(
+        shape=MessageShape(
+            topic=topic,
+            tag=tag,
+            key=key,
+            keyed=KeyedLines(unescaped(key_delimiter)) if key_delimiter else None,
+            properties=dict(properties_of(properties or [])),
+            delay=delay,
+        ),
+        file=file or "-",
+        count=count,
+        size=size,
+        is_made_up=bool(size or (count and not file)),
+        per_second=rate_of(rate),
+        queue=queue,
+        as_json=as_json,
+    )
+    trio.run(_produce, job, namesrv)
 
 
-def as_value(result: SendResult) -> dict[str, Any]:
-    """By the names that ``consume`` gives the same things."""
-    return {
-        "topic": result.queue.topic,
-        "broker": result.queue.broker_name,
-        "queue": result.queue.queue_id,
-        "offset": result.queue_offset,
-        "msg_id": result.msg_id,
-        "offset_msg_id": result.offset_msg_id,
-        "status": result.status,
-    }
-
-
-def _stopped_at(number: int, sent: int, error: ClientError) -> Exception:
-    reason = str(error).split("\n", 1)[0]
-    return type(error)(f"line {number}: {reason} ({sent:,} were sent before it)")
+async def _produce(job: Job, namesrv: str) -> None:
+    """Raises what a send raises, with the number of its line; ``typer.Exit`` after a signal."""
+    stopped = trio.Event()
+    sent = Sent()
+    with _opened(job.file) as file:
+        async with plain_nursery() as nursery:
+            nursery.start_soon(stop_on_signal, stopped)
+            async with admin_over_tcp(namesrv) as admin:
+                await admin.cluster_info()  # nobody there: known before the first line is read
+            async with Producer(namesrv=namesrv, group=GROUP) as producer:
+                batches = made_up(job.count, job.size) if job.is_made_up else lines_of(file)
+                with SendingProgress(job.count, is_shown=_may_draw(job)) as progress:
+                    sender = LineSender(producer, job, sent, progress)
+                    await sender.send_all(batches, stopped)
+    if stopped.is_set():
+        of = f" of {job.count:,}" if job.count else ""
+        raise interrupted(f"stopped: {sent.acknowledged:,}{of} acknowledged")
+    hint(_summary(job, sent))
 
 
 def _opened(file: str) -> IO[bytes]:
     if file == "-":
+        if sys.stdin is None:
+            raise BadUse("there is no standard input to read")
         return sys.stdin.buffer
     try:
         return Path(file).open("rb")
     except OSError as error:
         raise BadUse(f"{file}: {error.strerror}") from error
+
+
+def _may_draw(job: Job) -> bool:
+    """On a terminal that shows nothing else meanwhile: neither lines of JSON nor what is typed."""
+    if not sys.stderr.isatty() or (job.as_json and sys.stdout.isatty()):
+        return False
+    if job.is_made_up or job.file != "-":
+        return True
+    if sys.stdin.isatty():
+        hint("Each line is a message; Ctrl-D ends.")
+        return False
+    return True
+
+
+def _summary(job: Job, sent: Sent) -> str:
+    if not sent.read and not job.is_made_up:
+        source = "standard input" if job.file == "-" else job.file
+        return f"nothing was read from {source}: sent 0"
+    empty = f", skipped {sent.empty:,} empty lines" if sent.empty else ""
+    return f"sent {sent.acknowledged:,}{empty}"

@@ -13,6 +13,7 @@ from emulator.cli.produce import produce
 from emulator.cli.screens import cluster_screen
 from emulator.cli.shared import NAMESRV, AsJson, Namesrv, check_complete, read_cluster, show_as
 from emulator.cli.topics import app as topic_commands
+from emulator.cli.watch import watch
 
 if TYPE_CHECKING:
     import typer
@@ -24,6 +25,7 @@ def add_tools(app: typer.Typer) -> None:
     app.command()(status)
     app.command()(produce)
     app.command()(consume)
+    app.command()(watch)
     add_node_commands(app)
     app.add_typer(topic_commands, name="topic")
     app.add_typer(group_commands, name="group")

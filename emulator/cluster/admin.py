@@ -96,7 +96,7 @@ class Admin:
 
     async def cluster_info(self) -> ClusterInfo:
         """Clusters, their brokers, and the brokers' addresses by id."""
-        body = await self._call_namesrv(catalog.GET_BROKER_CLUSTER_INFO)
+        body = await self.call_namesrv(catalog.GET_BROKER_CLUSTER_INFO)
         return decode_long_body(body, ClusterInfo)
 
     async def masters(self) -> dict[str, str]:
@@ -107,7 +107,7 @@ class Admin:
         """Where *topic* is.  Raises ``NotFound``."""
         request = GetRouteInfoRequest(topic=topic)
         try:
-            body = await self._call_namesrv(catalog.GET_ROUTEINFO_BY_TOPIC, request)
+            body = await self.call_namesrv(catalog.GET_ROUTEINFO_BY_TOPIC, request)
         except NotFound:
             raise NotFound(
                 f"there is no topic {topic}: make it with `rmqemu topic create {topic}`"
@@ -118,7 +118,7 @@ class Admin:
 
     async def topics(self, broker: str) -> list[TopicConfig]:
         """All topics of the broker at address *broker*, its own ones too."""
-        reply = await self._call(broker, catalog.GET_ALL_TOPIC_CONFIG)
+        reply = await self.call(broker, catalog.GET_ALL_TOPIC_CONFIG)
         return list(
             decode_long_body(reply.body, TopicConfigSerializeWrapper).topic_config_table.values()
         )
@@ -134,7 +134,7 @@ class Admin:
             topic_filter_type=config.topic_filter_type,
             order=config.order,
         )
-        await self._call(broker, catalog.UPDATE_AND_CREATE_TOPIC, header)
+        await self.call(broker, catalog.UPDATE_AND_CREATE_TOPIC, header)
 
     async def create_topic_everywhere(self, config: TopicConfig) -> list[str]:
         """Make a topic on every master, or change it; returns the masters' names."""
@@ -146,7 +146,7 @@ class Admin:
     async def topic_stats(self, broker: str, topic: str) -> TopicStatsTable:
         """First and next offset of every queue of *topic*.  Raises ``NotFound``."""
         header = GetTopicStatsInfoRequest(topic=topic)
-        reply = await self._call(broker, catalog.GET_TOPIC_STATS_INFO, header)
+        reply = await self.call(broker, catalog.GET_TOPIC_STATS_INFO, header)
         return decode_long_body(reply.body, TopicStatsTable)
 
     async def topic_stats_if_any(self, broker: str, topic: str) -> TopicStatsTable:
@@ -158,20 +158,20 @@ class Admin:
 
     async def groups(self, broker: str) -> list[SubscriptionGroupConfig]:
         """All consumer groups that the broker knows."""
-        reply = await self._call(broker, catalog.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+        reply = await self.call(broker, catalog.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
         wrapper = decode_long_body(reply.body, SubscriptionGroupWrapper)
         return list(wrapper.subscription_group_table.values())
 
     async def groups_of_topic(self, broker: str, topic: str) -> list[str]:
         """Consumer groups that subscribe *topic* or have offsets in it."""
         header = QueryTopicConsumeByWhoRequest(topic=topic)
-        reply = await self._call(broker, catalog.QUERY_TOPIC_CONSUME_BY_WHO, header)
+        reply = await self.call(broker, catalog.QUERY_TOPIC_CONSUME_BY_WHO, header)
         return decode_long_body(reply.body, GroupList).group_list
 
     async def connections(self, broker: str, group: str) -> ConsumerConnection:
         """Which members of *group* are connected, and what they subscribe; perhaps none."""
         header = GetConsumerConnectionListRequest(consumer_group=group)
-        reply = await self._invoke(broker, catalog.GET_CONSUMER_CONNECTION_LIST, header)
+        reply = await self.invoke(broker, catalog.GET_CONSUMER_CONNECTION_LIST, header)
         if reply.code == ResponseCode.CONSUMER_NOT_ONLINE:
             return ConsumerConnection()
         return decode_long_body(_checked(broker, reply).body, ConsumerConnection)
@@ -179,7 +179,7 @@ class Admin:
     async def running_info(self, broker: str, group: str, client: str) -> ConsumerRunningInfo:
         """What a member says of itself; the broker at address *broker* asks it."""
         header = GetConsumerRunningInfoRequest(consumer_group=group, client_id=client)
-        reply = await self._call(broker, catalog.GET_CONSUMER_RUNNING_INFO, header)
+        reply = await self.call(broker, catalog.GET_CONSUMER_RUNNING_INFO, header)
         return decode_long_body(reply.body, ConsumerRunningInfo)
 
     async def consume_stats(
@@ -187,13 +187,13 @@ class Admin:
     ) -> ConsumeStats:
         """Stored and committed offsets of every queue that *group* has, or has in *topic*."""
         header = GetConsumeStatsRequest(consumer_group=group, topic=topic)
-        reply = await self._call(broker, catalog.GET_CONSUME_STATS, header)
+        reply = await self.call(broker, catalog.GET_CONSUME_STATS, header)
         return decode_long_body(reply.body, ConsumeStats)
 
     async def offset_at(self, broker: str, queue: MessageQueue, at_ms: int) -> int:
         """The offset of the first message stored at *at_ms* or later."""
         header = SearchOffsetRequest(topic=queue.topic, queue_id=queue.queue_id, timestamp=at_ms)
-        reply = await self._call(broker, catalog.SEARCH_OFFSET_BY_TIMESTAMP, header)
+        reply = await self.call(broker, catalog.SEARCH_OFFSET_BY_TIMESTAMP, header)
         return reply.decode(OffsetReply).offset
 
     async def commit(self, broker: str, group: str, queue: MessageQueue, offset: int) -> None:
@@ -204,7 +204,7 @@ class Admin:
             queue_id=queue.queue_id,
             commit_offset=offset,
         )
-        await self._call(broker, catalog.UPDATE_CONSUMER_OFFSET, header)
+        await self.call(broker, catalog.UPDATE_CONSUMER_OFFSET, header)
 
     async def move_group(
         self, group: str, topic: str, to: str, at_ms: int | None = None
@@ -228,11 +228,11 @@ class Admin:
     async def create_group(self, broker: str, config: SubscriptionGroupConfig) -> None:
         """Make a consumer group on one broker, or change it."""
         body = encode_body(config, TOOL_RELEASE)
-        await self._call(broker, catalog.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, body)
+        await self.call(broker, catalog.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, body)
 
     # Inside ---------------------------------------------------------------------------
 
-    async def _call_namesrv(self, rpc: AnyRpc, header: Header | None = None) -> bytes:
+    async def call_namesrv(self, rpc: AnyRpc, header: Header | None = None) -> bytes:
         """The body of the first one that answers."""
         reasons: list[str] = []
         patience_ms = NAMESRV_MS_MAX // len(self._namesrv)
@@ -247,17 +247,25 @@ class Admin:
             f"no NameServer answers at {', '.join(reasons)}; start one with `rmqemu up`"
         )
 
-    async def _call(
+    async def call(
         self, address: str, rpc: AnyRpc, header: Header | None = None, body: bytes = b""
     ) -> RemotingCommand:
-        return _checked(address, await self._invoke(address, rpc, header, body))
+        """The reply of the broker at *address*.  Raises ``AdminError`` unless it is SUCCESS."""
+        return _checked(address, await self.invoke(address, rpc, header, body))
 
-    async def _invoke(
-        self, address: str, rpc: AnyRpc, header: Header | None = None, body: bytes = b""
+    async def invoke(
+        self,
+        address: str,
+        rpc: AnyRpc,
+        header: Header | None = None,
+        body: bytes = b"",
+        *,
+        timeout_ms: int | None = None,
     ) -> RemotingCommand:
+        """The reply, whatever its code.  Raises ``ClusterUnreachable``."""
         try:
             return await self._remoting.invoke(
-                address, rpc, header, body, timeout_ms=self._call_ms_max
+                address, rpc, header, body, timeout_ms=timeout_ms or self._call_ms_max
             )
         except RemoteError as error:
             raise ClusterUnreachable(f"the broker at {error}") from error

@@ -83,7 +83,7 @@ def test_what_was_consumed_is_committed_and_a_group_can_be_sent_back(rmqemu) -> 
 def test_fewer_messages_than_asked_for_is_a_failure_that_says_so(rmqemu) -> None:
     rmqemu("topic", "create", "empty")
     done = rmqemu("consume", "--topic=empty", "--group=g6", "--count=1", "--wait=0.2", code=1)
-    assert done.stderr == "rmqemu: only 0 of 1 came within 0.2 s\n"
+    assert done.stderr == "rmqemu: only 0 of 1 messages came within 0.2 s\n"
 
 
 def test_topics_are_listed_and_described(rmqemu, cluster) -> None:
@@ -132,10 +132,10 @@ def test_a_broker_that_does_not_answer_is_named_and_the_others_are_shown(
         (("consume", "--topic", "nope"), 4, "there is no topic nope: make it with `rmqemu"),
         (("group", "describe", "nope"), 4, "there is no group nope: see `rmqemu group list`"),
         (("group", "reset", "nope", "--topic=t"), 4, "there is no group nope"),
-        (("group", "reset", "x", "--topic=t", "--to=soon"), 2, "not 'soon'"),
+        (("group", "reset", "x", "--topic=t", "--to=soon"), 2, "an age such as 10m"),
         (("topic", "create", "x", "--perm=all"), 2, "--perm is one of r, w, rw"),
         (("topic", "create", "b@d"), 1, "illegal characters"),
-        (("consume", "--topic=x", "--from=here"), 2, "--from is first or last"),
+        (("consume", "--topic=x", "--from=here"), 2, "--from is earliest, latest or a time"),
         (("produce", "--topic=x", "/nothing"), 2, "/nothing: No such file or directory"),
         (("produce", "--topic=b@d"), 1, "line 1: The specified topic[b@d]"),
         (("demo", "--input=/dev/null"), 2, "/dev/null has no line with anything in it to send"),
