@@ -231,6 +231,14 @@ def test_the_page_of_failures_matches_a_new_run() -> None:
     assert "| acknowledged, not delivered | 0 |" in page
 
 
+def test_the_page_of_failures_sums_up_with_times_from_its_tables() -> None:
+    page = " ".join(text_of("docs/failures.md").split())
+    found = re.search(r"queues moved after (\d+) s, and were delivered again (\d+) s after", page)
+    assert found
+    assert f"| +{found[1]}.0 s | consumer-b takes broker-a/" in page
+    assert f"| +{found[2]}.0 s | **broker-b/0,1,2,3 delivered again**" in page
+
+
 def test_the_picture_on_the_first_page_shows_both_kills() -> None:
     svg = demo_picture.PICTURE.read_text()
     shown = " ".join(re.findall(r"<text[^>]*>([^<]*)</text>", svg))

@@ -70,7 +70,7 @@ def test_the_last_screen_stays_and_then_come_the_account_and_what_to_try(done) -
     lines = terminal.scrolled
     head = next(number for number, line in enumerate(lines) if HEAD.match(line))
     assert lines[head + 1].startswith("Now: every acknowledged line was delivered")
-    strips = [line for line in lines[head:] if re.match(r"broker-b/\d .*▃.*·.*", line)]
+    strips = [line for line in lines[head:] if re.match(r"broker-b/\d .*[▁-█].*·", line)]
     assert len(strips) == 4, lines
     rest = "\n".join(lines[head:])
     places = [rest.index(part) for part in ("three consumers", "The account", "Try next")]
