@@ -2,7 +2,7 @@
 FROM python:3.11-slim
 
 WORKDIR /app
-COPY pyproject.toml constraints.txt README.md ./
+COPY pyproject.toml hatch_build.py constraints.txt README.md LICENSE ./
 COPY protocol protocol
 COPY emulator emulator
 COPY rocketmq_emulator rocketmq_emulator

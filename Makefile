@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench torture mutation parity page clean
+.PHONY: help demo test lint wheel bench torture mutation parity page clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,6 +21,12 @@ lint: $(READY)  ## what ruff and mypy say
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+wheel: $(READY)  ## what a package index takes: dist/*.whl and dist/*.tar.gz, checked
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[release]'
+	rm -rf dist
+	$(BIN)/python -m hatchling build
+	$(BIN)/python -m twine check --strict dist/*
 
 bench: $(READY)  ## figures beside a real RocketMQ (Java and Maven needed)
 	$(BIN)/python -m benchmarks.run

@@ -51,10 +51,15 @@ def namesrv() -> Iterator[str]:
         yield cluster.namesrv
 
 
-def lines_of_a_program(command: list[str], count: int) -> list[str]:
-    """Its first *count* lines, or all if it ends; a program that waits for ever is killed."""
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
-    program = subprocess.Popen(command, cwd=ROOT, env=env, stdout=subprocess.PIPE)
+def lines_of_a_program(command: list[str | Path], count: int, folder: Path = ROOT) -> list[str]:
+    """Its first *count* lines, or all if it ends; a program that waits for ever is killed.
+
+    In another *folder* it does not see this clone.
+    """
+    env = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    if folder == ROOT:
+        env["PYTHONPATH"] = str(ROOT)
+    program = subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.PIPE)
     assert program.stdout is not None
     printed, until_s = b"", time.monotonic() + PROGRAM_S_MAX
     with selectors.DefaultSelector() as ready, program.stdout:

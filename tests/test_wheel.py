@@ -1,0 +1,165 @@
+"""What a package index gets: built here, installed outside of the clone, used as its page says.
+
+The new environment sees this one's dependencies by a path and nothing else of it, so
+nothing is downloaded, and a file that the wheel forgot is missing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import tomllib
+import zipfile
+from collections.abc import Iterator
+from email import message_from_string
+from email.message import Message
+from pathlib import Path
+
+import pytest
+from test_docs import HERE, blocks, lines_of_a_program, programs
+
+ROOT = Path(__file__).parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+HOME = "https://code.example/rocketmq-emulator"
+INSTALL_S_MAX = 60
+
+
+def built(kind: str, folder: Path, home: str = "") -> Path:
+    command = [sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", folder]
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**os.environ, "PROJECT_HOME": home},
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+    if "No module named hatchling" in done.stderr and os.environ.get("REQUIRE_PARTS") != "1":
+        pytest.skip("hatchling is not installed")
+    assert done.returncode == 0, done.stderr
+    (file,) = folder.iterdir()
+    return file
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> Path:
+    return built("wheel", tmp_path_factory.mktemp("wheel"))
+
+
+def metadata_of(wheel: Path) -> Message:
+    with zipfile.ZipFile(wheel) as files:
+        (name,) = [name for name in files.namelist() if name.endswith(".dist-info/METADATA")]
+        return message_from_string(files.read(name).decode())
+
+
+# What it says -------------------------------------------------------------------------
+
+
+def test_the_wheel_names_its_licence_python_and_kind(wheel) -> None:
+    metadata = metadata_of(wheel)
+    assert metadata["License-Expression"] == "Apache-2.0"
+    assert metadata["License-File"] == "LICENSE"
+    assert metadata["Requires-Python"] == ">=3.11"
+    assert "Typing :: Typed" in metadata.get_all("Classifier", [])
+    assert "rocketmq" in metadata["Keywords"]
+
+
+def test_without_an_address_the_page_has_no_link_that_leads_nowhere(wheel) -> None:
+    metadata = metadata_of(wheel)
+    assert "Project-URL" not in metadata
+    assert re.findall(r"\]\((?!https://)", metadata.get_payload()) == []
+
+
+def test_with_an_address_every_link_and_picture_is_absolute(tmp_path) -> None:
+    metadata = metadata_of(built("wheel", tmp_path, HOME))
+    urls = dict(url.split(", ") for url in metadata.get_all("Project-URL", []))
+    assert {"Homepage", "Documentation", "Changelog", "Issues"} <= urls.keys()
+    assert all(url.startswith(HOME) for url in urls.values())
+    page = metadata.get_payload()
+    assert re.findall(r"\]\((?!https://)", page) == []
+    assert f"({HOME}/raw/v{PROJECT['version']}/docs/demo.svg)" in page
+    assert f"[the client]({HOME}/blob/v{PROJECT['version']}/docs/client.md)" in page
+
+
+def test_the_wheel_has_every_file_of_the_packages(wheel) -> None:
+    tracked = subprocess.run(
+        ["git", "ls-files", "protocol", "emulator", "rocketmq_emulator"],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    with zipfile.ZipFile(wheel) as files:
+        packed = {name for name in files.namelist() if ".dist-info/" not in name}
+    assert packed == set(tracked.stdout.splitlines())
+
+
+def test_a_source_distribution_makes_the_same_wheel(wheel, tmp_path) -> None:
+    archive = built("sdist", tmp_path / "sdist")
+    with tarfile.open(archive) as files:
+        files.extractall(tmp_path, filter="data")
+    (source,) = tmp_path.glob("rocketmq_emulator-*")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path / "wheel"]
+    subprocess.run(command, cwd=source, capture_output=True, check=True)
+    (again,) = (tmp_path / "wheel").iterdir()
+    assert again.read_bytes() == wheel.read_bytes()
+
+
+# What it does -------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def python(wheel, tmp_path_factory) -> Path:
+    """The interpreter of an environment outside of the clone that has the wheel."""
+    folder = tmp_path_factory.mktemp("clean")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    python = folder / "bin" / "python"
+    install = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet"]
+    offline = ["--no-deps", "--no-index", "--disable-pip-version-check", wheel]
+    subprocess.run([*install, *offline], check=True, timeout=INSTALL_S_MAX)
+    (packages,) = folder.glob("lib/python*/site-packages")
+    (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return python
+
+
+@pytest.fixture(scope="module")
+def namesrv(python, tmp_path_factory) -> Iterator[str]:
+    """A cluster that the wheel's own command has started."""
+    rmqemu = [python.parent / "rmqemu", "up", "--port", "0"]
+    with subprocess.Popen(
+        rmqemu, cwd=tmp_path_factory.mktemp("up"), stdout=subprocess.PIPE, text=True
+    ) as up:
+        assert up.stdout is not None
+        try:
+            yield json.loads(up.stdout.readline())["namesrv"]
+        finally:
+            up.terminate()
+
+
+def test_the_installed_package_is_the_wheel_s_own(python, tmp_path) -> None:
+    program = "import rocketmq_emulator as it; print(it.__file__, it.__version__)"
+    file, version = lines_of_a_program([python, "-c", program], 1, tmp_path)[0].split()
+    assert Path(file).is_relative_to(python.parent.parent)
+    assert version == PROJECT["version"]
+
+
+def test_the_readme_s_programs_run_as_they_are_written(python, namesrv, tmp_path) -> None:
+    shown = [(code, output) for page, code, output in programs() if page == "README.md"]
+    assert len(shown) >= 2
+    for code, output in shown:
+        wanted = output.splitlines()
+        program = [python, "-c", code.replace(HERE, namesrv)]
+        assert lines_of_a_program(program, len(wanted), tmp_path) == wanted, code
+
+
+def test_the_readme_s_test_passes(python, tmp_path) -> None:
+    (test,) = [text for _, text in blocks("README.md") if "import pytest" in text]
+    (tmp_path / "test_readme.py").write_text(test)
+    command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_readme.py"]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "1 passed" in run.stdout, run.stdout
