@@ -21,7 +21,12 @@ from typing import TYPE_CHECKING, Any, Self
 from emulator.client import ClientProcess as CoreProcess
 from emulator.client import Producer as CoreProducer
 from emulator.client import PushConsumer as CoreConsumer
-from emulator.client.arguments import check_background_send, is_coroutine_function
+from emulator.client.arguments import (
+    check_background_send,
+    check_listener,
+    check_plain_function,
+    is_coroutine_function,
+)
 from emulator.client.consumer.listeners import takes_two
 from emulator.client.consumer.message_loop import MessageLoop
 from emulator.client.producer.outgoing_message import check
@@ -44,6 +49,7 @@ from rocketmq_emulator._names import (
     Strategy,
     TooManySends,
 )
+from rocketmq_emulator._portal import portal
 
 if TYPE_CHECKING:
     from emulator.client.consumer.consume_pipeline import QueuesChanged
@@ -61,7 +67,7 @@ class ClientProcess(AioClient[CoreProcess]):
     """Lets clients share connections: ``Producer(process=process, instance_name="shop")``."""
 
     def __init__(self) -> None:
-        super().__init__(CoreProcess())
+        super().__init__(portal().wait_plain(CoreProcess))
 
 
 class Producer(ProducerMethods):
@@ -179,7 +185,10 @@ class PushConsumer(PushConsumerMethods):
         self._in_loop: InLoop[ConsumeResult | None] | None = None
         self._home: LoopInbox | None = None
         self._listener: Callable[..., Any] | None = None
+        if on_queues is not None:
+            check_plain_function("on_queues", on_queues, takes="topic, all, mine")
         if listener is not None and is_coroutine_function(listener):
+            check_listener(listener)
             self._listener = listener if takes_two(listener) else _without_context(listener)
         core = CoreConsumer(
             listener if self._listener is None else self._listen,

@@ -12,15 +12,18 @@ not fit, ``start`` and ``close`` do the same.  Ctrl-C cancels the call that wait
 
 from __future__ import annotations
 
-import functools
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 from emulator.client import ClientProcess as CoreProcess
 from emulator.client import Producer as CoreProducer
 from emulator.client import PushConsumer as CoreConsumer
-from emulator.client.arguments import check_background_send, is_coroutine_function
+from emulator.client.arguments import (
+    check_background_send,
+    check_plain_function,
+    is_coroutine_function,
+)
 from emulator.client.consumer.message_loop import MessageLoop
 from emulator.client.producer.outgoing_message import check
 from rocketmq_emulator import _names
@@ -58,7 +61,7 @@ class ClientProcess(SyncClient[CoreProcess]):
     """Lets clients share connections: ``Producer(process=process, instance_name="shop")``."""
 
     def __init__(self) -> None:
-        super().__init__(CoreProcess())
+        super().__init__(portal().wait_plain(CoreProcess))
 
 
 class Producer(ProducerMethods):
@@ -187,7 +190,7 @@ class PushConsumer(PushConsumerMethods):
             process=core_of(process, ClientProcess),
             strategy=strategy,
             documents=documents,
-            on_queues=on_queues and functools.partial(_call_back, on_queues),
+            on_queues=None if on_queues is None else _called_back(on_queues),
             **settings,
         )
         super().__init__(core)
@@ -237,6 +240,11 @@ class Messages(MessageLoop):
         return message
 
 
-def _call_back(function: Callable[..., object], *arguments: object) -> None:
-    """In trio's thread, for what the trio client calls."""
-    portal().call_back(function, *arguments)
+def _called_back(on_queues: QueuesChanged) -> QueuesChanged:
+    """The same, called in the thread of the callbacks.  Raises ``BadArgument``."""
+    check_plain_function("on_queues", on_queues, takes="topic, all, mine")
+
+    def call_back(*changed: Any) -> None:
+        portal().call_back(on_queues, *changed)
+
+    return call_back
