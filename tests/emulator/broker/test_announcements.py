@@ -6,7 +6,7 @@ import itertools
 
 import msgspec
 import trio
-from test_registration import FIRST_SEND, FakeNameServer, Stage, on_stage
+from registration_stage import FIRST_SEND, FakeNameServer, Stage, on_stage
 
 from emulator.broker.registration import LARGE_TOPICS_A_MS, SMALL_TOPICS_MAX
 from protocol import catalog
