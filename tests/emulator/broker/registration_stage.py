@@ -31,10 +31,21 @@ from protocol.bodies.registration import RegisterBrokerBody, decode_register_bro
 from protocol.codes import RequestCode, ResponseCode
 from protocol.fields import Header
 from protocol.requests.registration import RegisterBrokerReply
+from protocol.requests.sending import SendMessageRequestV2
 from protocol.rpc import Rpc
 
 LAST_4, LAST_5 = "4.9.7", "5.3.3"
 T = TypeVar("T")
+FIRST_SEND = SendMessageRequestV2(
+    producer_group="pg",
+    topic="New",
+    default_topic="TBW102",
+    default_topic_queue_nums=4,
+    queue_id=0,
+    sys_flag=0,
+    born_timestamp=0,
+    flag=0,
+)
 
 
 class FakeNameServer:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 import trio
-from registration_stage import LAST_4, LAST_5, Stage, on_stage
+from registration_stage import FIRST_SEND, LAST_4, LAST_5, Stage, on_stage
 
 from emulator.broker.broker import Broker
 from emulator.broker.registration import NameServerRegistration
@@ -20,18 +20,7 @@ from emulator.sim.world import EPOCH_MS
 from protocol import catalog
 from protocol.bodies.topics import TopicConfig
 from protocol.requests.admin import CreateTopicRequest
-from protocol.requests.sending import SendMessageRequestV2
 
-FIRST_SEND = SendMessageRequestV2(
-    producer_group="pg",
-    topic="New",
-    default_topic="TBW102",
-    default_topic_queue_nums=4,
-    queue_id=0,
-    sys_flag=0,
-    born_timestamp=0,
-    flag=0,
-)
 NEW_TOPIC = CreateTopicRequest(
     topic="New",
     default_topic="TBW102",
