@@ -108,6 +108,7 @@ SHELLS = {  # file by file: what of the machine it touches
     "emulator.clock": "time trio",
     "emulator.cluster.cluster_reader": "trio",
     "emulator.cluster.blocking_calls": "socket",
+    "emulator.cluster.control.facts_feed": "trio",
     "emulator.cluster.control.routes": "os",
     "emulator.cluster.control.server": "socket threading trio",
     "emulator.cluster.control.serving": "socket trio",

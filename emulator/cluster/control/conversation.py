@@ -115,6 +115,10 @@ class Conversation:
         """More of it."""
         return self._connection.send(h11.Data(data=data)) or b""
 
+    def end_stream(self) -> bytes:
+        """Its end."""
+        return self._connection.send(h11.EndOfMessage()) or b""
+
     def _next_request(self) -> HttpRequest | None:
         while True:
             match self._connection.next_event():

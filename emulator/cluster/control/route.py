@@ -10,11 +10,12 @@ import msgspec
 
 from emulator.cluster.control.controlled import Controlled
 from emulator.cluster.control.conversation import HttpRequest, HttpResponse, Refused
+from emulator.cluster.control.facts_feed import FactsFeed
 from emulator.cluster.node_view import NodeState, NodeView
 
 T = TypeVar("T")
 Names: TypeAlias = Mapping[str, str]
-Answer: TypeAlias = Callable[[Controlled, HttpRequest, Names], HttpResponse]
+Answer: TypeAlias = Callable[[Controlled, HttpRequest, Names], HttpResponse | FactsFeed]
 
 
 class Route(NamedTuple):

@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import NamedTuple, NoReturn
 
-from emulator.cluster.control import node_calls
+from emulator.cluster.control import facts_route, node_calls
 from emulator.cluster.control.controlled import Controlled
 from emulator.cluster.control.conversation import HttpRequest, HttpResponse, Refused
+from emulator.cluster.control.facts_feed import FactsFeed
 from emulator.cluster.control.route import Answer, Names, Route, check_state
 from emulator.cluster.node_process import NodeDied
 from emulator.cluster.node_view import RUNNING_STATES, NodeState, NodeView
@@ -41,7 +42,7 @@ VERB_STATES: Mapping[Verb, VerbStates] = {
 }
 
 
-def answer(world: Controlled, request: HttpRequest) -> HttpResponse:
+def answer(world: Controlled, request: HttpRequest) -> HttpResponse | FactsFeed:
     """The answer to *request*, be it a refusal; anything raised here is a bug."""
     try:
         return _routed(world, request)
@@ -54,7 +55,7 @@ def answer(world: Controlled, request: HttpRequest) -> HttpResponse:
         return HttpResponse.refusal(Refused(status, text))
 
 
-def _routed(world: Controlled, request: HttpRequest) -> HttpResponse:
+def _routed(world: Controlled, request: HttpRequest) -> HttpResponse | FactsFeed:
     path = request.path.rstrip("/") or "/"
     found = [(route, names) for route in ROUTES if (names := route.match(path)) is not None]
     for route, names in found:
@@ -138,6 +139,7 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/nodes/{name}", _node),
     *(Route("POST", f"/nodes/{{name}}/{verb}", _verb(verb)) for verb in VERB_STATES),
     *node_calls.ROUTES,
+    *facts_route.ROUTES,
     Route("GET", "/links", _links),
     Route("POST", "/links", _links),
     Route("DELETE", "/links/{id}", _links),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import socket
+from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 
@@ -20,16 +21,20 @@ from emulator.cluster.control.conversation import (
     HttpResponse,
     Refused,
 )
+from emulator.cluster.control.facts_feed import FactsFeed
 from emulator.cluster.control.guard import check_sender
 from emulator.cluster.control.routes import answer
 from emulator.logs import LOGGER
+from emulator.net.plain_nursery import plain_nursery
 
 CONNECTIONS_MAX = 64
 IDLE_S_MAX = 60.0  # between two requests
 REQUEST_S_MAX = 10.0  # from its first byte to its last
 WRITE_S_MAX = 10.0
+END_S_MAX = 0.5  # for the last bytes of a stream when the cluster ends
 LINGER_S_MAX = 1.0  # for a client that still sends while it is refused
 READ_BYTES = 16 * 1024
+GONE = (trio.BrokenResourceError, trio.ClosedResourceError)  # the client
 
 
 async def serve_control(world: Controlled, listener: socket.socket) -> None:
@@ -54,8 +59,8 @@ class Control:
         try:
             async with stream:
                 await self._converse(stream, Conversation())
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
-            return  # the client has gone
+        except GONE:
+            return
         finally:
             self._connections -= 1
 
@@ -71,6 +76,9 @@ class Control:
                 response = await self._answered(request)
             except Refused as refused:
                 response = HttpResponse.refusal(refused)
+            if isinstance(response, FactsFeed):
+                await self._feed(stream, conversation, response)
+                return
             with trio.move_on_after(WRITE_S_MAX) as writing:
                 await stream.send_all(conversation.answer(response))
             if writing.cancelled_caught:
@@ -83,7 +91,21 @@ class Control:
             raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, text, connection="close")
         check_sender(request.headers)
 
-    async def _answered(self, request: HttpRequest) -> HttpResponse:
+    async def _feed(
+        self, stream: trio.abc.HalfCloseableStream, conversation: Conversation, feed: FactsFeed
+    ) -> None:
+        """Until the client has gone, or the cluster ends."""
+        async with plain_nursery() as nursery, feed.opened(self._world) as lines:
+            nursery.start_soon(_cancel_at_end, stream, nursery.cancel_scope)
+            await stream.send_all(conversation.begin_stream())
+            try:
+                async for some in lines:
+                    await stream.send_all(conversation.stream_part(some))
+            finally:
+                with trio.move_on_after(END_S_MAX, shield=True), suppress(*GONE):
+                    await stream.send_all(conversation.end_stream())
+
+    async def _answered(self, request: HttpRequest) -> HttpResponse | FactsFeed:
         try:
             return await trio.to_thread.run_sync(
                 partial(answer, self._world, request),
@@ -117,6 +139,13 @@ async def _next_request(
         text = f"the request was not whole after {REQUEST_S_MAX:g} s"
         raise Refused(HTTPStatus.REQUEST_TIMEOUT, text, connection="close")
     return None
+
+
+async def _cancel_at_end(stream: trio.abc.ReceiveStream, scope: trio.CancelScope) -> None:
+    with suppress(*GONE):
+        while await stream.receive_some(READ_BYTES):
+            continue
+    scope.cancel()
 
 
 async def _linger(stream: trio.abc.HalfCloseableStream) -> None:

@@ -12,7 +12,7 @@ from emulator.cluster.control.routes import ROUTES
 from emulator.cluster.embedded import EmbeddedCluster
 
 PAGE = (Path(__file__).resolve().parents[4] / "docs" / "control.md").read_text()
-SHOWN = re.compile(r"^\$ (curl .*)\n(\{.*\})$", re.MULTILINE)
+SHOWN = re.compile(r"^\$ (curl (?!-N).*)\n(\{.*\})$", re.MULTILINE)
 OF_THIS_RUN = {"address", "pid", "since_ms", "signal"}  # an embedded node has no signal
 
 

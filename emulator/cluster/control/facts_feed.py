@@ -1,0 +1,131 @@
+"""Facts of several nodes as one stream of lines, from now on.
+
+Each node is asked over a connection of its own, and only while somebody reads: one who
+reads slowly is waited for, and the node itself drops and counts what does not fit into its
+bounded store of lines.  A node that starts again is followed again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+import msgspec
+import trio
+
+from emulator.addresses import split_address
+from emulator.cluster.control.controlled import Controlled
+from protocol.bodies.own import FactsWanted, encode_own_body
+from protocol.codes import RequestCode, ResponseCode
+from protocol.command import RemotingCommand, decode_command, encode_command
+from protocol.framing import BadFrame, FrameDecoder
+
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
+WAIT_MS = 10_000  # for a fact, in one call
+LISTEN_S_MAX = 1.0  # for a node that does not answer, before the others begin
+AGAIN_S = 0.1  # until a node that did not run is looked at again
+READ_BYTES = 64 * 1024
+
+Send: TypeAlias = "trio.MemorySendChannel[bytes]"
+
+
+class FactsRefused(Exception):
+    """A node gives no facts; the text says why."""
+
+
+class FactsFeed(msgspec.Struct, frozen=True):
+    """Which facts are wanted of which nodes; *kinds* None: all that are not on demand."""
+
+    nodes: tuple[str, ...]
+    kinds: tuple[str, ...] | None = None
+
+    def opened(self, world: Controlled) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """Whole lines as they come.  Inside the block every node that answers is listened to."""
+        return _opened(self, world)
+
+
+@contextlib.asynccontextmanager
+async def _opened(feed: FactsFeed, world: Controlled) -> AsyncIterator[AsyncIterator[bytes]]:
+    send, receive = trio.open_memory_channel[bytes](0)
+    followers = [_Follower(world, name, feed.kinds, send) for name in feed.nodes]
+    async with trio.open_nursery() as nursery:
+        for follower in followers:
+            nursery.start_soon(follower.run)
+        with trio.move_on_after(LISTEN_S_MAX):
+            for follower in followers:
+                await follower.began.wait()
+        yield receive
+        nursery.cancel_scope.cancel()
+
+
+class _Follower:
+    """One node of a feed.  ``began``: it is listened to, or does not run."""
+
+    def __init__(
+        self, world: Controlled, name: str, kinds: Sequence[str] | None, send: Send
+    ) -> None:
+        self.began = trio.Event()
+        self._world = world
+        self._name = name
+        self._kinds = None if kinds is None else tuple(kinds)
+        self._send = send
+
+    async def run(self) -> None:
+        while True:
+            node = self._world.node(self._name)
+            if node.state == "running":
+                try:
+                    await self._follow(node.address)
+                except FactsRefused as refused:
+                    self.began.set()
+                    await self._say(error=str(refused))
+                    return
+                except (OSError, trio.BrokenResourceError, BadFrame):
+                    pass  # it has gone
+            self.began.set()
+            await trio.sleep(AGAIN_S)
+
+    async def _follow(self, address: str) -> None:
+        """As long as the connection lasts."""
+        async with await trio.open_tcp_stream(*split_address(address)) as stream:
+            reader, wait_ms = _Reader(stream), 0
+            while reply := await reader.ask(FactsWanted(kinds=self._kinds, wait_ms=wait_ms)):
+                if reply.code != ResponseCode.SUCCESS:
+                    raise FactsRefused(reply.remark or f"code {reply.code}")
+                if not wait_ms and self.began.is_set():
+                    await self._say(followed_again=True)
+                self.began.set()
+                wait_ms = WAIT_MS
+                if reply.body:
+                    await self._send.send(reply.body)
+                if lost := int(reply.fields().get("lost", "0")):
+                    await self._say(lost=lost)
+
+    async def _say(self, **more: int | str) -> None:
+        """A line that is no fact."""
+        await self._send.send(msgspec.json.encode({"node": self._name, **more}) + b"\n")
+
+
+class _Reader:
+    """Calls over one connection, one after the other."""
+
+    def __init__(self, stream: trio.SocketStream) -> None:
+        self._stream = stream
+        self._decoder = FrameDecoder()
+        self._opaque = 0
+
+    async def ask(self, wanted: FactsWanted) -> RemotingCommand | None:
+        """The reply; None when the node has closed the connection."""
+        self._opaque += 1
+        request = RemotingCommand(
+            code=RequestCode.FETCH_FACTS, opaque=self._opaque, body=encode_own_body(wanted)
+        )
+        await self._stream.send_all(encode_command(request))
+        while (frame := self._decoder.next_frame()) is None:
+            if not (data := await self._stream.receive_some(READ_BYTES)):
+                return None
+            self._decoder.feed(bytes(data))
+        return decode_command(frame)
