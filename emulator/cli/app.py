@@ -10,7 +10,6 @@ import os
 import platform
 import signal
 import sys
-from importlib import metadata
 from typing import Annotated
 
 import typer
@@ -41,6 +40,8 @@ app.command(epilog=ORDER)(broker)
 def show_version(wanted: bool) -> None:
     """What a report of a bug needs, and nothing else."""
     if wanted:
+        from importlib import metadata  # noqa: PLC0415  # `up` starts without it
+
         version = metadata.version("rocketmq-emulator")
         typer.echo(
             f"rmqemu {version} (Python {platform.python_version()}; "

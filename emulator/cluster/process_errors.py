@@ -10,8 +10,7 @@ import errno
 from emulator.disk.files import StoreInUse, StoreUnwritable
 from emulator.disk.port import DiskFull, StoreDamaged
 from emulator.facts import StoreRefused
-from emulator.net.resolving import HostUnknown
-from emulator.net.transport import AddressInUse
+from emulator.net.transport import AddressInUse, HostUnknown
 from emulator.setting_rules import SettingRefused
 
 ADVICE: tuple[tuple[type[Exception], str], ...] = (

@@ -7,9 +7,7 @@ import socket
 
 import trio
 
-
-class HostUnknown(OSError):
-    """A name that nobody can resolve; nothing was done."""
+from emulator.net.transport import HostUnknown
 
 
 async def numeric(address: str) -> str:

@@ -18,6 +18,10 @@ class ConnectRefused(OSError):
     """Nobody listens there, or the network refuses: nothing was sent."""
 
 
+class HostUnknown(OSError):
+    """A name that nobody can resolve; nothing was done."""
+
+
 class AddressInUse(OSError):
     """Somebody listens there already."""
 

@@ -64,6 +64,21 @@ def test_nothing_slow_is_loaded_before_nodes_are_started_early() -> None:
     assert not {b"msgspec", b"trio", b"typer", b"emulator.facts"} & set(loaded.stdout.split())
 
 
+def test_what_up_does_not_need_before_its_nodes_are_ready_is_loaded_later() -> None:
+    code = "import emulator.cli.app, emulator.cluster.processes, sys; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    later = {
+        b"trio",
+        b"importlib.metadata",
+        b"h11",
+        b"http.client",
+        b"rich.live",
+        b"protocol.catalog",
+        b"structlog",
+    }
+    assert not later & set(loaded.stdout.split())
+
+
 @pytest.mark.parametrize("command", ["up", "broker", "nameserver"])
 def test_the_help_of_journal_says_how_long_it_may_become(command) -> None:
     parameters = typer.main.get_command(app).commands[command].params

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.net.resolving import HostUnknown, numeric
+from emulator.net.resolving import numeric
+from emulator.net.transport import HostUnknown
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:10911", "10.1.2.3:1", "[::1]:10911"])

@@ -10,6 +10,7 @@ import pytest
 
 from emulator.cluster.blocking_calls import call_blocking
 from emulator.cluster.embedded import EmbeddedCluster
+from emulator.net import own_calls
 from protocol.codes import RequestCode
 from protocol.command import RemotingCommand, ext_of
 
