@@ -35,6 +35,7 @@ public final class Actor {
         new Producers(namesrv).enrol(deeds);
         new Consumers(namesrv).enrol(deeds);
         new Pullers(namesrv).enrol(deeds);
+        LiteStory.enrol(deeds, namesrv);
         ExecutorService hands = Executors.newCachedThreadPool();
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = in.readLine(); line != null; line = in.readLine()) {

@@ -1,0 +1,41 @@
+"""The official lite pull consumer on our broker gets what ours got from a real one.
+
+The recording is tests/parity's; ``STORY_CLUSTER=real`` asks a real broker again.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from golden_data import GOLDEN
+from sdk.administration import create_topic
+from sdk.scenario import Scenario
+from sdk.sdk_process import SdkProcess
+
+pytestmark = pytest.mark.sdk
+
+RECORDED = GOLDEN / "pulls-4.9.7.jsonl"
+STORED = 25  # as many as the recorded story had in its only queue
+
+
+def recorded(title: str) -> object:
+    """An answer of the recording, as the Java actor shows it: of messages, their offsets."""
+    lines = map(json.loads, RECORDED.read_text().splitlines())
+    (answer,) = (line["answer"]["answer"] for line in lines if line["title"] == title)
+    if isinstance(answer, list):
+        return [offset for offset, _ in answer]
+    return "refused" if isinstance(answer, str) else answer
+
+
+def test_polls_seeks_and_commits_are_those_of_a_real_broker(
+    java: SdkProcess, scenario: Scenario
+) -> None:
+    topic = f"{scenario.topic}-one-queue"
+    create_topic(scenario.cluster, topic, queues=1, brokers=1)
+    messages = [{**message, "topic": topic} for message in scenario.messages(STORED)]
+    scenario.producer(java).send(messages)
+    answers = java.invoke("lite story", topic=topic, group=scenario.group)
+    assert answers.pop("nothing of a paused queue") == []
+    assert len(answers) == 8, "fastjson leaves out the seek that answers nothing"
+    assert answers == {title: recorded(title) for title in answers}
