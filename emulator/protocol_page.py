@@ -81,12 +81,17 @@ def _answered(release: Release) -> Mapping[Role, frozenset[int]]:
         journal=Journal("page", StoppedClock()),
         now_ms=0,
     )
-    own = frozenset(rpc.code for rpc in catalog.CALLS if rpc.code in OWN_CODES)
     return {
-        "nameserver": own.union(name_server_table(name_server)),
-        "broker": own.union(broker_table(broker, random.Random(0), 0)),
+        "nameserver": _own("nameserver").union(name_server_table(name_server)),
+        "broker": _own("broker").union(broker_table(broker, random.Random(0), 0)),
         "client": frozenset(client_table(ClientRemotingProcessor({}, wake=str), release)),
     }
+
+
+def _own(role: Role) -> frozenset[int]:
+    """Codes of our own, which its shell adds to a table."""
+    calls = (rpc for rpc in catalog.CALLS if role in rpc.answered_by)
+    return frozenset(rpc.code for rpc in calls if rpc.code in OWN_CODES)
 
 
 def _rows(rpc: AnyRpc, answered: Mapping[Release, Mapping[Role, frozenset[int]]]) -> Iterator[str]:

@@ -168,6 +168,7 @@ class RequestCode:
     REMOVE_REPLY_RULE = 9002
     SET_CLOCK_SKEW = 9003
     FETCH_FACTS = 9004
+    GET_BROKER_OVERVIEW = 9005
 
 
 class ResponseCode:

@@ -12,6 +12,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypeVar
 
+import msgspec
+
 from emulator.clock import WallClock
 from emulator.cluster.natural_order import in_natural_order
 from emulator.config import NetConfig
@@ -23,6 +25,7 @@ from emulator.net.tcp import TcpNetwork
 from emulator.releases import R_4_9_7
 from protocol import catalog
 from protocol.bodies.body import Body, decode_long_body, encode_body
+from protocol.bodies.broker_overview import BrokerOverview
 from protocol.bodies.connections import ConsumerConnection
 from protocol.bodies.groups import (
     GroupList,
@@ -76,7 +79,15 @@ class NotFound(AdminError):
 
 
 class AdminRefused(AdminError):
-    """The server answered with an error code."""
+    """The server answered with an error, its response *code* if it has one."""
+
+    def __init__(self, text: str, code: int | None = None) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+class NotOurs(AdminError):
+    """A server that does not know a call that only this emulator answers."""
 
 
 class Admin:
@@ -115,6 +126,16 @@ class Admin:
         return decode_long_body(body, TopicRouteData)
 
     # To a broker ----------------------------------------------------------------------
+
+    async def overview(self, broker: str) -> BrokerOverview:
+        """Its topics and groups, all at once.  Raises ``NotOurs`` at a real RocketMQ."""
+        try:
+            reply = await self.call(broker, catalog.GET_BROKER_OVERVIEW)
+        except AdminRefused as error:
+            if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                raise
+            raise NotOurs(f"the broker at {broker} is no emulator") from error
+        return msgspec.json.decode(reply.body, type=BrokerOverview)
 
     async def topics(self, broker: str) -> list[TopicConfig]:
         """All topics of the broker at address *broker*, its own ones too."""
@@ -309,4 +330,4 @@ def _checked(address: str, reply: RemotingCommand) -> RemotingCommand:
     remark = (reply.remark or "no reason given").split("\n", 1)[0]
     if reply.code in (ResponseCode.TOPIC_NOT_EXIST, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST):
         raise NotFound(remark)
-    raise AdminRefused(f"{address} refused with code {reply.code}: {remark}")
+    raise AdminRefused(f"{address} refused with code {reply.code}: {remark}", reply.code)

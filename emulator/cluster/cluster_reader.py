@@ -1,7 +1,7 @@
 """Reads what the brokers of a cluster have, all at the same time, each with a short timeout.
 
-Tables are read, never facts, and by calls that every RocketMQ answers: this works on any
-cluster that speaks the protocol.  A broker that does not answer costs the others nothing.
+Tables are read, never facts: by one call of our own, or, from any other RocketMQ, by calls
+that each answers.  A broker that does not answer costs the others nothing.
 What a broker keeps for itself (its system topics and groups) is left out.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import trio
 
-from emulator.cluster.admin import Admin, AdminError, NotFound, masters_of
+from emulator.cluster.admin import Admin, AdminError, NotFound, NotOurs, masters_of
 from emulator.cluster.overview import (
     BrokerReport,
     GroupView,
@@ -85,11 +85,23 @@ class ClusterReader:
 
     async def broker(self, broker: str, address: str, cluster: str) -> BrokerOverview:
         """What one broker has.  Raises ``AdminError``."""
+        try:
+            found = await self._admin.overview(address)
+        except NotOurs:
+            found = await self._piece_by_piece(address)
         own = {cluster, broker, f"{cluster}{REPLY_TOPIC_POSTFIX}"}
+        return BrokerOverview(
+            topics=tuple(each for each in found.topics if not _is_own_topic(each.name, own)),
+            groups=tuple(each for each in found.groups if not _is_own_group(each.name)),
+            more_topics=found.more_topics,
+            more_groups=found.more_groups,
+        )
+
+    async def _piece_by_piece(self, address: str) -> BrokerOverview:
         topics = {
             topic.topic_name: topic.read_queue_nums
             for topic in await self._admin.topics(address)
-            if topic.topic_name and not _is_own_topic(topic.topic_name, own)
+            if topic.topic_name and not is_system_topic(topic.topic_name)
         }
         groups = [
             group.group_name
@@ -134,7 +146,7 @@ class ClusterReader:
             subscriptions={
                 topic: data.sub_string or "*" for topic, data in online.subscription_table.items()
             },
-            queues=tuple(queues.values()),
+            queues=tuple(queues[place] for place in sorted(queues)),
         )
 
 

@@ -6,12 +6,14 @@ Only for what is shown.  Queues are allocated in Java's order of names: see
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable
 
 DIGITS = re.compile(r"(\d{1,18})")  # longer ones are no counts
 
 
+@functools.lru_cache(maxsize=10_000)
 def natural(name: str) -> tuple[tuple[str | int, ...], str]:
     """A key that sorts runs of digits by value, and what is equal then by its text."""
     parts = DIGITS.split(name)

@@ -35,7 +35,7 @@ class TopicView(msgspec.Struct, frozen=True):
     brokers: tuple[str, ...]
 
 
-class QueueView(msgspec.Struct, frozen=True):
+class QueueView(msgspec.Struct, frozen=True, gc=False):
     """One queue as one group sees it."""
 
     topic: str
@@ -128,29 +128,28 @@ def overview_of(namesrv: str, reports: Iterable[BrokerReport]) -> Overview:
 
 
 def group_of(name: str, rows: Mapping[str, GroupRow]) -> GroupView:
-    """One group over all brokers that know it; one that none knows has no members."""
+    """One group over the brokers of *rows*, in their order; one that none knows is empty.
+
+    Its queues are ordered by topic, broker and number.
+    """
     members = {member.client: member for row in rows.values() for member in row.members}
     subscriptions = {
         topic: expression
         for row in rows.values()
         for topic, expression in row.subscriptions.items()
     }
-    queues = [
-        QueueView(row.topic, broker, row.queue_id, row.end, row.committed)
-        for broker, group in rows.items()
-        for row in group.queues
-    ]
+    queues: dict[str, list[QueueView]] = {}
+    for broker, group in rows.items():
+        for row in group.queues:
+            view = QueueView(row.topic, broker, row.queue_id, row.end, row.committed)
+            queues.setdefault(row.topic, []).append(view)
     return GroupView(
         name=name,
         model=next((row.model for row in rows.values() if row.model), ""),
         members=tuple(members[client] for client in in_natural_order(members)),
         subscriptions=dict(sorted(subscriptions.items())),
-        queues=tuple(sorted(queues, key=_place)),
+        queues=tuple(queue for topic in in_natural_order(queues) for queue in queues[topic]),
     )
-
-
-def _place(queue: QueueView) -> tuple[object, ...]:
-    return natural(queue.topic), natural(queue.broker), queue.queue_id
 
 
 def _topic(name: str, rows: Mapping[str, TopicRow]) -> TopicView:

@@ -1,7 +1,7 @@
 """What one broker has, in one reply: its topics, its groups, who is online, how far they are.
 
-Upstream has no such call: a tool there asks for each topic and each group.  The rows are
-JSON arrays, because there are many and somebody looks every second.
+Upstream has no such call: a tool there asks for each topic and each group.  This one is our
+own (9005); its rows are JSON arrays, because there are many and somebody looks every second.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class GroupRow(msgspec.Struct, frozen=True):
     model: str = ""
     members: tuple[MemberView, ...] = ()
     subscriptions: dict[str, str] = {}  # expression by topic
-    queues: tuple[QueueRow, ...] = ()
+    queues: tuple[QueueRow, ...] = ()  # those of one topic by their numbers
 
 
 class BrokerOverview(msgspec.Struct, frozen=True):
-    """All of it, without what the broker keeps for itself.
+    """All of it, without retries, dead letters and what the broker keeps for itself.
 
     At most as many topics and groups as ``ROWS_MAX``; the others are counted.
     """

@@ -1,11 +1,13 @@
 """What only this emulator answers: codes 9000 to 9999, which no RocketMQ knows.
 
 They are answered in every release, by a server that was started with
-``reply_rules_allowed``; others refuse them with NO_PERMISSION.
+``reply_rules_allowed``; others refuse them with NO_PERMISSION.  GET_BROKER_OVERVIEW is
+answered by every broker: it only tells what other calls tell, too.
 """
 
 from __future__ import annotations
 
+from protocol.bodies.broker_overview import BrokerOverview
 from protocol.bodies.own import ClockSkew, FactsWanted
 from protocol.bodies.reply_rules import (
     RemovedReplyRules,
@@ -14,7 +16,7 @@ from protocol.bodies.reply_rules import (
     ReplyRuleId,
     ReplyRuleList,
 )
-from protocol.catalog.page import nameserver_or_broker
+from protocol.catalog.page import broker, nameserver_or_broker
 
 SET_REPLY_RULE = nameserver_or_broker(
     "SET_REPLY_RULE", request_body=ReplyRule, reply_body=ReplyRuleId
@@ -25,3 +27,4 @@ REMOVE_REPLY_RULE = nameserver_or_broker(
 )
 SET_CLOCK_SKEW = nameserver_or_broker("SET_CLOCK_SKEW", request_body=ClockSkew)
 FETCH_FACTS = nameserver_or_broker("FETCH_FACTS", request_body=FactsWanted)
+GET_BROKER_OVERVIEW = broker("GET_BROKER_OVERVIEW", reply_body=BrokerOverview)

@@ -18,6 +18,7 @@ from emulator.broker.handlers.groups import GroupProcessor
 from emulator.broker.handlers.housekeeping import HousekeepingProcessor
 from emulator.broker.handlers.messages import QueryMessageProcessor
 from emulator.broker.handlers.offsets import ConsumerManageProcessor
+from emulator.broker.handlers.overview import OverviewProcessor
 from emulator.broker.handlers.pulling import PullMessageProcessor
 from emulator.broker.handlers.queues import QueueProcessor
 from emulator.broker.handlers.recalling import RecallMessageProcessor
@@ -108,6 +109,7 @@ def _of_administrators(broker: Broker) -> tuple[Row, ...]:
 def _of_observers(broker: Broker) -> tuple[Row, ...]:
     """What shows figures, looks into queues and members, and cleans up."""
     runtime = RuntimeInfoProcessor(broker)
+    overviews = OverviewProcessor(broker)
     statistics = StatisticsProcessor(broker)
     messages = QueryMessageProcessor(broker)
     assignment = QueryAssignmentProcessor(broker)
@@ -118,6 +120,7 @@ def _of_observers(broker: Broker) -> tuple[Row, ...]:
     return (
         Row(catalog.GET_BROKER_RUNTIME_INFO, runtime.runtime_info),
         Row(catalog.VIEW_BROKER_STATS_DATA, runtime.stats_item),
+        Row(catalog.GET_BROKER_OVERVIEW, overviews.overview),
         Row(catalog.GET_TOPIC_STATS_INFO, statistics.topic_stats),
         Row(catalog.GET_CONSUME_STATS, statistics.consume_stats),
         Row(catalog.VIEW_MESSAGE_BY_ID, messages.view),

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from bench import EPOCH_MS, Bench, Client
 
+from emulator.broker.handlers import overview
 from emulator.broker.handlers.queues import SLICE_QUEUES
 from emulator.disk.memory import MemoryDisk
 from emulator.facts import QueuesLocked, QueuesUnlocked
 from emulator.net.results import Call, Handler, Peer, Reply, Result, Wait
 from protocol import catalog
 from protocol.bodies.body import decode_long_body, encode_body
+from protocol.bodies.broker_overview import BrokerOverview
 from protocol.bodies.connections import ConsumerConnection, ProducerTableInfo
 from protocol.bodies.groups import (
     LockBatchReply,
@@ -102,6 +105,24 @@ async def test_every_offset_is_told_in_slices(release: str) -> None:
     assert reply.body == encode_body(bench.broker.offsets.wrapper(), bench.broker.release)
     told = decode_long_body(reply.body, ConsumerOffsetSerializeWrapper)
     assert len(told.offset_table["wide@g0"]) == WIDE
+
+
+async def test_an_overview_is_told_in_slices_and_counts_what_is_too_much(monkeypatch) -> None:
+    bench = a_broker_with_much("4.9.7")
+    reply, slices = answered(bench, catalog.GET_BROKER_OVERVIEW)
+    assert slices > 1
+    told = msgspec.json.decode(reply.body, type=BrokerOverview)
+    topics = {topic.name: topic.queues for topic in told.topics}
+    assert topics == {**{f"t{number}": 1 for number in range(GROUPS)}, "wide": WIDE}
+    groups = {group.name: group for group in told.groups}
+    assert {name for name in groups if name.startswith("g")} == {f"g{n}" for n in range(GROUPS)}
+    assert len(groups["g0"].queues) == 1 + WIDE
+    assert [queue.committed for queue in groups["g7"].queues] == [7]
+    monkeypatch.setattr(overview, "ROWS_MAX", 100)
+    reply, _ = answered(bench, catalog.GET_BROKER_OVERVIEW)
+    few = msgspec.json.decode(reply.body, type=BrokerOverview)
+    assert (few.topics, few.groups) == (told.topics[:100], told.groups[:100])
+    assert (few.more_topics, few.more_groups) == (GROUPS + 1 - 100, len(told.groups) - 100)
 
 
 async def test_what_is_deleted_between_two_slices_is_not_told() -> None:

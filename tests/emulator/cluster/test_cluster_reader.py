@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import trio
 
-from emulator.cluster.admin import ClusterUnreachable
+from emulator.client import Message, Producer, PushConsumer
+from emulator.cluster.admin import Admin, ClusterUnreachable, NotOurs, admin_over_tcp
 from emulator.cluster.cluster_reader import BROKER_S_MAX, ClusterReader
+from emulator.cluster.embedded import EmbeddedCluster
 from emulator.cluster.natural_order import in_natural_order
 from emulator.cluster.overview import BrokerReport, overview_of
+from emulator.cluster.spec import ClusterSpec
 from emulator.net.errors import NeverSent, NoAnswer, TimedOut
 from protocol.bodies.broker_overview import (
     BrokerOverview,
@@ -35,6 +38,9 @@ class SomeBrokers:
 
     async def cluster_info(self) -> ClusterInfo:
         return ClusterInfo({name: BrokerData("main", name, {0: name}) for name in self._names})
+
+    async def overview(self, broker: str) -> BrokerOverview:
+        raise NotOurs(f"{broker} is a real one")
 
     async def topics(self, broker: str) -> list[TopicConfig]:
         if broker in self._failures:
@@ -92,7 +98,7 @@ def test_what_brokers_report_becomes_one_whole() -> None:
             model="CLUSTERING",
             members=tuple(MemberView(name, f"{name}:1", "JAVA") for name in members),
             subscriptions={"t-10": "*", "t-9": "A"},
-            queues=(QueueRow("t-10", 0, 5, 5), QueueRow("t-9", 1, 9, 2), QueueRow("t-9", 0, 1, 9)),
+            queues=(QueueRow("t-10", 0, 5, 5), QueueRow("t-9", 0, 1, 9), QueueRow("t-9", 1, 9, 2)),
         )
         topics = (TopicRow("t-10", 4, 1, 2), TopicRow("t-9", 4, 10, 20))
         found = BrokerOverview(topics, (group,), more_topics=number)
@@ -111,3 +117,39 @@ def test_what_brokers_report_becomes_one_whole() -> None:
     assert places[:3] == [("t-9", "b-9", 0), ("t-9", "b-9", 1), ("t-9", "b-10", 0)]
     assert group.lag == 14
     assert found.more_topics == 10
+
+
+class AnyRocketMQ(Admin):
+    """The calls that every RocketMQ answers."""
+
+    async def overview(self, broker: str) -> BrokerOverview:
+        raise NotOurs(f"{broker} is a real one")
+
+
+async def test_one_call_of_ours_tells_what_the_many_of_any_rocketmq_tell() -> None:
+    async def consume(_messages, _context) -> None:
+        """All is well."""
+
+    with EmbeddedCluster(ClusterSpec(brokers=1)) as cluster:
+        namesrv = cluster.namesrv
+        async with admin_over_tcp(namesrv) as admin:
+            topic = TopicConfig(topic_name="orders", read_queue_nums=4, write_queue_nums=4)
+            await admin.create_topic_everywhere(topic)
+        async with (
+            Producer(namesrv=namesrv, group="shop") as producer,
+            PushConsumer(consume, {"orders": "paid"}, namesrv=namesrv, group="billing"),
+            admin_over_tcp(namesrv) as admin,
+        ):
+            for number in range(9):
+                await producer.send(Message("orders", b"x", tags=("paid", "new")[number % 2]))
+            address = cluster.brokers["broker-a"]
+            await admin.commit(address, "reporting", MessageQueue("orders", "broker-a", 2), 1)
+            await admin.create_group(address, SubscriptionGroupConfig(group_name="reporting"))
+            many = AnyRocketMQ(namesrv, admin._remoting)  # the same connection
+            found = [await ClusterReader(each, namesrv).read() for each in (admin, many)]
+    assert found[0] == found[1]
+    (orders,), groups = found[0].topics, {group.name: group for group in found[0].groups}
+    assert (orders.queues, orders.messages) == (4, 9)
+    assert groups["billing"].subscriptions["orders"] == "paid"
+    assert len(groups["billing"].members) == 1
+    assert groups["reporting"].lag == 8

@@ -1,0 +1,114 @@
+"""Everything a screen shows of a broker, in one answer.
+
+Answers GET_BROKER_OVERVIEW (9005, our own) in every release.  What it tells, tools of
+upstream ask for topic by topic and group by group; a view that is drawn every second cannot.
+A group without members is shown in the topics that it has committed offsets of, one that is
+online in those that it subscribes to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from itertools import islice
+
+import msgspec
+
+from emulator.broker.broker import Broker
+from emulator.net.results import Call, Reply, Result
+from emulator.net.slices import Pace, Slices, in_slices
+from protocol.bodies.broker_overview import (
+    ROWS_MAX,
+    BrokerOverview,
+    GroupRow,
+    MemberView,
+    QueueRow,
+    TopicRow,
+)
+from protocol.bodies.topics import TopicConfig
+from protocol.fields import Header
+from protocol.names import SYSTEM_GROUPS, is_dlq_topic, is_retry_topic, is_system_consumer_group
+
+SLICE_QUEUES = 2_000  # of some 2 µs each
+
+
+class OverviewProcessor:
+    """GET_BROKER_OVERVIEW."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def overview(self, call: Call[Header]) -> Result:
+        """Topics and groups, in the order in which they were made."""
+        return in_slices(self._overview(), call.now_ms)
+
+    def _overview(self) -> Slices:
+        broker, pace = self._broker, Pace(SLICE_QUEUES)
+        names = [name for name in broker.topics.topic_config_table if self._is_users_topic(name)]
+        groups = [name for name in broker.groups.subscription_group_table if _is_users_group(name)]
+        topic_rows: list[TopicRow] = []
+        for name in islice(names, ROWS_MAX):
+            if (topic := broker.topics.get(name)) is not None:
+                topic_rows.append(self._topic(name, topic))
+                if pace.is_over(topic.read_queue_nums):
+                    yield
+        committed: dict[str, list[str]] = {}
+        for topic_name, group, _ in broker.offsets.entries():
+            committed.setdefault(group, []).append(topic_name)
+        if pace.is_over(sum(map(len, committed.values()))):
+            yield
+        group_rows: list[GroupRow] = []
+        for name in islice(groups, ROWS_MAX):
+            row = yield from self._group(name, committed.get(name, ()), pace)
+            group_rows.append(row)
+        found = BrokerOverview(
+            topics=tuple(topic_rows),
+            groups=tuple(group_rows),
+            more_topics=max(0, len(names) - ROWS_MAX),
+            more_groups=max(0, len(groups) - ROWS_MAX),
+        )
+        return Reply(body=msgspec.json.encode(found))
+
+    def _topic(self, name: str, topic: TopicConfig) -> TopicRow:
+        store = self._broker.store
+        queues = range(max(topic.read_queue_nums, topic.write_queue_nums))
+        stored = sum(store.max_offset(name, queue_id) for queue_id in queues)
+        gone = sum(store.min_offset(name, queue_id) for queue_id in queues)
+        return TopicRow(name, topic.read_queue_nums, stored - gone, stored)
+
+    def _group(
+        self, name: str, committed: Iterable[str], pace: Pace
+    ) -> Generator[None, None, GroupRow]:
+        broker = self._broker
+        online = broker.clients.group(name)
+        subscriptions = dict(online.subscription_table) if online is not None else {}
+        rows: list[QueueRow] = []
+        for topic_name in subscriptions or committed:
+            if (topic := broker.topics.get(topic_name)) is None:
+                continue
+            for queue_id in range(topic.read_queue_nums):
+                offset = broker.offsets.query(name, topic_name, queue_id) or 0
+                end = broker.store.max_offset(topic_name, queue_id)
+                rows.append(QueueRow(topic_name, queue_id, end, max(0, offset)))
+            if pace.is_over(topic.read_queue_nums):
+                yield
+        members = online.channel_info_table.values() if online is not None else ()
+        return GroupRow(
+            name=name,
+            model=(online.message_model or "") if online is not None else "",
+            members=tuple(
+                MemberView(member.client_id or "?", member.peer.address, member.language)
+                for member in members
+            ),
+            subscriptions={
+                topic_name: data.sub_string or "*" for topic_name, data in subscriptions.items()
+            },
+            queues=tuple(rows),
+        )
+
+    def _is_users_topic(self, name: str) -> bool:
+        is_own = self._broker.topics.is_system(name) or is_retry_topic(name)
+        return not (is_own or is_dlq_topic(name))
+
+
+def _is_users_group(name: str) -> bool:
+    return not (name in SYSTEM_GROUPS or is_system_consumer_group(name))
