@@ -126,6 +126,14 @@ def test_what_one_example_produces_the_other_consumes(namesrv: str) -> None:
     assert got == [f"order {number}" for number in range(10)]
 
 
+def test_the_pull_example_goes_on_after_what_it_committed(namesrv: str) -> None:
+    example("produce", namesrv, lines=11)
+    polled = example("pull", namesrv, "10", lines=11)
+    assert sorted(line.partition(" at")[0] for line in polled) == [f"order {n}" for n in range(10)]
+    example("produce", namesrv, lines=11)
+    assert len(example("pull", namesrv, "10", lines=11)) == 10
+
+
 def test_the_orderly_example_keeps_the_steps_of_each_order(namesrv: str) -> None:
     steps = "created, paid, packed, shipped"
     printed = example("orderly", namesrv, lines=4)
