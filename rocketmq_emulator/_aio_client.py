@@ -12,19 +12,22 @@ import contextlib
 import contextvars
 import threading
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, cast
 
 import trio
 
+from emulator.client import ClientProcess as CoreProcess
+from emulator.client.arguments import check_plain_function
 from emulator.client.errors import Misuse, NotRunning
 from rocketmq_emulator._host import C, ClientTask, HostedClient
-from rocketmq_emulator._portal import Inbox, Portal, PortalCall
+from rocketmq_emulator._portal import Inbox, Portal, PortalCall, portal
 
 if TYPE_CHECKING:
     from types import TracebackType
 
 P = ParamSpec("P")
 R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., object])
 
 TASK_CANCEL_S_MAX = 5.0  # how long the end of a consumer waits for its listener's tasks
 
@@ -32,11 +35,14 @@ TASK_CANCEL_S_MAX = 5.0  # how long the end of a consumer waits for its listener
 class AioClient(HostedClient[C]):
     """Open inside its ``async with``, or between ``await start()`` and ``await close()``."""
 
+    _home: LoopInbox
+
     async def start(self) -> Self:
         """Open it.  Raises what the ``async with`` of the trio client raises."""
         home = LoopInbox.of_running_loop()
         host = self._new_host()
-        self._opening(home, host)
+        self._home = home
+        self._opening(host)
         try:
             await CallFuture(home, host.portal, host.open)
         except BaseException:
@@ -77,8 +83,50 @@ class AioClient(HostedClient[C]):
         inbox = LoopInbox.of_running_loop()
         return await CallFuture(inbox, self.portal, function, *arguments, **named)
 
-    def _opening(self, home: LoopInbox, host: ClientTask) -> None:
-        """It is about to be opened by *host*, from the loop of *home*."""
+    async def _call_keeping(
+        self,
+        give_back: Callable[[R], object],
+        function: Callable[P, Awaitable[R]],
+        *arguments: P.args,
+        **named: P.kwargs,
+    ) -> R:
+        """The same; what the call returns too late for its caller is given back in trio."""
+        inbox, portal = LoopInbox.of_running_loop(), self.portal
+        future = CallFuture(inbox, portal, function, *arguments, **named)
+        try:
+            return await future
+        except asyncio.CancelledError:
+            portal.keep(give_back, future.call)
+            raise
+
+    def _opening(self, host: ClientTask) -> None:
+        """It is about to be opened by *host*."""
+
+    def _in_home(
+        self, name: str, function: F | None, *, takes: str = "topic, all, mine"
+    ) -> F | None:
+        """The same, called from trio's thread and run in the loop of the client's start.
+
+        Raises ``BadArgument``, with its *name*, if it does not take *takes*.
+        """
+        if function is None:
+            return None
+        check_plain_function(name, function, takes=takes)
+
+        def call_back(*arguments: Any) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                self._home.loop.call_soon_threadsafe(function, *arguments)
+
+        return cast("F", call_back)
+
+
+class ClientProcess(AioClient[CoreProcess]):
+    """Lets clients share connections: ``Producer(process=process, instance_name="shop")``."""
+
+    __module__ = "rocketmq_emulator.aio"  # where its users have it from
+
+    def __init__(self) -> None:
+        super().__init__(portal().wait_plain(CoreProcess))
 
 
 class LoopInbox(Inbox):
@@ -123,15 +171,15 @@ class CallFuture(asyncio.Future[R]):
         self._portal = portal
         self._cancel_text: Any = None
         self._is_cancelled = False
-        self._core_call = PortalCall(self._tell, function, (arguments, named))
-        portal.begin(self._core_call)
+        self.call = PortalCall(self._tell, function, (arguments, named))
+        portal.begin(self.call)
 
     def cancel(self, msg: Any | None = None) -> bool:
         """True if the call was under way; then it is ended, and only then is this cancelled."""
         if self.done():
             return False
         self._is_cancelled, self._cancel_text = True, msg
-        self._portal.cancel(self._core_call)
+        self._portal.cancel(self.call)
         return True
 
     def _tell(self) -> None:
@@ -139,7 +187,7 @@ class CallFuture(asyncio.Future[R]):
             self._inbox.soon(self._settle)
 
     def _settle(self) -> None:
-        call = self._core_call
+        call = self.call
         if self._is_cancelled:
             super().cancel(self._cancel_text)
         elif call.error is not None:

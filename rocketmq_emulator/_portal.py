@@ -182,23 +182,17 @@ class Portal:
 
         Ctrl-C, or any exception that a signal brings, cancels the call.
         """
-        if threading.get_ident() == self._thread.ident:
-            raise Misuse(
-                "a call that waits was made in the thread of the clients, as by a queue "
-                "selector: it would wait for itself"
-            )
-        over = threading.Lock()
-        over.acquire()  # released when the call is over
-        call = PortalCall(over.release, function, (arguments, named))
-        try:
-            self.begin(call)
-            over.acquire()
-        except BaseException:
-            self.cancel(call)
-            if not call.is_over:
-                over.acquire(timeout=CANCEL_S_MAX)
-            raise
-        return call.result()
+        return self._wait(None, function, (arguments, named))
+
+    def wait_keeping(
+        self,
+        give_back: Callable[[R], object],
+        function: Callable[P, Awaitable[R]],
+        *arguments: P.args,
+        **named: P.kwargs,
+    ) -> R:
+        """The same; what the call returns too late for its caller is given back in the thread."""
+        return self._wait(give_back, function, (arguments, named))
 
     def wait_plain(self, function: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> R:
         """The same for a function that does not wait."""
@@ -237,6 +231,38 @@ class Portal:
         with contextlib.suppress(NotRunning):
             self.soon(self._ending.set)
         self._thread.join(END_S_MAX + CANCEL_S_MAX)
+
+    def keep(self, give_back: Callable[[R], object], call: PortalCall[R]) -> None:
+        """The caller of *call* was interrupted and has got nothing of it."""
+        if call.is_over and call.error is None:
+            with contextlib.suppress(NotRunning):
+                self.soon(give_back, call.value)
+
+    def _wait(
+        self,
+        give_back: Callable[[R], object] | None,
+        function: Callable[..., Awaitable[R]],
+        arguments: tuple[tuple[Any, ...], dict[str, Any]],
+    ) -> R:
+        if threading.get_ident() == self._thread.ident:
+            raise Misuse(
+                "a call that waits was made in the thread of the clients, as by a queue "
+                "selector: it would wait for itself"
+            )
+        over = threading.Lock()
+        over.acquire()  # released when the call is over
+        call = PortalCall(over.release, function, arguments)
+        try:
+            self.begin(call)
+            over.acquire()
+        except BaseException:
+            self.cancel(call)
+            if not call.is_over:
+                over.acquire(timeout=CANCEL_S_MAX)
+            if give_back is not None:
+                self.keep(give_back, call)
+            raise
+        return call.result()
 
     # In trio's thread -----------------------------------------------------------------
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, cast
 
+from emulator.client import ClientProcess as CoreProcess
+from emulator.client.arguments import check_plain_function
 from rocketmq_emulator._host import C, HostedClient
+from rocketmq_emulator._portal import portal
 
 if TYPE_CHECKING:
     from types import TracebackType
 
 P = ParamSpec("P")
 R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., object])
 
 
 class SyncClient(HostedClient[C]):
@@ -57,3 +61,27 @@ class SyncClient(HostedClient[C]):
         self, function: Callable[P, Awaitable[R]], *arguments: P.args, **named: P.kwargs
     ) -> R:
         return self.portal.wait(function, *arguments, **named)
+
+
+class ClientProcess(SyncClient[CoreProcess]):
+    """Lets clients share connections: ``Producer(process=process, instance_name="shop")``."""
+
+    __module__ = "rocketmq_emulator.sync"  # where its users have it from
+
+    def __init__(self) -> None:
+        super().__init__(portal().wait_plain(CoreProcess))
+
+
+def called_back(name: str, function: F | None, *, takes: str = "topic, all, mine") -> F | None:
+    """The same, called in the thread of the callbacks.
+
+    Raises ``BadArgument``, with its *name*, if it does not take *takes*.
+    """
+    if function is None:
+        return None
+    check_plain_function(name, function, takes=takes)
+
+    def call_back(*arguments: Any) -> None:
+        portal().call_back(function, *arguments)
+
+    return cast("F", call_back)

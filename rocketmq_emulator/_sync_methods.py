@@ -7,16 +7,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from emulator.client import Producer, PushConsumer
+from emulator.client import LitePullConsumer, Producer, PullConsumer, PushConsumer
 from protocol.subscription import SUB_ALL, TAG
 from rocketmq_emulator._sync_client import SyncClient
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable, Mapping
 
+    from emulator.client.consumer.enrolment import Expression
+    from emulator.client.consumer.pull_kernel import PullResult
     from emulator.client.producer.selectors import Selector
     from emulator.client.producer.send_result import SendResult
-    from protocol.message import Message
+    from protocol.message import Message, MessageExt
     from protocol.queues import MessageQueue
 
 
@@ -128,3 +130,193 @@ class PushConsumerMethods(SyncClient[PushConsumer]):
     def resume(self) -> None:
         """End a pause; the pass that was missed runs now."""
         self._call(self._core.resume)
+
+
+class PullConsumerMethods(SyncClient[PullConsumer]):
+    """Those of ``PullConsumer``, except what differs."""
+
+    @property
+    def queues(self) -> list[MessageQueue]:
+        """The queues that fall to it now, of every topic.  It may pull others as well."""
+        return self._plain(lambda: self._core.queues)
+
+    def fetch_message_queues_in_balance(self, topic: str) -> list[MessageQueue]:
+        """The queues of *topic* that fall to it now."""
+        return self._plain(self._core.fetch_message_queues_in_balance, topic)
+
+    def fetch_subscribe_message_queues(self, topic: str) -> list[MessageQueue]:
+        """Every queue of *topic* that may be read; asked for once, then from memory.
+
+        Raises ``GroupCallRefused`` if there is none, ``NoNameServer`` if none answers.
+        """
+        return self._call(self._core.fetch_subscribe_message_queues, topic)
+
+    def pull(
+        self,
+        queue: MessageQueue,
+        offset: int,
+        *,
+        expression: Expression = SUB_ALL,
+        messages_max: int = 32,
+        timeout_ms: int | None = None,
+    ) -> PullResult:
+        """What *queue* has from *offset* on, at once; perhaps nothing.
+
+        Raises ``GroupCallRefused`` if the broker refuses or does not answer in time
+        (``pull_timeout_ms``), ``BadSubscription``, and ``Misuse`` for a negative offset.
+        """
+        return self._call(
+            self._core.pull,
+            queue,
+            offset,
+            expression=expression,
+            messages_max=messages_max,
+            timeout_ms=timeout_ms,
+        )
+
+    def pull_block_if_not_found(
+        self,
+        queue: MessageQueue,
+        offset: int,
+        *,
+        expression: Expression = SUB_ALL,
+        messages_max: int = 32,
+    ) -> PullResult:
+        """As ``pull``, but the broker waits up to ``pull_hold_ms_max`` for a first message."""
+        return self._call(
+            self._core.pull_block_if_not_found,
+            queue,
+            offset,
+            expression=expression,
+            messages_max=messages_max,
+        )
+
+    def update_consume_offset(self, queue: MessageQueue, offset: int) -> None:
+        """The group has consumed all before *offset*: in memory, and stored within seconds.
+
+        Stored are the offsets of ``queues`` only.  A queue that falls to this member forgets
+        what was set before.
+        """
+        self._plain(self._core.update_consume_offset, queue, offset)
+
+    def persist(self, queue: MessageQueue) -> None:
+        """Store its offset now, whomever the queue falls to; the broker does not answer."""
+        self._plain(self._core.persist, queue)
+
+    def fetch_consume_offset(self, queue: MessageQueue, *, from_store: bool = False) -> int | None:
+        """The group's offset in memory, or else stored; None: there is none.
+
+        Raises ``GroupCallRefused``.
+        """
+        return self._call(self._core.fetch_consume_offset, queue, from_store=from_store)
+
+    def min_offset(self, queue: MessageQueue) -> int:
+        """The offset of the first message that is still there.  Raises ``GroupCallRefused``."""
+        return self._call(self._core.min_offset, queue)
+
+    def max_offset(self, queue: MessageQueue) -> int:
+        """The offset of the next message to be stored.  Raises ``GroupCallRefused``."""
+        return self._call(self._core.max_offset, queue)
+
+    def search_offset(self, queue: MessageQueue, at_ms: int) -> int:
+        """The first message stored at *at_ms* (wall time) or later.
+
+        Raises ``GroupCallRefused``.
+        """
+        return self._call(self._core.search_offset, queue, at_ms)
+
+    def earliest_msg_store_time(self, queue: MessageQueue) -> int:
+        """When the first message that is still there was stored, in milliseconds.
+
+        Raises ``GroupCallRefused``.
+        """
+        return self._call(self._core.earliest_msg_store_time, queue)
+
+    def send_message_back(
+        self, message: MessageExt, delay_level: int = 0, *, broker_name: str | None = None
+    ) -> None:
+        """Have *message* delivered again through the group's retry topic.
+
+        Level 0: the broker decides when.  A pull consumer has to pull that topic to see it.
+        Raises ``GroupCallRefused`` if neither its broker nor any other stored a copy.
+        """
+        self._call(self._core.send_message_back, message, delay_level, broker_name=broker_name)
+
+
+class LitePullConsumerMethods(SyncClient[LitePullConsumer]):
+    """Those of ``LitePullConsumer``, except what differs."""
+
+    @property
+    def queues(self) -> list[MessageQueue]:
+        """The queues it has now: assigned, or its share of what it subscribes.
+
+        Upstream: assignment.
+        """
+        return self._plain(lambda: self._core.queues)
+
+    def unsubscribe(self, topic: str) -> None:
+        """Pull it no more; the next pass gives its queues away."""
+        self._plain(self._core.unsubscribe, topic)
+
+    def assign(self, queues: Collection[MessageQueue]) -> None:
+        """From now on pull exactly these; nobody else in the group is told.
+
+        Raises ``Misuse`` without any, or if a topic is subscribed.
+        """
+        self._plain(self._core.assign, queues)
+
+    def fetch_message_queues(self, topic: str) -> list[MessageQueue]:
+        """Every queue of *topic* that may be read, as a NameServer has them now.
+
+        Raises ``GroupCallRefused`` if there is none, ``NoNameServer`` if none answers.
+        """
+        return self._call(self._core.fetch_message_queues, topic)
+
+    def pause(self, queues: Collection[MessageQueue]) -> None:
+        """Pull these no more; what was pulled already is still polled."""
+        self._plain(self._core.pause, queues)
+
+    def resume(self, queues: Collection[MessageQueue]) -> None:
+        """Pull them again, within a second."""
+        self._plain(self._core.resume, queues)
+
+    def seek(self, queue: MessageQueue, offset: int) -> None:
+        """Go on at *offset*; what was pulled of *queue* and not polled is dropped.
+
+        Raises ``Misuse`` if it does not have the queue, or the queue not the offset;
+        ``GroupCallRefused`` if its broker does not say which it has.
+        """
+        self._call(self._core.seek, queue, offset)
+
+    def seek_to_begin(self, queue: MessageQueue) -> None:
+        """Go on at the first message that is still there.  Raises what ``seek`` raises."""
+        self._call(self._core.seek_to_begin, queue)
+
+    def seek_to_end(self, queue: MessageQueue) -> None:
+        """Go on at the next message to be stored.  Raises what ``seek`` raises."""
+        self._call(self._core.seek_to_end, queue)
+
+    def offset_for_timestamp(self, queue: MessageQueue, at_ms: int) -> int:
+        """The first message stored at *at_ms* (wall time) or later.
+
+        Raises ``GroupCallRefused``.
+        """
+        return self._call(self._core.offset_for_timestamp, queue, at_ms)
+
+    def commit(
+        self,
+        offsets: Mapping[MessageQueue, int] | Collection[MessageQueue] | None = None,
+        *,
+        persist: bool = False,
+    ) -> None:
+        """Everything that was polled is consumed: of all queues, or of these.
+
+        With a mapping: up to the given offsets.  It is in memory then, and stored within
+        five seconds; with *persist* the given queues' are sent now.  Queues it does not have
+        are ignored.
+        """
+        self._plain(self._core.commit, offsets, persist=persist)
+
+    def committed(self, queue: MessageQueue) -> int | None:
+        """The group's offset; None: there is none.  Raises ``GroupCallRefused``."""
+        return self._call(self._core.committed, queue)

@@ -14,25 +14,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
-from emulator.client import ClientProcess as CoreProcess
 from emulator.client import Producer as CoreProducer
 from emulator.client import PushConsumer as CoreConsumer
 from emulator.client.arguments import (
     check_background_send,
     check_listener,
-    check_plain_function,
     is_coroutine_function,
 )
 from emulator.client.consumer.listeners import takes_two
 from emulator.client.consumer.message_loop import MessageLoop
 from emulator.client.producer.outgoing_message import check
 from rocketmq_emulator import _names
-from rocketmq_emulator._aio_client import AioClient, CallFuture, InLoop, LoopInbox
+from rocketmq_emulator._aio_client import CallFuture, ClientProcess, InLoop, LoopInbox
 from rocketmq_emulator._aio_methods import ProducerMethods, PushConsumerMethods
+from rocketmq_emulator._aio_pull import LitePullConsumer, PullConsumer
 from rocketmq_emulator._host import core_of
 from rocketmq_emulator._names import *  # noqa: F403  # its __all__ is ours
 from rocketmq_emulator._names import (
@@ -49,7 +47,6 @@ from rocketmq_emulator._names import (
     Strategy,
     TooManySends,
 )
-from rocketmq_emulator._portal import portal
 
 if TYPE_CHECKING:
     from emulator.client.consumer.consume_pipeline import QueuesChanged
@@ -59,15 +56,16 @@ if TYPE_CHECKING:
     from emulator.client.producer.async_send import Callback
     from rocketmq_emulator._host import ClientTask
 
-__all__ = ["ClientProcess", "Messages", "Producer", "PushConsumer", "Sending"]
+__all__ = [
+    "ClientProcess",
+    "LitePullConsumer",
+    "Messages",
+    "Producer",
+    "PullConsumer",
+    "PushConsumer",
+    "Sending",
+]
 __all__ += _names.__all__
-
-
-class ClientProcess(AioClient[CoreProcess]):
-    """Lets clients share connections: ``Producer(process=process, instance_name="shop")``."""
-
-    def __init__(self) -> None:
-        super().__init__(portal().wait_plain(CoreProcess))
 
 
 class Producer(ProducerMethods):
@@ -183,10 +181,7 @@ class PushConsumer(PushConsumerMethods):
         **settings: Any,
     ) -> None:
         self._in_loop: InLoop[ConsumeResult | None] | None = None
-        self._home: LoopInbox | None = None
         self._listener: Callable[..., Any] | None = None
-        if on_queues is not None:
-            check_plain_function("on_queues", on_queues, takes="topic, all, mine")
         if listener is not None and is_coroutine_function(listener):
             check_listener(listener)
             self._listener = listener if takes_two(listener) else _without_context(listener)
@@ -197,7 +192,7 @@ class PushConsumer(PushConsumerMethods):
             process=core_of(process, ClientProcess),
             strategy=strategy,
             documents=documents,
-            on_queues=on_queues and functools.partial(self._tell_queues, on_queues),
+            on_queues=self._in_home("on_queues", on_queues),
             **settings,
         )
         super().__init__(core)
@@ -220,10 +215,9 @@ class PushConsumer(PushConsumerMethods):
     def __aiter__(self) -> Messages:
         return self.messages()
 
-    def _opening(self, home: LoopInbox, host: ClientTask) -> None:
-        self._home = home
+    def _opening(self, host: ClientTask) -> None:
         if self._listener is not None:
-            self._in_loop = InLoop(home, host, self._listener)
+            self._in_loop = InLoop(self._home, host, self._listener)
 
     async def _listen(
         self, messages: list[MessageExt], context: ConsumeContext
@@ -231,12 +225,6 @@ class PushConsumer(PushConsumerMethods):
         """In trio's thread."""
         assert self._in_loop is not None, "opened before it is called"
         return await self._in_loop.wait_done(messages, context)
-
-    def _tell_queues(self, on_queues: QueuesChanged, *changed: Any) -> None:
-        """In trio's thread."""
-        assert self._home is not None, "opened before it is called"
-        with contextlib.suppress(RuntimeError):  # the loop is closed
-            self._home.loop.call_soon_threadsafe(on_queues, *changed)
 
 
 class Messages(MessageLoop):

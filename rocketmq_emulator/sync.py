@@ -16,12 +16,10 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
-from emulator.client import ClientProcess as CoreProcess
 from emulator.client import Producer as CoreProducer
 from emulator.client import PushConsumer as CoreConsumer
 from emulator.client.arguments import (
     check_background_send,
-    check_plain_function,
     is_coroutine_function,
 )
 from emulator.client.consumer.message_loop import MessageLoop
@@ -42,9 +40,10 @@ from rocketmq_emulator._names import (
     Strategy,
     TooManySends,
 )
-from rocketmq_emulator._portal import Portal, portal
-from rocketmq_emulator._sync_client import SyncClient
+from rocketmq_emulator._portal import Portal
+from rocketmq_emulator._sync_client import ClientProcess, called_back
 from rocketmq_emulator._sync_methods import ProducerMethods, PushConsumerMethods
+from rocketmq_emulator._sync_pull import LitePullConsumer, PullConsumer
 
 if TYPE_CHECKING:
     from emulator.client.consumer.consume_pipeline import QueuesChanged
@@ -53,15 +52,16 @@ if TYPE_CHECKING:
     from emulator.client.consumer.offsets import Documents
     from emulator.client.producer.async_send import Callback
 
-__all__ = ["ClientProcess", "Messages", "Producer", "PushConsumer", "Sending"]
+__all__ = [
+    "ClientProcess",
+    "LitePullConsumer",
+    "Messages",
+    "Producer",
+    "PullConsumer",
+    "PushConsumer",
+    "Sending",
+]
 __all__ += _names.__all__
-
-
-class ClientProcess(SyncClient[CoreProcess]):
-    """Lets clients share connections: ``Producer(process=process, instance_name="shop")``."""
-
-    def __init__(self) -> None:
-        super().__init__(portal().wait_plain(CoreProcess))
 
 
 class Producer(ProducerMethods):
@@ -190,7 +190,7 @@ class PushConsumer(PushConsumerMethods):
             process=core_of(process, ClientProcess),
             strategy=strategy,
             documents=documents,
-            on_queues=None if on_queues is None else _called_back(on_queues),
+            on_queues=called_back("on_queues", on_queues),
             **settings,
         )
         super().__init__(core)
@@ -238,13 +238,3 @@ class Messages(MessageLoop):
         if message is None:
             raise StopIteration
         return message
-
-
-def _called_back(on_queues: QueuesChanged) -> QueuesChanged:
-    """The same, called in the thread of the callbacks.  Raises ``BadArgument``."""
-    check_plain_function("on_queues", on_queues, takes="topic, all, mine")
-
-    def call_back(*changed: Any) -> None:
-        portal().call_back(on_queues, *changed)
-
-    return call_back

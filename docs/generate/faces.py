@@ -18,7 +18,7 @@ from typing import NamedTuple, TypeAlias
 
 import emulator.client
 import rocketmq_emulator
-from emulator.client import Producer, PushConsumer
+from emulator.client import LitePullConsumer, Producer, PullConsumer, PushConsumer
 
 PACKAGE = Path(__file__).parents[2] / "rocketmq_emulator"
 
@@ -35,6 +35,19 @@ class Core(NamedTuple):
 CLIENTS = (
     Core(Producer, frozenset({"instance", "pipeline", "start_send"})),
     Core(PushConsumer, frozenset({"instance", "loops", "messages"})),
+    Core(PullConsumer, frozenset({"instance"})),
+    Core(
+        LitePullConsumer,
+        frozenset(
+            {
+                "give_back",
+                "instance",
+                "poll",
+                "register_topic_message_queue_change_listener",
+                "subscribe",
+            }
+        ),
+    ),
 )
 
 

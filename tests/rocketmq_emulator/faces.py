@@ -35,6 +35,13 @@ class Face:
         settings["pull_error_delay_ms"] = 20
         return self.opened(self._module.PushConsumer(wanted, subscriptions, **settings))
 
+    def pull_consumer(self, **settings):
+        return self.opened(self._module.PullConsumer(**SHORT_TIMERS, **settings))
+
+    def lite_pull_consumer(self, subscriptions=None, **settings):
+        settings = {**SHORT_TIMERS, "heartbeat_first_ms": 50, **settings}
+        return self.opened(self._module.LitePullConsumer(subscriptions, **settings))
+
 
 class ThreadsFace(Face):
     def opened(self, client):

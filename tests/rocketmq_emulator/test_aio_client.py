@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import functools
+import itertools
 import subprocess
 import sys
 import threading
@@ -17,6 +18,7 @@ from rocketmq_emulator.aio import (
     BadArgument,
     ConsumeContext,
     ConsumeResult,
+    LitePullConsumer,
     Message,
     MessageIllegal,
     Misuse,
@@ -168,14 +170,35 @@ async def test_cancelled_waits_for_messages_lose_none(cluster) -> None:
     async with a_consumer(cluster, "impatient") as consumer:
         loop = consumer.messages()
         sending = asyncio.create_task(send(cluster, "impatient", 20))
+        waits_s = itertools.cycle([0.0, 0.001, 0.005, 0.1])
         while len(seen) < 20:
             try:
-                async with asyncio.timeout(0.001):
+                async with asyncio.timeout(next(waits_s)):
                     seen.append((await anext(loop)).body)
             except TimeoutError:
                 continue
         await sending
     assert sorted(seen) == sorted({b"%d" % number for number in range(20)})
+
+
+@in_asyncio
+async def test_cancelled_polls_lose_none(cluster) -> None:
+    seen = []
+    consumer = LitePullConsumer(namesrv=cluster.namesrv, group="polls", poll_timeout_ms=500)
+    async with a_producer(cluster) as producer, consumer:
+        queue = (await producer.send(Message("polled", b"0"))).queue
+        consumer.assign([queue])
+        await consumer.seek_to_begin(queue)
+        for number in range(1, 20):
+            await producer.send(Message("polled", b"%d" % number), queue=queue)
+        waits_s = itertools.cycle([0.0, 0.001, 0.005, 0.1])
+        while len(seen) < 20:
+            try:
+                async with asyncio.timeout(next(waits_s)):
+                    seen.append((await anext(consumer)).body)
+            except TimeoutError:
+                await asyncio.sleep(0)
+    assert seen == [b"%d" % number for number in range(20)]
 
 
 # Loops of asyncio -------------------------------------------------------------------------

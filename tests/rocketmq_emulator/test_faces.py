@@ -14,7 +14,8 @@ from docs.generate import faces
 from rocketmq_emulator import aio, sync
 
 ROOT = Path(__file__).parents[2]
-HIDDEN = {"instance", "pipeline", "loops"}  # what other parts of the emulator ask for
+CLIENTS = ("Producer", "PushConsumer", "PullConsumer", "LitePullConsumer")
+HIDDEN = {"give_back", "instance", "loops", "pipeline"}  # what other parts of the emulator ask for
 
 
 @pytest.mark.parametrize("name", faces.FACES)
@@ -32,7 +33,7 @@ def public(client) -> set[str]:
 
 
 @pytest.mark.parametrize("face", [sync, aio])
-@pytest.mark.parametrize("name", ["Producer", "PushConsumer"])
+@pytest.mark.parametrize("name", CLIENTS)
 def test_every_public_name_of_a_trio_client_is_there_with_its_parameters(face, name) -> None:
     core, client = getattr(rocketmq_emulator, name), getattr(face, name)
     assert public(core) <= public(client)
@@ -44,7 +45,7 @@ def test_every_public_name_of_a_trio_client_is_there_with_its_parameters(face, n
 
 
 @pytest.mark.parametrize("face", [sync, aio])
-@pytest.mark.parametrize("name", ["Producer", "PushConsumer"])
+@pytest.mark.parametrize("name", CLIENTS)
 def test_constructors_take_the_same(face, name) -> None:
     core, client = getattr(rocketmq_emulator, name), getattr(face, name)
     assert list(inspect.signature(client).parameters) == list(inspect.signature(core).parameters)
@@ -54,7 +55,7 @@ def test_constructors_take_the_same(face, name) -> None:
 def test_a_face_has_the_clients_names_and_those_of_errors_and_messages(face) -> None:
     for name in face.__all__:
         assert getattr(face, name)
-    own = {"Producer", "PushConsumer", "Sending", "ClientProcess", "Messages"}
+    own = {*CLIENTS, "Sending", "ClientProcess", "Messages"}
     for name in set(face.__all__) - own:
         assert getattr(face, name) is getattr(rocketmq_emulator, name)
 

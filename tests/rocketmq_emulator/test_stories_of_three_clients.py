@@ -20,6 +20,7 @@ from rocketmq_emulator import (
     ConsumeResult,
     Message,
     MessageIllegal,
+    Misuse,
     NoNameServer,
     NoRoute,
     by_hash,
@@ -298,3 +299,41 @@ def test_a_consumer_can_be_asked_and_told_while_it_runs(face, story) -> None:
             consumer.resume()
             consumer.unsubscribe(story.topic)
             wait_holding(consumer, story.topic, 0)
+
+
+def test_queues_are_pulled_from_the_offsets_that_are_asked_for(face, story) -> None:
+    with face.producer(**story.producing()) as producer:
+        results = [
+            producer.send_to_selected(message, by_hash, "one queue")
+            for message in story.messages(6)
+        ]
+    queue = results[0].queue
+    with face.pull_consumer(namesrv=story.namesrv, group=story.group) as consumer:
+        assert queue in consumer.fetch_subscribe_message_queues(story.topic)
+        assert (consumer.min_offset(queue), consumer.max_offset(queue)) == (0, 6)
+        first = consumer.pull(queue, 0, messages_max=2)
+        rest = consumer.pull_block_if_not_found(queue, first.next_begin_offset)
+        assert [*first.messages, *rest.messages]
+        assert keys_of([*first.messages, *rest.messages]) == keys_of(story.messages(6))
+        consumer.update_consume_offset(queue, 6)
+        assert consumer.fetch_consume_offset(queue) == 6
+        with pytest.raises(Misuse):
+            consumer.pull(queue, -1)
+
+
+def test_assigned_queues_are_polled_sought_and_committed(face, story) -> None:
+    with face.producer(**story.producing()) as producer:
+        for message in story.messages(6):
+            queue = producer.send_to_selected(message, by_hash, "one queue").queue
+    with face.lite_pull_consumer(namesrv=story.namesrv, group=story.group) as consumer:
+        consumer.assign([queue])
+        assert consumer.queues == [queue]
+        consumer.seek_to_begin(queue)
+        got = []
+        wait_until(lambda: got.extend(consumer.poll(timeout_ms=200)) or len(got) == 6)
+        consumer.commit({queue: 4}, persist=True)
+        wait_until(lambda: consumer.committed(queue) == 4)
+        consumer.seek(queue, 5)
+        (again,) = consumer.poll()
+    assert keys_of(got) == keys_of(story.messages(6))
+    assert again.keys == story.messages(6)[5].keys

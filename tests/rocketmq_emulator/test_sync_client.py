@@ -274,8 +274,8 @@ import sys
 from rocketmq_emulator.sync import PushConsumer
 
 with PushConsumer(subscriptions={"none": "*"}, namesrv=sys.argv[1], group="waits") as consumer:
-    print("waiting", flush=True)
     try:
+        print("waiting", flush=True)
         for message in consumer:
             pass
     except KeyboardInterrupt:

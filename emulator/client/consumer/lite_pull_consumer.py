@@ -43,7 +43,7 @@ from emulator.net.plain_nursery import plain_nursery
 from protocol.subscription import SUB_ALL, TAG
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
     from types import TracebackType
 
     import trio
@@ -209,6 +209,10 @@ class LitePullConsumer:
             messages, self._left = list(self._left), deque()
             return messages
         return await now.poll(wait_ms)
+
+    def give_back(self, messages: Iterable[MessageExt]) -> None:
+        """These were polled, and nobody got them: the next poll returns them."""
+        self._left.extendleft(reversed([*messages]))
 
     def __aiter__(self) -> Self:
         """``async for message in consumer``: polls again and again, until the loop is left."""
