@@ -177,10 +177,12 @@ def _stay(cluster: RealWorld, signals: StopSignals, news: News, *, is_live: bool
         from emulator.cli.live import watch  # noqa: PLC0415  # the same
 
         signals.check()
+        cluster.announce_control()
         trio.run(watch, cluster, news.lines)
         signals.is_to_stop = True  # a second Ctrl-C does not disturb the orderly end
         return
     typer.echo(json.dumps(ready_line(cluster)))
+    cluster.announce_control()
     while True:
         time.sleep(POLL_S)
         signals.check()

@@ -64,7 +64,7 @@ class RealWorld(World[None]):
     def open_control(self, port: int = 0, *, or_any: bool = False) -> None:
         """Answer at *port* of loopback, 0 means any; *or_any*: also if that one is in use.
 
-        Call it when the nodes run.  Raises ``AddressInUse``.
+        ``announce_control`` tells the NameServers of it.  Raises ``AddressInUse``.
         """
         from emulator.cluster.control.server import ControlServer  # noqa: PLC0415  # not needed by all
 
@@ -74,6 +74,10 @@ class RealWorld(World[None]):
             if not or_any:
                 raise
             self._control = ControlServer(self, 0)
+
+    def announce_control(self) -> None:
+        """Write the control address, if there is one, to the KV config of every NameServer."""
+        self._announce_control(self.spec.name_server_names)
 
     @property
     def nodes(self) -> tuple[NodeView, ...]:
@@ -147,6 +151,7 @@ class RealWorld(World[None]):
     def _open_wanted_control(self) -> None:
         if self._control_port is not None:
             self.open_control(self._control_port)
+            self.announce_control()
 
     def _close_control(self) -> None:
         control, self._control = self._control, None

@@ -1,13 +1,14 @@
 """The control address: a listener on loopback, served by a thread of its own.
 
-The port is bound at once, so that it can be told to everybody; trio and h11 are loaded by
-the thread, when the nodes run already, and who connects before that waits.  A request is
-answered in a worker thread, because the verbs of a world block.
+The port is bound at once, so that it can be told to everybody.  The thread loads trio and h11
+when the first client has come, who waits for that: a cluster that nobody hurts pays
+nothing.  A request is answered in a worker thread, because the verbs of a world block.
 """
 
 from __future__ import annotations
 
-import contextlib
+import errno
+import select
 import socket
 import threading
 from collections.abc import Iterable
@@ -35,6 +36,7 @@ class ControlServer:
         self._lock = threading.Lock()
         self._is_closed = False
         self._ending: tuple[trio.lowlevel.TrioToken, trio.CancelScope] | None = None
+        self._woken, self._waker = socket.socketpair()
         self._thread = threading.Thread(target=self._run, name="control", daemon=True)
         self._thread.start()
 
@@ -54,12 +56,19 @@ class ControlServer:
         """Answer nobody any more; what a request has begun in the world goes on."""
         with self._lock:
             self._is_closed = True
+            self._waker.close()
             if self._ending is not None:
                 token, scope = self._ending
                 token.run_sync_soon(scope.cancel)
         self._thread.join(END_S_MAX)
 
     def _run(self) -> None:
+        with self._socket, self._woken:
+            select.select([self._socket, self._woken], [], [])
+            if not self._is_closed:
+                self._serve()
+
+    def _serve(self) -> None:
         import trio  # noqa: PLC0415  # see above
 
         from emulator.cluster.control.serving import serve_control  # noqa: PLC0415  # the same
@@ -70,13 +79,11 @@ class ControlServer:
                     if self._is_closed:
                         return
                     self._ending = trio.lowlevel.current_trio_token(), scope
-                self.announce(self._world.namesrv.split(";"))
                 await serve_control(self._world, self._socket)
             with self._lock:
                 self._ending = None
 
-        with contextlib.closing(self._socket):
-            trio.run(main)
+        trio.run(main)
 
 
 def _bound(port: int) -> socket.socket:
@@ -87,5 +94,7 @@ def _bound(port: int) -> socket.socket:
         listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
-        raise AddressInUse(error.errno, f"{HOST}:{port} is in use") from error
+        if error.errno == errno.EADDRINUSE:
+            raise AddressInUse(error.errno, f"{HOST}:{port} is in use") from error
+        raise OSError(error.errno, error.strerror, f"{HOST}:{port}") from error
     return listener
