@@ -170,14 +170,8 @@ async def _cancel_at(stop: trio.Event, starting: trio.CancelScope) -> None:
 
 
 def _say_progress(entry: Entry) -> None:
-    match entry.fact:
-        case LogRecovering(done, total):
-            line = NodeProgress("log", done, total).line()
-        case TimersRecovering(done, total):
-            line = NodeProgress("timers", done, total).line()
-        case _:
-            return
-    print(line, flush=True)  # noqa: T201  # the interface
+    assert isinstance(entry.fact, LogRecovering | TimersRecovering)
+    print(NodeProgress.of(entry.fact).line(), flush=True)  # noqa: T201  # the interface
 
 
 def _freeze_what_was_imported() -> None:

@@ -11,6 +11,7 @@ from datetime import datetime
 from itertools import islice
 from typing import NamedTuple, TypeVar
 
+from rich.cells import cell_len
 from rich.text import Text
 
 from emulator.cli.columns import Cell, Column, Row, Sheet, Widths, clean
@@ -143,12 +144,16 @@ class LiveScreen:
             "store": facts.store or "in memory",
         }
         shown = [f"{name} {clean(value)}" for name, value in named.items() if value]
+        lines = [shown[0]]
+        for text in shown[1:]:
+            joined = f"{lines[-1]}  {text}"
+            lines[-1:] = [joined] if cell_len(joined) <= self._width else [lines[-1], text]
         title = Text.assemble(
             (f"RocketMQ {facts.release}", "bold"),
             f"  up {minutes}:{seconds:02}  ",
             ("Ctrl-C stops it all", "dim"),
         )
-        return [self._cut(title), self._cut(Text("  ".join(shown)))]
+        return [self._cut(title), *(self._cut(Text(line)) for line in lines)]
 
     def _news(self, news: Sequence[Happening], style: str = "bold") -> list[Text]:
         """The newest first."""

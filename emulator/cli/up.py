@@ -138,7 +138,7 @@ def _started(
         return ProcessCluster(spec, journal=journal, log=log, on_progress=on_progress)
     from emulator.cluster.embedded import EmbeddedCluster  # noqa: PLC0415  # loads every role
 
-    return EmbeddedCluster(spec, journal=journal, log=log)
+    return EmbeddedCluster(spec, journal=journal, log=log, on_progress=on_progress)
 
 
 class News:

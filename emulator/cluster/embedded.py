@@ -27,6 +27,7 @@ from emulator.cluster.node_view import Condition
 from emulator.cluster.process_errors import first_error
 from emulator.cluster.real_world import RealWorld
 from emulator.cluster.spec import checked_spec
+from emulator.cluster.starting import NodeProgress
 from emulator.cluster.world import START_S_MAX, STOP_S_MAX, NotReady
 from emulator.disk.line_file import LineFile
 from emulator.facts import LogRecovering, TimersRecovering
@@ -36,7 +37,7 @@ from emulator.sim.scheduler import PausedTasks
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from emulator.cluster.node_process import NodeDied
+    from emulator.cluster.node_process import NodeDied, OnProgress
     from emulator.cluster.roles import RoleConfig
     from emulator.cluster.spec import ClusterSpec, SpecFields
     from emulator.journal import Entry, Journal
@@ -48,7 +49,8 @@ class EmbeddedCluster(RealWorld):
     Give a whole *spec*, or single fields of ``ClusterSpec`` by name.
     *journal* is a folder: one file of facts a node.  With *log* its nodes' lines are kept for
     ``log_lines``; without, they go to the program's logger ``rocketmq_emulator``.  *control* is
-    the port of a control address, 0 means any.
+    the port of a control address, 0 means any.  *on_progress* is called, in the cluster's
+    thread, while a node reads a large store.
     ``ready_s`` is how long the start took, in seconds.  What one node stored in memory
     outlives its restarts.
     """
@@ -63,9 +65,11 @@ class EmbeddedCluster(RealWorld):
         journal: str = "",
         log: LogSettings | None = None,
         control: int | None = None,
+        on_progress: OnProgress | None = None,
         **fields: Unpack[SpecFields],
     ) -> None:
         super().__init__(checked_spec(spec, fields), control)
+        self._on_progress = on_progress
         self._journal = journal
         self._log = log
         self._log_texts: list[str] = []
@@ -304,12 +308,15 @@ class EmbeddedCluster(RealWorld):
             return self.spec.name_server_config(name)
         return self.spec.broker_config(name, tuple(self.namesrv.split(";")))
 
-    def _renew_patience(self, _: Entry) -> None:
+    def _note_progress(self, entry: Entry) -> None:
         """A node that reads a large store is waited for as long as it gets on."""
         self._patience.deadline = trio.current_time() + START_S_MAX
+        assert isinstance(entry.fact, LogRecovering | TimersRecovering)
+        if self._on_progress is not None:
+            self._on_progress(entry.node, NodeProgress.of(entry.fact))
 
     def _attach_log(self, journal: Journal) -> None:
-        journal.listen(self._renew_patience, (LogRecovering, TimersRecovering))
+        journal.listen(self._note_progress, (LogRecovering, TimersRecovering))
         if self._log is None:
             log_to_application(journal)
         else:

@@ -8,7 +8,9 @@ one that says nothing is not.
 from __future__ import annotations
 
 import json
-from typing import NamedTuple
+from typing import NamedTuple, Self
+
+from emulator.facts import LogRecovering, TimersRecovering
 
 
 class NodeProgress(NamedTuple):
@@ -26,6 +28,13 @@ class NodeProgress(NamedTuple):
     def line(self) -> str:
         """As a node writes it."""
         return json.dumps({"recovering": self.what, "done": self.done, "total": self.total})
+
+    @classmethod
+    def of(cls, fact: LogRecovering | TimersRecovering) -> Self:
+        """What a node notes while it reads its store."""
+        if isinstance(fact, LogRecovering):
+            return cls("log", fact.done_bytes, fact.total_bytes)
+        return cls("timers", fact.done_count, fact.total_count)
 
 
 class NodeStart:

@@ -83,6 +83,14 @@ def test_the_facts_a_test_suite_needs_stand_together_on_top(width, height) -> No
     assert lines[-1].endswith("  a")
 
 
+def test_a_store_far_away_has_a_line_of_its_own() -> None:
+    screen = LiveScreen(FACTS._replace(store="/var/lib/rocketmq/projects/" + "shop/" * 12))
+    lines = drawn(a_small_one(), 80, 24, screen)
+    assert lines[1] == "namesrv 127.0.0.1:9876  control http://127.0.0.1:9870"
+    assert lines[2].startswith("store /var/lib/rocketmq/projects/shop/")
+    assert lines[2].endswith("…")
+
+
 @pytest.mark.parametrize(("width", "height"), SIZES)
 def test_a_dead_and_a_silent_node_say_since_when_and_keep_their_figures_dimmed(
     width, height

@@ -129,13 +129,14 @@ def _nothing(*_: object) -> None:
     """Nobody takes it."""
 
 
+@pytest.mark.parametrize("world", [ProcessCluster, EmbeddedCluster])
 def test_who_starts_a_cluster_sees_how_far_its_broker_is_with_a_large_log(
-    tmp_path: Path,
+    world: type[ProcessCluster | EmbeddedCluster], tmp_path: Path
 ) -> None:
     a_log_of_several_reports(tmp_path / "broker-a")
     seen: list[tuple[str, NodeProgress]] = []
     spec = ClusterSpec(brokers=1, store=str(tmp_path))
-    with ProcessCluster(spec, on_progress=lambda *news: seen.append(news)):
+    with world(spec, on_progress=lambda *news: seen.append(news)):
         pass
     assert [name for name, _ in seen] == ["broker-a"] * REPORTS
     done = [progress.done for _, progress in seen]
