@@ -15,6 +15,7 @@ import trio
 
 from emulator.broker.broker import Broker
 from emulator.broker.handlers.table import handler_table
+from emulator.broker.misfits import misfits
 from emulator.broker.registration import NameServerRegistration
 from emulator.broker.store.loading import StoreLoading
 from emulator.broker.store.timer_messages import TimerMessageStore
@@ -109,6 +110,8 @@ async def _loaded(
     )
     for _ in broker.read_timers():
         await trio.lowlevel.checkpoint()
+    for fact in misfits(broker):
+        broker.note(fact)
     return broker
 
 

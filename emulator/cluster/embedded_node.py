@@ -48,6 +48,10 @@ class DetachableDisk:
         """As ``Disk.segments``."""
         return self._disk.segments()
 
+    def oddities(self) -> list[tuple[str, str]]:
+        """As ``Disk.oddities``."""
+        return self._disk.oddities()
+
     def open_segment(self, base: int, size: int) -> Segment:
         """As ``Disk.open_segment``."""
         return self._disk.open_segment(base, size)

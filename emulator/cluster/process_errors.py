@@ -18,7 +18,7 @@ ADVICE: tuple[tuple[type[Exception], str], ...] = (
     (HostUnknown, "correct the name, or give an IP address"),
     (StoreInUse, "stop that process, or choose another folder"),
     (StoreUnwritable, "choose a folder that this user may write to"),
-    (StoreDamaged, "put that file back as it was, or choose another folder"),
+    (StoreDamaged, "put the file back from a copy, or choose another folder"),
     (DiskFull, StoreRefused.advice),
 )
 ADVICE_BY_NUMBER = {

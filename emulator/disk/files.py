@@ -115,8 +115,18 @@ class FileDisk:
 
     def segments(self) -> list[int]:
         """As ``Disk.segments``: the files of the log, by their names."""
-        names = (path.name for path in self._log.iterdir())
-        return sorted(int(name) for name in names if len(name) == 20 and name.isdigit())
+        return sorted(int(path.name) for path in self._log.iterdir() if _is_segment(path))
+
+    def oddities(self) -> list[tuple[str, str]]:
+        """As ``Disk.oddities``, among the files of the log."""
+        found = []
+        for path in sorted(self._log.iterdir()):
+            name = f"{self._log.name}/{path.name}"
+            if not _is_segment(path):
+                found.append((name, "is no file of a commit log: it is not read"))
+            elif path.stat().st_size == 0:
+                found.append((name, "is empty: if messages were in it, they are lost"))
+        return found
 
     def open_segment(self, base: int, size: int) -> FileSegment:
         """The segment at *base*; one that exists keeps its file's size, whatever *size* says."""
@@ -222,6 +232,10 @@ class FileDisk:
         for folder in (self._log, self._config):
             for path in folder.glob("*.tmp"):
                 path.unlink()
+
+
+def _is_segment(path: Path) -> bool:
+    return len(path.name) == 20 and path.name.isdigit()
 
 
 def _reserve(path: Path, size: int) -> None:

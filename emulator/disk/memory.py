@@ -57,6 +57,10 @@ class MemoryDisk:
         """As ``Disk.segments``."""
         return sorted(self._segments)
 
+    def oddities(self) -> list[tuple[str, str]]:
+        """As ``Disk.oddities``: memory has no files."""
+        return []
+
     def open_segment(self, base: int, size: int) -> MemorySegment:
         """As ``Disk.open_segment``."""
         if (found := self._segments.get(base)) is not None:

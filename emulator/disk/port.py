@@ -60,6 +60,10 @@ class Disk(Protocol):
         """Bases of the segments that exist, ascending."""
         ...
 
+    def oddities(self) -> list[tuple[str, str]]:
+        """Files that are not what they should be: a name, and what is wrong with it."""
+        ...
+
     def open_segment(self, base: int, size: int) -> Segment:
         """The segment at *base*, new (zeroed, its space reserved, or ``DiskFull``) or old."""
         ...

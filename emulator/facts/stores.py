@@ -96,14 +96,96 @@ class LogRecovered(Fact, frozen=True):
 
 
 class LogTailCut(Fact, frozen=True):
-    """The last records of a found commit log were not whole: they were cut off, and are lost."""
+    """A found commit log has a record that is not whole: the log ends there, the rest is lost."""
 
     severity: ClassVar[Severity] = "warning"
+    advice: ClassVar[str] = (
+        "what was lost can only come from a copy of the store: stop the broker and put that back"
+    )
 
     position: int  # in the commit log, in bytes: its end now
     reason: str
     message_count: int  # records lost, at least
     cut_bytes: int  # lost, without the zeros at the end
+    file: str  # below the folder of the store
+    file_position: int  # in that file, in bytes
+
+    def sentence(self) -> str:
+        """Where, why, how much is lost, and what can be done."""
+        return (
+            f"{self.file} is damaged at byte {self.file_position} ({self.reason}): "
+            f"what follows was cut off and is lost, at least {_messages(self.message_count)} "
+            f"({self.cut_bytes} bytes); {self.advice}"
+        )
+
+
+class DocumentDamaged(Fact, frozen=True):
+    """A table in a store cannot be read: the copy before it is used, or the table is empty."""
+
+    severity: ClassVar[Severity] = "warning"
+    advice: ClassVar[str] = "to restore the file, stop the broker and put back a copy"
+
+    file: str  # below the folder of the store
+    reason: str
+    used_file: str  # what was read instead; empty: nothing
+
+    def sentence(self) -> str:
+        """Which file, what is used instead, and what can be done."""
+        instead = "nothing is read in its place: what it held is lost"
+        if self.used_file:
+            instead = f"{self.used_file} is used, without the last changes"
+        return f"{self.file} cannot be read ({self.reason}): {instead}; {self.advice}"
+
+
+class OddFileFound(Fact, frozen=True):
+    """A file in a store is not what it should be, and is not used."""
+
+    severity: ClassVar[Severity] = "warning"
+
+    file: str  # below the folder of the store
+    reason: str
+
+    def sentence(self) -> str:
+        """Which file, and why it is odd."""
+        return f"{self.file} {self.reason}"
+
+
+class MessagesWithoutTopic(Fact, frozen=True):
+    """A broker found messages of topics that its table of topics does not have."""
+
+    severity: ClassVar[Severity] = "warning"
+    advice: ClassVar[str] = "create these topics again, and their messages are there"
+
+    topics: tuple[str, ...]  # their names, at most 10
+    message_count: int  # of all such topics
+
+    def sentence(self) -> str:
+        """Which topics, how many messages, and what can be done."""
+        return (
+            f"{_messages(self.message_count)} of topics that are missing in config/topics.json "
+            f"({', '.join(self.topics)}): nobody can read them; {self.advice}"
+        )
+
+
+class OffsetsBeyondLog(Fact, frozen=True):
+    """Groups have consumed further than the log reaches: its end was lost.
+
+    New messages get the offsets of the lost ones, and those groups skip them.
+    """
+
+    severity: ClassVar[Severity] = "warning"
+    advice: ClassVar[str] = "put back a copy of the log, or reset the offsets of these groups"
+
+    groups: tuple[str, ...]  # their names, at most 10
+    message_count: int  # committed beyond the ends of the queues, over all queues
+
+    def sentence(self) -> str:
+        """Which groups, how far, and what can be done."""
+        return (
+            f"groups have consumed {_messages(self.message_count)} beyond the end of the log "
+            f"({', '.join(self.groups)}): it lost its end, or a topic was made anew; "
+            f"they skip as many new ones; {self.advice}"
+        )
 
 
 class OldestDropped(Fact, frozen=True):
@@ -123,3 +205,7 @@ class StoreRefused(Fact, frozen=True):
     advice: ClassVar[str] = "free some room, or choose a folder on another disk"
 
     reason: str
+
+
+def _messages(count: int) -> str:
+    return f"{count} message" if count == 1 else f"{count} messages"

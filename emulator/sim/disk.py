@@ -53,6 +53,10 @@ class VirtualDisk:
         """As ``Disk.segments``."""
         return sorted(self._drive.segments)
 
+    def oddities(self) -> list[tuple[str, str]]:
+        """As ``Disk.oddities``: a virtual drive has only what was written to it."""
+        return []
+
     def open_segment(self, base: int, size: int) -> VirtualSegment:
         """As ``Disk.open_segment``."""
         if base not in self._drive.segments:

@@ -94,7 +94,13 @@ def never_written(at):
     return damage
 
 
+def zeroed(segment, place) -> None:
+    """A size of 0 is the end of a log, so what stands behind it would be overlooked."""
+    segment.bytes[place : place + 4] = bytes(4)
+
+
 DAMAGES = {
+    "size of 0": zeroed,
     "size": flipped(0),
     "size by a few bytes": flipped(3),
     "magic": flipped(4),

@@ -153,8 +153,15 @@ class CommitLog:
         for before, after in zip(self._segments, self._segments[1:], strict=False):
             if before.base + before.size != after.base:
                 raise LogHasHole(
-                    f"the log ends at {before.base + before.size} and goes on at {after.base}"
+                    f"{file_of(before.base)} ends at {before.base + before.size}, but "
+                    f"{file_of(after.base)} goes on at {after.base}: a file is missing between "
+                    "them, has another length, or is of another log"
                 )
+
+
+def file_of(base: int) -> str:
+    """The file of the segment at *base*, below the folder of the store."""
+    return f"commitlog/{base:020d}"
 
 
 def _erase(view: memoryview, start: int) -> None:

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
-from emulator.broker.store.commit_log import CommitLog
+from emulator.broker.store.commit_log import CommitLog, file_of
 from emulator.broker.store.queue_index import QueueIndex
-from emulator.broker.store.recovery import measure_tail, written_end
-from emulator.facts import LogRecovered, LogRecovering, LogTailCut
+from emulator.broker.store.recovery import NO_NEXT_FILE, measure_tail, written_end
+from emulator.facts import LogRecovered, LogRecovering, LogTailCut, OddFileFound
 from protocol.delay_levels import parse_delay_levels
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ class StoreLoading:
     """
 
     def __init__(self, disk: Disk, config: BrokerConfig, note: Note) -> None:
+        for file, reason in disk.oddities():
+            note(OddFileFound(file, reason))
         self.levels = parse_delay_levels(config.delay_levels)
         self.index = QueueIndex(disk, self.levels)
         self.log = CommitLog(disk, config.segment_bytes)
@@ -47,9 +49,15 @@ class StoreLoading:
         begin = self.log.min_position
         progress = _Progress(begin, written_end(self.log), self._note)
         found = yield from progress.reported(self.index.rebuild(self.log, STEP_BYTES))
-        if found.reason:
-            lost = yield from progress.reported(measure_tail(self.log, found.end_position))
-            self._note(LogTailCut(found.end_position, found.reason, *lost))
+        end = found.end_position
+        lost = yield from progress.reported(measure_tail(self.log, end))
+        base = max(segment.base for segment in self.log.segments if segment.base <= end)
+        if found.reason == NO_NEXT_FILE:
+            self._note(OddFileFound(file_of(base), found.reason))
+        elif found.reason or not lost.is_torn_write:
+            reason = found.reason or "a size of 0, but more follows"
+            counts = (lost.message_count, lost.written_bytes)
+            self._note(LogTailCut(end, reason, *counts, file_of(base), end - base))
         self.log.cut(found.end_position)
         self._note(LogRecovered(found.messages, begin, found.end_position))
         self.last_store_ms = found.store_ms

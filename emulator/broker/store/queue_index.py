@@ -19,6 +19,7 @@ import msgspec
 
 from emulator.broker.store.consume_queue import NOT_INDEXED, ConsumeQueue, index_code
 from emulator.broker.store.recovery import LogEnd, scan
+from emulator.disk.port import StoreDamaged
 from protocol.names import SCHEDULE_TOPIC
 
 if TYPE_CHECKING:
@@ -169,7 +170,13 @@ class QueueFloors:
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
         text = disk.read(DOCUMENT)
-        rows = _decode(text) if text else []
+        try:
+            rows = _decode(text) if text else []
+        except msgspec.DecodeError as error:
+            raise StoreDamaged(
+                f"config/{DOCUMENT} cannot be read ({error}); without it, messages of deleted "
+                "topics come back, and queues that have expired start from offset 0"
+            ) from error
         self._floors = {(topic, queue_id): Floor(*rest) for topic, queue_id, *rest in rows}
 
     def items(self) -> list[tuple[tuple[str, int], Floor]]:

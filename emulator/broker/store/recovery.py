@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 
 BLOCK_BYTES = 64 * 1024  # more than most messages have
+NO_NEXT_FILE = "ends where the next file should begin: that one is missing, or this one was cut"
 CHUNK_BYTES = 8 * 1024 * 1024  # more than a message may have: so many zeros are no message
 
 
@@ -42,6 +43,7 @@ class LostTail(NamedTuple):
 
     message_count: int  # at least this many: a record whose head is damaged is not seen
     written_bytes: int  # up to the last byte that is not zero
+    is_torn_write: bool = False  # nothing but the one record that a dying process was writing
 
 
 def measure_tail(log: CommitLog, position: int) -> Generator[int, None, LostTail]:
@@ -49,19 +51,21 @@ def measure_tail(log: CommitLog, position: int) -> Generator[int, None, LostTail
 
     Yields how far it is, after every ``CHUNK_BYTES``.
     """
-    heads, end = set[int](), position
+    heads, end, is_sized = set[int](), position, False
     for segment in log.segments:
         for at in range(max(0, position - segment.base), segment.size, CHUNK_BYTES):
             chunk = bytes(segment.view[at : at + CHUNK_BYTES + POSITION_END])
             written_bytes = len(chunk.rstrip(b"\0"))
             if not written_bytes:
                 break  # the rest of this segment was reserved, and never written
-            if segment.base + at == position and any(chunk[:4]):
-                heads.add(position)  # whatever is damaged there was a record
+            if segment.base + at == position:
+                is_sized = any(chunk[:4])
+                if is_sized:
+                    heads.add(position)  # whatever is damaged there was a record
             heads.update(heads_in(chunk, segment.base + at))
             end = segment.base + at + written_bytes
             yield end
-    return LostTail(len(heads), end - position)
+    return LostTail(len(heads), end - position, not is_sized and heads <= {position})
 
 
 def written_end(log: CommitLog) -> int:
@@ -98,7 +102,7 @@ def scan(log: CommitLog) -> Iterator[IndexFields]:
             if not end.reason and any(map(_is_begun, log.segments[number:])):
                 raise LogEnd(end.position, "nothing was written there, but more follows") from None
             raise
-    raise LogEnd(log.end_position, "")
+    raise LogEnd(log.end_position, NO_NEXT_FILE)  # a last file has room left, or is cut
 
 
 def _is_begun(segment: Segment) -> bool:

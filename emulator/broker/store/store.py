@@ -9,7 +9,7 @@ Upstream: DefaultMessageStore.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from emulator.broker.store.appender import Appender, MessageToStore, PutRefused, PutResult
@@ -254,6 +254,12 @@ class Store:
         """The same, taken apart.  Positions come from clients, who may guess."""
         record = self.record_at(position)
         return decode_record(record) if record is not None else None
+
+    def messages_by_topic(self) -> Iterator[tuple[str, int]]:
+        """A topic and its messages in the log, for every queue that has some."""
+        for (topic, _), queue in self._index.queues.items():
+            if queue.positions:
+                yield topic, len(queue.positions)
 
     def search_by_key(
         self, topic: str, key: str, count_max: int, *, begin_ms: int, end_ms: int

@@ -61,3 +61,8 @@ def decode_checkpoint(data: bytes | None) -> TimerCheckpoint:
     if len(data) < _FIELDS.size:
         return TimerCheckpoint(*_OFFSETS_ONLY.unpack_from(data))
     return TimerCheckpoint(*_FIELDS.unpack_from(data))
+
+
+def is_damaged(data: bytes) -> bool:
+    """Whether nothing can be read from a checkpoint that was saved."""
+    return len(data) < _OFFSETS_ONLY.size

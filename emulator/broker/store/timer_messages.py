@@ -17,7 +17,12 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from emulator.broker.store.appender import PutRefused, PutStatus
-from emulator.broker.store.timer_checkpoint import DOCUMENT, TimerCheckpoint, decode_checkpoint
+from emulator.broker.store.timer_checkpoint import (
+    DOCUMENT,
+    TimerCheckpoint,
+    decode_checkpoint,
+    is_damaged,
+)
 from emulator.broker.store.timer_records import (
     SlotRule,
     TimerRecord,
@@ -29,6 +34,7 @@ from emulator.broker.store.timer_wheel import Slot, TimerWheel
 from emulator.disk.port import NOT_WRITTEN
 from emulator.disk.refusals import refusal
 from emulator.facts import (
+    DocumentDamaged,
     Queue,
     TimerMessageDelivered,
     TimerMessageDropped,
@@ -93,7 +99,10 @@ class TimerMessageStore:
         self._persist_at_ms: int | None = None
         self._progress_end = 0  # of the log, behind the last delivery
         self._is_refusing = False
-        self._saved = decode_checkpoint(disk.read(DOCUMENT))
+        saved = disk.read(DOCUMENT)
+        self._saved = decode_checkpoint(saved)
+        if saved is not None and is_damaged(saved):
+            note(DocumentDamaged(f"config/{DOCUMENT}", f"{len(saved)} bytes are too short", ""))
         # Progress beyond the end is of a log that lost its tail: new messages come there again.
         end = store.max_offset(TIMER_TOPIC, 0)
         self._saved = self._saved._replace(queue_offset=min(self._saved.queue_offset, end))

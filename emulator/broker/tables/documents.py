@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from emulator.disk.port import NOT_WRITTEN
 from emulator.disk.refusals import reason, refusal
+from emulator.facts import DocumentDamaged
 from protocol.bodies.body import Body, decode_long_body, encode_config_file
 from protocol.fields import BadFields
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from emulator.disk.port import Disk
     from emulator.facts import Note
     from emulator.releases import Release
+
+FOLDER = "config"  # of documents, in a store
+REASON_CHARS_MAX = 120
 
 B = TypeVar("B", bound=Body)
 
@@ -50,15 +54,32 @@ class Document(Generic[B]):
         self.text_bytes = 0  # of the text that was loaded or saved last
 
     def load(self) -> B | None:
-        """What was saved last, or before that; None if neither can be read."""
+        """What was saved last, or before that; None if neither can be read.
+
+        A damaged text is a fact.
+        """
+        why_damaged = ""
         for name in (self._name, f"{self._name}.bak"):
-            try:
-                if data := self._disk.read(name):
-                    self.text_bytes = len(data)
-                    return decode_long_body(data, self._kind)
-            except BadFields:
+            data = self._disk.read(name)
+            if data is None:
                 continue
+            try:
+                body = decode_long_body(data, self._kind)
+            except BadFields as error:
+                why_damaged = why_damaged or (_why(error) if data else "it is empty")
+                continue
+            self.text_bytes = len(data)
+            if why_damaged:
+                self.note_damage(self._name, why_damaged, name)
+            return body
+        if why_damaged:
+            self.note_damage(self._name, why_damaged)
         return None
+
+    def note_damage(self, name: str, reason: str, used_name: str = "") -> None:
+        """The document *name* cannot be read, and *used_name* was, if there was one."""
+        used_file = f"{FOLDER}/{used_name}" if used_name else ""
+        self._note(DocumentDamaged(f"{FOLDER}/{name}", reason, used_file))
 
     def save(self, body: B) -> bool:
         """False if the disk cannot be read or written, and then the old text stays."""
@@ -86,3 +107,8 @@ class Document(Generic[B]):
             self._note(refusal(error, self._name))
         self.is_refusing = True
         self.why_refused = reason(error)
+
+
+def _why(error: BadFields) -> str:
+    text = str(error).partition(": ")[2] or str(error)  # without the name of our struct
+    return text if len(text) <= REASON_CHARS_MAX else f"{text[:REASON_CHARS_MAX]}…"

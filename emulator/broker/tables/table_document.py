@@ -163,10 +163,12 @@ class TableDocument(Generic[Table, Entry]):
         lines = (self._disk.read(self._name) or b"").splitlines(keepends=True)
         self._changes_bytes = sum(map(len, lines))
         found: list[TableChange[Entry]] = []
-        for line in lines:
+        for number, line in enumerate(lines, 1):
             try:
                 change = self._decode(line)
             except msgspec.DecodeError:
+                if number < len(lines):  # the last one may be torn, and was not acknowledged
+                    self._whole.note_damage(self._name, f"line {number} of {len(lines)}")
                 break
             if not line.endswith(b"\n"):
                 break

@@ -130,6 +130,8 @@ def test_a_cut_tail_is_told_with_its_reason_and_stale_bytes_never_come_back() ->
             "the body does not have its CRC",
             message_count=3,
             cut_bytes=puts[4].position + puts[4].size - puts[2].position,
+            file="commitlog/00000000000000000000",
+            file_position=puts[2].position,
         )
     ]
     again.put(b"x" * 100)
