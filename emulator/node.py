@@ -33,6 +33,7 @@ import trio
 from emulator.clock import WallClock
 from emulator.cluster.ending import end_when_told
 from emulator.cluster.log_output import LogOutput
+from emulator.cluster.process_age import process_age_s
 from emulator.cluster.process_errors import first_error, plain_text
 from emulator.cluster.roles import CONFIG_OF_ROLE, RoleConfig, import_role, serve_role
 from emulator.cluster.starting import NodeProgress
@@ -47,6 +48,7 @@ from emulator.logs import WARNINGS, LogSettings, log_to
 from emulator.net.tcp import TcpNetwork
 
 FAILED, BAD_USE = 1, 2
+PREFIX = "rmqemu: "  # of the errors of a command; a parent has its own
 LINE_BYTES_MAX = 1024 * 1024
 
 
@@ -60,7 +62,7 @@ def main() -> int:
         config = msgspec.json.decode(text, type=CONFIG_OF_ROLE[role])
         log = msgspec.json.decode(_option(options, "--log", "{}"), type=LogSettings)
     except (msgspec.MsgspecError, ValueError) as error:
-        _standard_error().write(f"{role}: {error}\n")
+        _standard_error().write(f"{PREFIX}{role}: {error}\n")
         return BAD_USE
     journal = _option(options, "--journal", "")
     _allow_open_files()
@@ -82,7 +84,8 @@ def run(
         main = partial(_serve_until_stopped, with_parent=with_parent, skew_ms=skew_ms)
         trio.run(main, config, journal, log, errors)
     except Exception as error:  # noqa: BLE001  # bugs keep their traceback
-        errors.write(f"{_text_of_end(name_of(config), first_error(error))}\n")
+        text = _text_of_end(name_of(config), first_error(error))
+        errors.write(f"{text}\n" if with_parent else f"{PREFIX}{text}\n")
         return FAILED
     finally:
         errors.close()
@@ -159,7 +162,8 @@ async def _serve_until_stopped(
                 return
             role = "broker" if isinstance(config, BrokerConfig) else "nameserver"
             line = {"role": role, "name": name_of(config), "address": address, "pid": os.getpid()}
-            print(json.dumps({"ready": True, **line}), flush=True)  # noqa: T201  # the interface
+            age = {"ready_s": round(process_age_s(), 3)}
+            print(json.dumps({"ready": True, **line, **age}), flush=True)  # noqa: T201  # the interface
             _freeze_what_was_imported()
 
 

@@ -32,8 +32,8 @@ def known_release(text: str) -> Release:
         place = bisect.bisect(KNOWN_RELEASES, release, key=Release.parse)
         near = KNOWN_RELEASES[max(0, place - 1)]
         raise ValueError(
-            f"{text} is no release of RocketMQ that is known here ({KNOWN_RELEASES[0]} to "
-            f"{KNOWN_RELEASES[-1]}); the nearest is {near}"
+            f"RocketMQ {text} is not known here, only releases from {KNOWN_RELEASES[0]} to "
+            f"{KNOWN_RELEASES[-1]}; the nearest is {near}"
         )
     return release
 

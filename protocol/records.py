@@ -195,7 +195,7 @@ def check_record(buffer: Buffer, at: int, limit: int) -> int | str:
     else the reason why there is no valid record.  Upstream: CommitLog.checkMessageAndReturnSize.
     """
     if at + BLANK_BYTES_MIN > limit:
-        return f"{limit - at} bytes are no record"
+        return f"{limit - at} bytes are too few for a record"
     size: int
     size, magic = SIZE_AND_MAGIC.unpack_from(buffer, at)
     if magic == BLANK_MAGIC:
@@ -232,7 +232,7 @@ def index_fields(buffer: Buffer, at: int, end: int) -> IndexFields:
             topic_end = 2 + int.from_bytes(tail[:2], "big")
             topic = tail[2:topic_end]
         else:
-            raise BadRecord(f"magic {magic:#010x} is no record's")
+            raise BadRecord(f"magic {magic:#010x} is not that of a record")
         (properties_size,) = _SHORT.unpack_from(tail, topic_end)
     except struct.error as error:
         raise BadRecord(f"it is cut short: {error}") from None
@@ -274,7 +274,7 @@ def _walk(buffer: Buffer, at: int, *, magic_matters: bool) -> StoredMessage:
         fields = head.unpack_from(buffer, at)
     magic, body_length = fields[1], fields[-1]
     if magic_matters and magic not in _MAGICS:
-        raise BadRecord(f"magic {magic:#010x} is no record's")
+        raise BadRecord(f"magic {magic:#010x} is not that of a record")
     body_at = at + head.size
     topic_at = body_at + body_length
     if body_length < 0 or topic_at >= len(buffer):

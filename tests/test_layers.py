@@ -119,6 +119,7 @@ SHELLS = {  # file by file: what of the machine it touches
     "emulator.cluster.log_output": "os",
     "emulator.cluster.node_process": "os signal subprocess threading time",
     "emulator.cluster.node_view": "time",
+    "emulator.cluster.process_age": "os time",
     "emulator.cluster.processes": "time",
     "emulator.cluster.real_world": "threading",
     "emulator.cluster.spawning": "os subprocess",

@@ -45,6 +45,7 @@ from emulator.cli.up_options import (
     STORE,
 )
 from emulator.cluster.node_process import NodeDied, OnProgress
+from emulator.cluster.process_age import process_age_s
 from emulator.cluster.processes import ProcessCluster
 from emulator.cluster.real_world import RealWorld
 from emulator.cluster.settings import Settings
@@ -83,6 +84,7 @@ def up(
         ):
             progress.close()
             wanted.open(cluster)
+            cluster.ready_s = process_age_s()  # what a user has waited for this command
             news = News(cluster, exits_on_death=exit_on_death)
             _stay(cluster, signals, news, is_live=_can_draw(os.environ) and not log)
 

@@ -70,7 +70,7 @@ class Settings:
         try:
             table = tomllib.loads(_text(path))
         except tomllib.TOMLDecodeError as error:
-            raise BadSetting(f"{path} is no TOML: {error}") from error
+            raise BadSetting(f"{path} is not valid TOML: {error}") from error
         for name, value in _flat(table):
             if name not in self._types:
                 raise BadSetting(self._unknown_name(name, path))
@@ -203,4 +203,4 @@ def _text(path: str) -> str:
     try:
         return _data(path).decode()
     except UnicodeDecodeError as error:
-        raise BadSetting(f"{path} is no text: {error}") from error
+        raise BadSetting(f"{path} is not a text in UTF-8: {error}") from error

@@ -14,6 +14,7 @@ from typing import Any, TypedDict
 
 import msgspec
 
+from emulator.addresses import PORT_MAX
 from emulator.config import BrokerConfig, NameServerConfig
 from emulator.fitting import fitted
 
@@ -44,10 +45,11 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             raise ValueError("a cluster has 1 to 9 NameServers")
         if not 0 <= self.brokers <= len(LETTERS):
             raise ValueError(f"a cluster has 0 to {len(LETTERS)} brokers")
-        last = self.port + BROKER_PORT_ABOVE + BROKER_PORT_STEP * self.brokers
-        if self.port < 0 or last > 65_535:
+        port_max = PORT_MAX - BROKER_PORT_ABOVE - BROKER_PORT_STEP * self.brokers
+        if not 0 <= self.port <= port_max:
             raise ValueError(
-                f"port is 0 (any free) or such that the brokers' fit: not {self.port}"
+                f"port is 0 (any free ports) or at most {port_max}, "
+                f"so that the brokers' ports fit above it; not {self.port}"
             )
         if strangers := sorted(self.settings_of.keys() - set(self.broker_names)):
             raise ValueError(f"there is no broker named {', '.join(strangers)}")

@@ -49,7 +49,7 @@ def kinds_on_demand(names: Collection[str]) -> frozenset[type[Fact]]:
         return frozenset()
     known = {kind.__name__: kind for kind in all_facts() if kind.on_demand}
     if unknown := sorted(set(names) - known.keys()):
-        raise ValueError(f"{', '.join(unknown)}: no facts on demand; there are {', '.join(known)}")
+        raise ValueError(f"{', '.join(unknown)} cannot be asked for, only {', '.join(known)}")
     return frozenset(known[name] for name in names)
 
 

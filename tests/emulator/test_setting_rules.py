@@ -98,7 +98,7 @@ def test_limits_of_the_network_are_refused_with_their_prefix_and_nothing_else() 
     [("9.9.9", "5.3.3"), ("3.2.6", "4.0.0"), ("4.9.9", "4.9.8"), ("5.1.5", "5.1.4")],
 )
 def test_a_release_that_is_not_known_is_refused_with_the_nearest(text: str, nearest: str) -> None:
-    with pytest.raises(ValueError, match=f"{text} is no release .* the nearest is {nearest}"):
+    with pytest.raises(ValueError, match=f"{text} is not known here, .* the nearest is {nearest}"):
         BrokerConfig(release=text)
 
 

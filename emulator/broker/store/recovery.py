@@ -121,14 +121,18 @@ def _scan_segment(segment: Segment) -> Iterator[IndexFields]:
         if size == 0:
             raise LogEnd(base + at, "")
         if not at < end <= limit:
-            raise LogEnd(base + at, f"{size} bytes with magic {magic:#010x} are no record")
+            raise LogEnd(
+                base + at, f"a record of {size} bytes does not fit there (magic {magic:#010x})"
+            )
         try:
             fields = index_fields(view, at, end)
         except BadRecord as bad:
             raise LogEnd(base + at, str(bad)) from None
         topic, queue_id, queue_offset, position, _, _, _, properties = fields
         if position != base + at or queue_id < 0 or queue_offset < 0:
-            reason = f"a record for {position}, queue {queue_id}, offset {queue_offset}"
+            reason = (
+                f"the record says position {position}, queue {queue_id}, offset {queue_offset}"
+            )
             raise LogEnd(base + at, reason)
         if not topic or 0 in topic or (properties[-1:] == b"\0" and _is_last(view, end)):
             raise LogEnd(base + at, "its end was never written")

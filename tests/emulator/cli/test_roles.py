@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import socket
 
 import pytest
 from command_line import environment, ready_line, rmqemu, started
+
+from protocol.records import encode_record
 
 
 def test_a_name_server_and_a_broker_started_by_hand_make_a_cluster() -> None:
@@ -73,7 +76,7 @@ def environment_with(**settings: str) -> dict[str, str]:
         (("--namesrv", "banana"), {}, "--namesrv: namesrv (namesrvAddr): an address looks like"),
         (("--namesrv", "127.0.0.1:"), {}, "not '127.0.0.1:'"),
         (("--advertise", "10.0.0.1:99999"), {}, "with a port up to 65535, not '10.0.0.1:99999'"),
-        (("--release", "9.9.9"), {}, "--release: release: 9.9.9 is no release of RocketMQ that"),
+        (("--release", "9.9.9"), {}, "--release: release: RocketMQ 9.9.9 is not known here"),
         (("--listen", "0.0.0.0:0"), {}, "0.0.0.0:0 needs a port, or --advertise"),
         (("--listen", "here"), {}, "an address looks like 127.0.0.1:9876, not 'here'"),
         (("--release", "five"), {}, "five"),
@@ -85,3 +88,66 @@ def test_a_broker_that_cannot_be_is_refused_in_one_line(arguments, more, complai
     assert done.returncode == 2
     assert complaint in text
     assert len(text.splitlines()) == 1
+
+
+@pytest.mark.parametrize("role", ["nameserver", "broker"])
+def test_an_address_that_is_taken_or_not_of_this_machine_is_one_line(role) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        lines = {
+            address: f"{address} is in use: stop what listens there, or choose another port",
+            "192.0.2.1:9876": "cannot listen on 192.0.2.1:9876: cannot assign requested address",
+            "nowhere.invalid:9876": "nowhere.invalid",
+        }
+        for listen, complaint in lines.items():
+            done = rmqemu(role, "--listen", listen)
+            (line,) = done.stderr.decode().splitlines()
+            assert done.returncode == 1
+            assert line.startswith("rmqemu: ")
+            assert complaint in line
+
+
+def test_a_broker_whose_name_server_is_away_is_ready_and_says_so_once() -> None:
+    arguments = ("--listen", "127.0.0.1:0", "--namesrv", "127.0.0.1:1")
+    with started("broker", *arguments) as broker:
+        assert ready_line(broker)["ready_s"] > 0
+        said = broker.stderr.readline().decode()
+    assert "the NameServer at 127.0.0.1:1 does not register this broker" in said
+    assert "connection refused" in said
+    assert "127.0.0.1:1" not in said.replace("at 127.0.0.1:1 ", "", 1)
+
+
+def test_a_broker_on_a_damaged_store_says_on_stderr_what_is_lost(tmp_path) -> None:
+    folder = tmp_path / "commitlog"
+    folder.mkdir()
+    record = encode_record(
+        b"orders",
+        b"a message",
+        b"",
+        queue_id=0,
+        queue_offset=0,
+        position=0,
+        born_ms=1,
+        born_host=bytes(8),
+        store_ms=1,
+        store_host=bytes(8),
+    )
+    damaged = bytes(4) + record[4:]
+    second = encode_record(
+        b"orders",
+        b"another",
+        b"",
+        queue_id=0,
+        queue_offset=1,
+        position=len(record),
+        born_ms=1,
+        born_host=bytes(8),
+        store_ms=1,
+        store_host=bytes(8),
+    )
+    (folder / f"{0:020d}").write_bytes((damaged + second).ljust(4096, b"\0"))
+    with started("broker", "--listen", "127.0.0.1:0", "--store", str(tmp_path)) as broker:
+        ready_line(broker)
+        said = broker.stderr.readline().decode()
+    assert "commitlog/00000000000000000000 is damaged at byte 0" in said
+    assert "at least 2 messages" in said

@@ -85,7 +85,7 @@ def test_facts_on_demand_are_a_list_and_each_must_be_one() -> None:
     settings.add_assignments(["facts_on_demand=RequestReceived"])
     assert settings.config().facts_on_demand == ("RequestReceived",)
     settings.add_assignments(["facts_on_demand=PullHeld"])
-    with pytest.raises(BadSetting, match="PullHeld: no facts on demand"):
+    with pytest.raises(BadSetting, match="PullHeld cannot be asked for"):
         settings.config()
 
 
@@ -134,7 +134,8 @@ def test_an_unknown_key_in_toml_is_refused_with_its_file(tmp_path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "complaint"), [("name = ", "is no TOML"), (b"\xff\xfe", "is no text")]
+    ("text", "complaint"),
+    [("name = ", "is not valid TOML"), (b"\xff\xfe", "is not a text in UTF-8")],
 )
 def test_a_file_that_cannot_be_read_is_named(tmp_path, text, complaint) -> None:
     path = tmp_path / "x.toml"
