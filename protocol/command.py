@@ -26,7 +26,7 @@ from protocol.binary_header import (
 from protocol.fields import BadFields, Header, Int, coerce_fields, fields_of, texts_of
 from protocol.framing import JSON, ROCKETMQ, BadFrame, Frame, encode_parts
 from protocol.java_convert import DoesNotFit, convert, plain_name
-from protocol.languages import Language, NewLanguage
+from protocol.languages import LANGUAGES, Language, NewLanguage
 from protocol.versions import NODE_JS_KNOWN, R_4_9_7, STRICT_UTF8, Release
 
 __all__ = [
@@ -298,6 +298,9 @@ _JSON_HEADER = (
 )
 
 
+_LANGUAGE = {name: b'"language":"%b",' % name.encode() for name in LANGUAGES}
+
+
 def _encode_json(command: RemotingCommand) -> bytes:
     ext, language, remark = command.ext, command.language, command.remark
     return _JSON_HEADER % (
@@ -312,14 +315,21 @@ def _encode_json(command: RemotingCommand) -> bytes:
 
 
 def encode_request(
-    *, code: int, flag: int, opaque: int, version: int, ext: msgspec.Raw, body: bytes
+    *,
+    code: int,
+    flag: int,
+    opaque: int,
+    version: int,
+    ext: msgspec.Raw,
+    body: bytes,
+    language: Language = "JAVA",
 ) -> bytes:
     """The frame of a JSON request, the same as ``encode_command`` would make it.
 
     No command is made for it.  Raises ``ValueError`` for a frame that is too long.
     """
     fields = b'"extFields":%b,' % ext if ext else b""
-    text = _JSON_HEADER % (code, fields, flag, b'"language":"JAVA",', opaque, b"", version)
+    text = _JSON_HEADER % (code, fields, flag, _LANGUAGE[language], opaque, b"", version)
     return encode_parts(JSON, text, body)
 
 

@@ -98,6 +98,20 @@ def check_whole(name: str, value: object, *, least: int = 0) -> None:
         raise BadArgument(f"{name} is at least {least}, not {value}")
 
 
+def check_loop(timeout_s: object, count: object) -> None:
+    """How long a loop waits for one message, and for how many: each may be None, for ever."""
+    if timeout_s is not None:
+        if not isinstance(timeout_s, int | float) or isinstance(timeout_s, bool):
+            raise BadArgument(not_a("timeout_s", "a number of seconds or None", timeout_s))
+        if not timeout_s >= 0:
+            raise BadArgument(f"timeout_s is at least 0, not {timeout_s}")
+    if count is not None:
+        if not _is_whole(count):
+            raise BadArgument(not_a("count", "an int or None", count))
+        if count < 0:  # type: ignore[operator]
+            raise BadArgument(f"count is at least 0, not {count}")
+
+
 def check_text(name: str, value: object) -> None:
     """It is a str."""
     if not isinstance(value, str):

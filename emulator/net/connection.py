@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from emulator.releases import Release
     from protocol.command import Ext
     from protocol.fields import BadFields, Header
+    from protocol.languages import Language
 
 OnDone: TypeAlias = Callable[[RemotingCommand | RemoteError], None]
 Sign: TypeAlias = Callable[[str, RemotingCommand], None]  # (address, request that is to be sent)
@@ -51,6 +52,7 @@ class End(Protocol):
     config: NetConfig
     release: Release
     version: int
+    language: Language  # of requests
     note: Note
     timers: Timers
     turn: Turn
@@ -290,11 +292,23 @@ class Connection:
         version, ext = remoting.version, ext_of(header)
         if remoting.sign is None and self.values is None:
             data = encode_request(
-                code=code, flag=flag, opaque=opaque, version=version, ext=ext, body=body
+                code=code,
+                flag=flag,
+                opaque=opaque,
+                version=version,
+                ext=ext,
+                body=body,
+                language=remoting.language,
             )
             return data, None
         command = RemotingCommand(
-            code=code, flag=flag, opaque=opaque, version=version, ext=ext, body=body
+            code=code,
+            flag=flag,
+            opaque=opaque,
+            version=version,
+            ext=ext,
+            body=body,
+            language=remoting.language,
         )
         if remoting.sign is not None:
             remoting.sign(self.peer.address, command)

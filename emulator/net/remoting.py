@@ -52,6 +52,7 @@ from protocol.command import (
 )
 from protocol.fields import BadFields, Header
 from protocol.framing import JSON
+from protocol.languages import Language
 from protocol.rpc import AnyRpc
 
 SYSTEM_ERROR = 1
@@ -71,6 +72,7 @@ class Remoting:
     """Connections, the calls they hold, and the table of what is answered."""
 
     closes_slow_readers = False
+    language: Language = "JAVA"  # of its requests: servers are upstream's, as far as one sees
 
     def __init__(
         self,

@@ -313,6 +313,23 @@ async def test_a_wrong_call_of_a_consumer_fails_alone(cluster, method, arguments
         await consumer.subscribe("t", "*")
 
 
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"timeout_s": "5"}, "timeout_s is a number of seconds or None, not str '5'"),
+        ({"timeout_s": -1}, "timeout_s is at least 0, not -1"),
+        ({"timeout_s": float("nan")}, "timeout_s is at least 0, not nan"),
+        ({"count": 1.5}, "count is an int or None, not float 1.5"),
+        ({"count": -1}, "count is at least 0, not -1"),
+    ],
+)
+async def test_a_wrong_loop_is_refused_where_it_is_made(cluster, settings, words) -> None:
+    async with PushConsumer(None, {"t": "*"}, namesrv=cluster.namesrv, group="g") as consumer:
+        with pytest.raises(BadArgument) as caught:
+            consumer.messages(**settings)
+        assert str(caught.value) == words
+
+
 async def test_a_client_that_runs_is_not_started_again(cluster) -> None:
     producer = Producer(namesrv=cluster.namesrv, group="g")
     async with producer:

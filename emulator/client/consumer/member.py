@@ -76,8 +76,12 @@ class Member:
         return self.instance.remoting.timers.at(at_s, act)
 
     def beside(self, work: Callable[[], Awaitable[object]]) -> None:
-        """Start *work* in a task of its own, and do not wait for it."""
-        self._nursery.start_soon(work)
+        """Start *work* in a task of its own, and do not wait for it; not once it is closed.
+
+        A rebalance pass may outlive its consumer.
+        """
+        if self.is_running:
+            self._nursery.start_soon(work)
 
 
 class PushMember(Member):

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Self, TypeAlias
 
 import trio
 
+from emulator.client.arguments import check_loop
 from emulator.client.consumer.hand_over import InHand
 from emulator.client.consumer.listeners import ConsumeResult
 from emulator.client.errors import NotRunning
@@ -40,6 +41,8 @@ class MessageLoop:
     def __init__(
         self, hand_over: HandOver, soon: Soon, timeout_s: float | None, count: int | None
     ) -> None:
+        self._is_over = True
+        check_loop(timeout_s, count)
         self._in_hand = InHand(hand_over)
         self._soon = soon
         self._timeout_s = timeout_s

@@ -171,6 +171,7 @@ class ClientInstance:
             note=self.note,
             handlers=handler_table(processor, self.release),
         )
+        remoting.language = "PYTHON"
         remoting.gather_writes()
         if self.release >= HEARTBEAT_ON_CONNECT:
             remoting.on_connected = self._connected

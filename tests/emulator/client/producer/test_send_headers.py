@@ -55,7 +55,11 @@ def test_a_producer_of_many_topics_does_not_keep_them_all(monkeypatch: pytest.Mo
 
 def test_a_request_is_the_same_frame_as_its_command() -> None:
     ext = ext_of(None, {"a": "1"})
-    for fields in ({"ext": ext, "flag": 2}, {"ext": ext_of(None), "flag": 0}):
+    for fields in (
+        {"ext": ext, "flag": 2},
+        {"ext": ext_of(None), "flag": 0},
+        {"ext": ext, "flag": 0, "language": "PYTHON"},
+    ):
         command = RemotingCommand(code=310, opaque=7, version=407, body=b"body", **fields)
         frame = encode_request(code=310, opaque=7, version=407, body=b"body", **fields)
         assert frame == encode_command(command)
