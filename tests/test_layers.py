@@ -72,6 +72,7 @@ SHELLS = {  # file by file: what of the machine it touches
     "emulator.cli.demo.members": "os signal subprocess time trio",
     "emulator.cli.demo.run": "time trio",
     "emulator.cli.demo.stage": "time",
+    "emulator.cli.dlq": "trio",
     "emulator.cli.errors": "os",
     "emulator.cli.groups": "time",
     "emulator.cli.line_sender": "trio",

@@ -1,4 +1,4 @@
-"""``group list | describe | reset``."""
+"""``group list | describe | reset | delete``."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from emulator.cli.shared import (
     NAMESRV,
     AsJson,
     Namesrv,
+    Yes,
     call_cluster,
     check_complete,
+    confirm,
     read_cluster,
     show,
     show_as,
@@ -23,9 +25,10 @@ from emulator.cli.shared import (
 )
 from emulator.cluster.admin import Admin, NotFound
 from emulator.cluster.cluster_reader import ClusterReader
+from emulator.cluster.deleting import GroupLosses, delete_group_everywhere, losses_of
 from emulator.cluster.overview import GroupView
 
-app = typer.Typer(no_args_is_help=True, help="Look at consumer groups and move them.")
+app = typer.Typer(no_args_is_help=True, help="Show, move and delete consumer groups.")
 Name = Annotated[str, typer.Argument(help="The group.")]
 
 
@@ -77,6 +80,33 @@ def reset(
             return
         for queue in moved:
             typer.echo(f"{queue['broker']} {topic} queue {queue['queue']}: {queue['offset']}")
+
+
+@app.command()
+def delete(
+    name: Name, yes: Yes = False, namesrv: Namesrv = NAMESRV, as_json: AsJson = False
+) -> None:
+    """Delete a group: its offsets, retries and dead letters.  Its consumers must be stopped."""
+
+    async def look(admin: Admin) -> GroupLosses:
+        group = await _known_group(admin, name, namesrv)
+        if group.members:
+            raise BadUse(
+                f"{name} has {len(group.members)} consumers online that would create it again: "
+                "stop them first"
+            )
+        return await losses_of(admin, group)
+
+    async def remove(admin: Admin) -> None:
+        await delete_group_everywhere(admin, name)
+
+    losses = call_cluster(namesrv, look)
+    confirm(f"Delete {name}? Lost are {losses.text}.", yes=yes)
+    call_cluster(namesrv, remove)
+    if as_json:
+        show_json(losses)
+    else:
+        typer.echo(f"{name} is deleted; gone are {losses.text}")
 
 
 async def _known_group(admin: Admin, name: str, namesrv: str) -> GroupView:

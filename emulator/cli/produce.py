@@ -41,7 +41,7 @@ Delay = Annotated[
 ]
 Queue = Annotated[str, typer.Option(metavar="[BROKER:]ID", help="Send to this queue only.")]
 CountToSend = Annotated[
-    int, typer.Option(min=0, help="Send so many: made up ones, or the first lines of FILE.")
+    int, typer.Option(min=0, help="Send so many: generated ones, or the first lines of FILE.")
 ]
 Rate = Annotated[
     str, typer.Option(metavar="N", help="At most so many messages per second; 0 = no limit.")
@@ -58,12 +58,15 @@ def produce(
     delay: Delay = 0,
     queue: Queue = "",
     count: CountToSend = 0,
-    size: Annotated[int, typer.Option(min=0, help="Make up bodies of so many bytes.")] = 0,
+    size: Annotated[int, typer.Option(min=0, help="Generate bodies of so many bytes.")] = 0,
     rate: Rate = "0",
     as_json: AsJsonLines = False,
     namesrv: Namesrv = NAMESRV,
 ) -> None:
-    """Send lines, each one a message; or messages made up, with --count or --size."""
+    """Send lines as messages, or generated messages.
+
+    Without FILE, --count or --size generates them: message 1, message 2 …
+    """
     if key and key_delimiter:
         raise BadUse("give --key or --key-delimiter, not both")
     if size and file:

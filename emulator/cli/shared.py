@@ -16,7 +16,7 @@ import typer
 from rich.console import Console
 
 from emulator.addresses import check_target
-from emulator.cli.errors import INCOMPLETE, fail
+from emulator.cli.errors import INCOMPLETE, BadUse, fail
 from emulator.cluster.admin import Admin, admin_over_tcp
 from emulator.cluster.cluster_reader import ClusterReader
 from emulator.cluster.overview import BrokerView, Overview
@@ -56,6 +56,7 @@ Namesrv = Annotated[
         help='The NameServer; several as "HOST:PORT;HOST:PORT".',
     ),
 ]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value, not a table.")]
 
 
@@ -115,3 +116,16 @@ def make_console() -> Console:
     if sys.stdout.isatty():
         return Console()  # which knows NO_COLOR and TERM=dumb
     return Console(width=WIDTH_IN_A_PIPE, no_color=True)
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask on standard error, unless *yes*; anything but yes ends the command with exit code 1.
+
+    Raises ``BadUse`` where there is nobody to answer.
+    """
+    if yes:
+        return
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise BadUse(f"{question} There is no terminal to ask: add --yes")
+    if not typer.confirm(question, err=True):
+        raise fail("nothing was done")

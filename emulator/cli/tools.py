@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 from emulator.cli.consume import consume
 from emulator.cli.demo.command import demo
+from emulator.cli.dlq import app as dlq_commands
 from emulator.cli.errors import plain_errors
 from emulator.cli.groups import app as group_commands
+from emulator.cli.message import app as message_commands
 from emulator.cli.nodes import add_node_commands
 from emulator.cli.produce import produce
 from emulator.cli.screens import cluster_screen
@@ -27,6 +29,8 @@ def add_tools(app: typer.Typer) -> None:
     app.command()(consume)
     app.command()(watch)
     add_node_commands(app)
+    app.add_typer(message_commands, name="message")
+    app.add_typer(dlq_commands, name="dlq")
     app.add_typer(topic_commands, name="topic")
     app.add_typer(group_commands, name="group")
 

@@ -1,4 +1,4 @@
-"""``topic create | list | describe``."""
+"""``topic create | list | describe | delete``."""
 
 from __future__ import annotations
 
@@ -12,20 +12,23 @@ from emulator.cli.shared import (
     NAMESRV,
     AsJson,
     Namesrv,
+    Yes,
     call_cluster,
     check_complete,
+    confirm,
     read_cluster,
     show,
     show_as,
     show_json,
 )
 from emulator.cluster.admin import Admin
+from emulator.cluster.deleting import delete_topic_everywhere
 from emulator.cluster.natural_order import in_natural_order
 from protocol.bodies.topics import TopicConfig
 
 PERMS = {"r": 4, "w": 2, "rw": 6}
 
-app = typer.Typer(no_args_is_help=True, help="Create topics and look at them.")
+app = typer.Typer(no_args_is_help=True, help="Create, show and delete topics.")
 Name = Annotated[str, typer.Argument(help="The topic.")]
 
 
@@ -100,6 +103,35 @@ def describe(name: Name, namesrv: Namesrv = NAMESRV, as_json: AsJson = False) ->
             show_json(found)
         else:
             _draw(found)
+
+
+@app.command()
+def delete(
+    name: Name, yes: Yes = False, namesrv: Namesrv = NAMESRV, as_json: AsJson = False
+) -> None:
+    """Delete a topic with all its messages.  A program that still sends may create it again."""
+
+    async def look(admin: Admin) -> tuple[dict[str, str], int, dict[str, None]]:
+        brokers = await admin.brokers_of(name)
+        stored, groups = 0, dict[str, None]()
+        for address in brokers.values():
+            stats = await admin.topic_stats_if_any(address, name)
+            stored += sum(at.max_offset - at.min_offset for at in stats.offset_table.values())
+            groups |= dict.fromkeys(await admin.groups_of_topic(address, name))
+        return brokers, stored, groups
+
+    async def remove(admin: Admin) -> None:
+        await delete_topic_everywhere(admin, name, brokers)
+
+    brokers, stored, groups = call_cluster(namesrv, look)
+    readers = f", which {', '.join(in_natural_order(groups))} consume" if groups else ""
+    where = ", ".join(brokers)
+    confirm(f"Delete {name} on {where} with its {stored:,} messages{readers}?", yes=yes)
+    call_cluster(namesrv, remove)
+    if as_json:
+        show_json({"topic": name, "brokers": list(brokers), "messages": stored})
+    else:
+        typer.echo(f"{name} is deleted on {where}; {stored:,} messages are gone")
 
 
 def _draw(found: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ Upstream: MQClientAPIImpl's part for tools.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
@@ -38,9 +38,14 @@ from protocol.bodies.stats import ConsumeStats, TopicStatsTable
 from protocol.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
 from protocol.codes import ResponseCode
 from protocol.names import AUTO_CREATE_TOPIC_KEY_TOPIC, MASTER_ID
-from protocol.requests.admin import CreateTopicRequest, GetTopicStatsInfoRequest
+from protocol.requests.admin import (
+    CreateTopicRequest,
+    DeleteTopicRequest,
+    GetTopicStatsInfoRequest,
+)
 from protocol.requests.callbacks import GetConsumerRunningInfoRequest
 from protocol.requests.groups import (
+    DeleteSubscriptionGroupRequest,
     GetConsumerConnectionListRequest,
     GetConsumeStatsRequest,
     QueryTopicConsumeByWhoRequest,
@@ -50,7 +55,7 @@ from protocol.requests.offsets import (
     SearchOffsetRequest,
     UpdateConsumerOffsetRequest,
 )
-from protocol.requests.routes import GetRouteInfoRequest
+from protocol.requests.routes import DeleteTopicFromNamesrvRequest, GetRouteInfoRequest
 
 if TYPE_CHECKING:
     import trio
@@ -124,6 +129,18 @@ class Admin:
                 f"there is no topic {topic}: make it with `rmqemu topic create {topic}`"
             ) from None
         return decode_long_body(body, TopicRouteData)
+
+    async def brokers_of(self, topic: str) -> dict[str, str]:
+        """Addresses of the masters that have *topic*, by name.  Raises ``NotFound``."""
+        route = await self.route(topic)
+        return masters_of(ClusterInfo({data.broker_name: data for data in route.broker_datas}))
+
+    async def forget_topic(self, topic: str) -> None:
+        """Take *topic* out of the routes of every NameServer that answers."""
+        header = DeleteTopicFromNamesrvRequest(topic=topic)
+        for address in self._namesrv:
+            with suppress(ClusterUnreachable):
+                await self.call(address, catalog.DELETE_TOPIC_IN_NAMESRV, header)
 
     # To a broker ----------------------------------------------------------------------
 
@@ -250,6 +267,18 @@ class Admin:
         """Make a consumer group on one broker, or change it."""
         body = encode_body(config, TOOL_RELEASE)
         await self.call(broker, catalog.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, body)
+
+    async def delete_topic(self, broker: str, topic: str) -> None:
+        """Delete a topic and its messages on one broker; one that there is not is no error."""
+        header = DeleteTopicRequest(topic=topic)
+        await self.call(broker, catalog.DELETE_TOPIC_IN_BROKER, header)
+
+    async def delete_group(self, broker: str, group: str) -> None:
+        """Delete a consumer group and its offsets on one broker."""
+        header = DeleteSubscriptionGroupRequest(
+            group_name=group, remove_offset=True, clean_offset=True
+        )
+        await self.call(broker, catalog.DELETE_SUBSCRIPTIONGROUP, header)
 
     # Inside ---------------------------------------------------------------------------
 

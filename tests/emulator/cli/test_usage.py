@@ -152,7 +152,7 @@ def test_bash_completes_a_subcommand(tmp_path) -> None:
         env=environment(PATH=f"{tmp_path}:{os.environ['PATH']}"),
         check=False,
     )
-    assert done.stdout.split() == [b"describe"], done.stderr
+    assert done.stdout.split() == [b"describe", b"delete"], done.stderr
 
 
 def test_make_alone_lists_every_target() -> None:
