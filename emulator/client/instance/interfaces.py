@@ -103,7 +103,7 @@ class RegisteredConsumer(Protocol):
         ...
 
     def subscribes(self, topic: str) -> bool:
-        """Whether it takes the routes of *topic*; a pulled topic is not polled."""
+        """Whether it takes the routes of *topic*: what it announces, or pulls."""
         ...
 
     def needs_route(self, topic: str) -> bool:
