@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import islice
+from textwrap import wrap
 from typing import NamedTuple, TypeVar
 
 from rich.cells import cell_len
@@ -22,7 +23,7 @@ from protocol.bodies.broker_overview import MemberView
 from protocol.queues import MessageQueue
 
 COMFORTABLE_ROWS = 20  # from here on there is room for blank lines
-LOGS_MAX = 3
+LOGS_MAX, LOG_SHARE = 3, 8  # so many logged lines, in three rows and an eighth of the others
 INDENT = 2  # of members, below their group
 BUSY_MS = 10_000  # who was at work that short ago still is
 Named = TypeVar("Named", TopicView, GroupView)
@@ -114,7 +115,7 @@ class LiveScreen:
         self._notice_busy(frame)
         overview, gap = frame.sight.overview, int(height >= COMFORTABLE_ROWS)
         top = [*self._head(frame), *self._news(frame.news[-1:])]
-        logs = [self._cut(Text(clean(line), "red")) for line in frame.logs[-LOGS_MAX:]]
+        logs = self._logs(frame.logs[-LOGS_MAX:], LOGS_MAX + height // LOG_SHARE)
         room = height - len(top) - len(logs) - 3 * (gap + 1)
         members = sum(len(group.members) for group in overview.groups)
         wanted = len(frame.sight.nodes), len(overview.topics), len(overview.groups), members
@@ -161,6 +162,11 @@ class LiveScreen:
             self._cut(Text(f"{clock(each.at_ms)}  {clean(each.text)}", style))
             for each in reversed(news)
         ]
+
+    def _logs(self, logs: Sequence[str], room: int) -> list[Text]:
+        """The newest of *room* lines: what a node warns of is read to its end."""
+        rows = [row for line in logs for row in wrap(clean(line), self._width) or [""]]
+        return [self._cut(Text(row, "red")) for row in rows[-room:]]
 
     # The tables -----------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import time
+from collections import deque
 from collections.abc import Mapping
 from typing import NamedTuple, Self
 
@@ -55,6 +56,7 @@ from emulator.logs import LogSettings
 from emulator.setting_rules import SettingRefused
 
 POLL_S = 0.2
+LINES_KEPT_MAX = 100
 DEFAULT_CONTROL = f"127.0.0.1:{PORT.default - 1}"  # where commands look without being told
 PORT_MAX = 65_535
 
@@ -149,13 +151,17 @@ class News:
     def __init__(self, cluster: RealWorld, *, exits_on_death: bool) -> None:
         self._cluster = cluster
         self._exits_on_death = exits_on_death
+        self.latest: deque[str] = deque(maxlen=LINES_KEPT_MAX)
 
     def lines(self) -> list[str]:
         """New ones.  Raises the death that is to end everything."""
-        lines = self._cluster.log_lines()
+        logged = self._cluster.log_lines()
+        self.latest += logged
         if self._exits_on_death:
             self._cluster.check_alive()
-        return [*lines, *map(self._text_of_death, self._cluster.deaths())]
+        deaths = list(map(self._text_of_death, self._cluster.deaths()))
+        self.latest += deaths
+        return [*logged, *deaths]
 
     def _text_of_death(self, death: NodeDied) -> str:
         text = f"rmqemu: {death.first_line}; the others go on"
@@ -180,7 +186,11 @@ def _stay(cluster: RealWorld, signals: StopSignals, news: News, *, is_live: bool
 
         signals.check()
         cluster.announce_control()
-        trio.run(watch, cluster, news.lines)
+        try:
+            trio.run(watch, cluster, news.lines)
+        finally:  # the screen is gone, and what it could show of them
+            for line in news.latest:
+                typer.echo(line, err=True)
         signals.is_to_stop = True  # a second Ctrl-C does not disturb the orderly end
         return
     typer.echo(json.dumps(ready_line(cluster)))

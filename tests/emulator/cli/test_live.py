@@ -46,16 +46,34 @@ def test_a_node_that_hangs_and_one_that_died_are_shown_and_the_clock_goes_on() -
         assert "Traceback" not in "\n".join(terminal.scrolled)
 
 
+def without_spaces(text: str) -> str:
+    return "".join(text.split())
+
+
+def test_what_a_damaged_store_has_lost_is_read_on_the_screen_and_again_behind_it(tmp_path) -> None:
+    folder = tmp_path / "broker-a" / "commitlog"
+    folder.mkdir(parents=True)
+    (folder / "notes.txt").write_text("mine")
+    said = without_spaces("commitlog/notes.txt is no file of a commit log: it is not read")
+    with an_up("--brokers=1", f"--store={tmp_path}", columns=80, rows=24) as terminal:
+        terminal.wait_for("no groups yet")
+        terminal.wait_for(lambda text: said in without_spaces(text))
+        assert terminal.wraps == 0
+        terminal.press(CTRL_C)
+        assert terminal.wait_ended() == 0
+        assert said in without_spaces("".join(terminal.lines))
+
+
 def test_without_colours_the_same_is_said() -> None:
     with an_up("--embedded", columns=100, rows=30, NO_COLOR="1") as terminal:
         terminal.wait_for("no groups yet")
         assert terminal.lines[0].startswith("RocketMQ 4.9.7  up 0:0")
         assert "store in memory" in terminal.lines[1]
-        assert "ready in 0." in terminal.lines[2]
+        assert re.search(r"ready in \d+\.\d\d s", terminal.lines[2])
         assert "running" in terminal.line_with("broker-b")
         assert terminal.wraps == 0
         terminal.resize(60, 12)
-        terminal.wait_for(lambda text: text.splitlines()[3].startswith("node "))
+        terminal.wait_for(lambda text: re.search(r"ready in \S+ s\s*\nnode ", text) is not None)
         terminal.press(CTRL_C)
         assert terminal.wait_ended() == 0
         assert not terminal.screen.uses_colour
