@@ -16,12 +16,14 @@ from benchmarks.side_by_side import Figures, Plan
 
 MODULE_S_MAX = 300
 EMBEDDED_STARTS = 5
+RESTARTS = 7
 
 
 def steps(plan: Plan) -> dict[str, Callable[[], Figures]]:
     """What is measured, in order; the titles are for the progress bar."""
     return {
         "embedded": _embedded,
+        "restarts": _restarts,
         "our client": lambda: _own_client(plan),
         "pipelined": lambda: _pipelined(plan),
         "held pulls": _held,
@@ -33,6 +35,10 @@ def steps(plan: Plan) -> dict[str, Callable[[], Figures]]:
 
 def _embedded() -> Figures:
     return {"embedded_ms": statistics.median(_module("embedded", EMBEDDED_STARTS))}
+
+
+def _restarts() -> Figures:
+    return {"restart_ms": statistics.median(_module("restart", RESTARTS))}
 
 
 def _own_client(plan: Plan) -> Figures:

@@ -52,6 +52,7 @@ BESIDE_REAL = (
 # Ours alone.
 ALONE = (
     Goal("embedded_ms", "embedded start, modules imported", "ms", at_most=50),
+    Goal("restart_ms", "a broker restarted → in the route again", "ms", at_most=1_000),
     Goal("own_first_ms", "our client: start → first message", "ms"),
     Goal("own_async", "our client: async sends", "/s", aim=16_000),
     Goal("own_calls", "our client: awaited sends of 32 tasks", "/s", aim=7_500),

@@ -113,7 +113,7 @@ SHELLS = {  # file by file: what of the machine it touches
     "emulator.cluster.control.routes": "os",
     "emulator.cluster.control.server": "socket threading trio",
     "emulator.cluster.control.serving": "socket trio",
-    "emulator.cluster.embedded": "os threading time trio",
+    "emulator.cluster.embedded": "os signal threading time trio",
     "emulator.cluster.embedded_node": "trio",
     "emulator.cluster.ending": "os signal threading",
     "emulator.cluster.forking": "os signal socket subprocess threading",

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -23,6 +24,7 @@ import trio
 import emulator.broker.service
 import emulator.nameserver.service  # noqa: F401  # loaded now, so that starting takes no time
 from emulator.cluster.embedded_node import EmbeddedNode
+from emulator.cluster.node_process import NodeDied
 from emulator.cluster.node_view import Condition
 from emulator.cluster.process_errors import first_error
 from emulator.cluster.real_world import RealWorld
@@ -37,7 +39,7 @@ from emulator.sim.scheduler import PausedTasks
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from emulator.cluster.node_process import NodeDied, OnProgress
+    from emulator.cluster.node_process import OnProgress
     from emulator.cluster.roles import RoleConfig
     from emulator.cluster.spec import ClusterSpec, SpecFields
     from emulator.journal import Entry, Journal
@@ -220,7 +222,13 @@ class EmbeddedCluster(RealWorld):
             )
             node.skew_clock(self._skews_ms.get(name, 0))
             self._nodes[name] = node
-        await self._nursery.start(self._nodes[name].serve)
+        try:
+            await self._nursery.start(self._nodes[name].serve)
+        except RuntimeError as error:
+            if self._is_alive(name):
+                raise
+            # Another thread has ended it before it was ready.
+            raise NodeDied(name, -signal.SIGKILL, ()) from error
 
     async def _stop(self, names: list[str]) -> None:
         for name in names:

@@ -53,14 +53,15 @@ class ControlCaller:
     def _call(self, method: str, path: str, kind: type[T]) -> T:
         host, _, port = self.address.rpartition(":")
         connection = http.client.HTTPConnection(host.strip("[]"), int(port), CONNECT_S_MAX)
+        text = f"no control address answers at {self.address}: is `rmqemu up` running?"
         try:
             connection.connect()
+            text = f"the control address at {self.address} ended before it answered"
             connection.sock.settimeout(None)
             connection.request(method, path)
             response = connection.getresponse()
             body = response.read()
         except (OSError, http.client.HTTPException) as error:
-            text = f"no control address answers at {self.address}: is `rmqemu up` running?"
             raise ClusterUnreachable(text) from error
         finally:
             connection.close()

@@ -121,6 +121,20 @@ def test_who_answers_there_but_is_no_control_address_is_told_apart(rmqemu) -> No
         assert "is no control address of `rmqemu up`" in done.stderr
 
 
+def test_a_cluster_that_ends_before_it_answers_is_told_apart(rmqemu) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def hang_up() -> None:
+            listener.accept()[0].close()
+
+        thread = threading.Thread(target=hang_up)
+        thread.start()
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        done = rmqemu("kill", "broker-a", "--control", address, code=3)
+        thread.join()
+    assert done.stderr == f"rmqemu: the control address at {address} ended before it answered\n"
+
+
 def test_a_shell_is_given_the_names_of_nodes(cluster) -> None:
     here = {"control": cluster.control, "namesrv": cluster.namesrv}
     nowhere = {"control": "127.0.0.1:1", "namesrv": "127.0.0.1:1"}

@@ -11,6 +11,7 @@ import trio
 from emulator.cluster.blocking_calls import call_blocking
 from emulator.cluster.embedded import EmbeddedCluster
 from emulator.cluster.embedded_node import Interrupts
+from emulator.cluster.node_process import NodeDied
 from emulator.cluster.spec import ClusterSpec
 from protocol.codes import RequestCode
 from protocol.command import RemotingCommand
@@ -116,3 +117,29 @@ def test_a_connection_made_meanwhile_is_served_when_it_goes_on(cluster) -> None:
     with socket.create_connection((host, int(port)), 5):
         cluster.resume("broker-b")
         assert call_blocking(cluster.brokers["broker-b"], TOPICS).code == 0
+
+
+def test_a_node_that_is_killed_before_it_is_ready_fails_its_start_with_that() -> None:
+    """The NameServer stands still, so the broker cannot get ready."""
+    with EmbeddedCluster(ClusterSpec(brokers=1)) as cluster:
+        cluster.kill("broker-a")
+        cluster.pause("namesrv")
+        failed: list[NodeDied] = []
+
+        def start() -> None:
+            try:
+                cluster.start("broker-a")
+            except NodeDied as error:
+                failed.append(error)
+
+        thread = threading.Thread(target=start)
+        thread.start()
+        while cluster.node("broker-a").state != "starting":
+            continue
+        cluster.kill("broker-a")
+        thread.join(30)
+        assert [str(error) for error in failed] == ["broker-a was killed by signal 9"]
+        assert cluster.node("broker-a").state == "dead"
+        cluster.resume("namesrv")
+        cluster.start("broker-a")
+        assert cluster.node("broker-a").state == "running"

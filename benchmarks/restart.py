@@ -1,0 +1,43 @@
+"""How soon a broker that is restarted through the control address is in the route again.
+
+python -m benchmarks.restart TIMES   # one line of JSON: milliseconds of each restart
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+
+import trio
+
+from emulator.cluster.admin import admin_over_tcp
+from emulator.cluster.control.caller import ControlCaller
+from emulator.cluster.processes import ProcessCluster
+
+BROKER = "broker-b"
+
+
+def restarts_ms(times: int) -> list[float]:
+    """From the request to the moment at which the NameServer gives the broker to a client."""
+    with ProcessCluster(brokers=2, control=0) as cluster:
+        caller = ControlCaller(cluster.control.removeprefix("http://"))
+        caller.nodes()  # what answers is loaded by the first request
+        return [_restart_ms(cluster.namesrv, caller) for _ in range(times)]
+
+
+def _restart_ms(namesrv: str, caller: ControlCaller) -> float:
+    began_s = time.perf_counter()
+    caller.do(BROKER, "restart")
+    trio.run(_wait_routed, namesrv)
+    return (time.perf_counter() - began_s) * 1e3
+
+
+async def _wait_routed(namesrv: str) -> None:
+    async with admin_over_tcp(namesrv) as admin:
+        while BROKER not in await admin.masters():
+            await trio.lowlevel.checkpoint()
+
+
+if __name__ == "__main__":
+    print(json.dumps(restarts_ms(int(sys.argv[1]))))
