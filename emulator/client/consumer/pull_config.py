@@ -87,7 +87,7 @@ class LitePullConsumerConfig(
 
     # Pulling
     pull_batch_max: int = 10  # pullBatchSize
-    pull_threads_max: int = 20  # pullThreadNums
+    pull_threads_max: int = 20  # pullThreadNums (before 5.3.1 it is 20 whatever is set)
     pull_hold_ms_max: int = 20_000  # brokerSuspendMaxTimeMillis
     pull_held_timeout_ms: int = 30_000  # consumerTimeoutMillisWhenSuspend
     pull_timeout_ms: int = (

@@ -79,6 +79,7 @@ class PullKernel:
         self._member = member
         self._broker_id = broker_id
         self._suggested: dict[MessageQueue, int] = {}  # the broker id to pull from next
+        self._why_no_route = ""
 
     async def pull(
         self, queue: MessageQueue, subscription: SubscriptionData, asked: Asked
@@ -90,7 +91,7 @@ class PullKernel:
         """
         address, _ = await self.address_of(queue)
         if address is None:
-            text = f"no route leads to {queue.broker_name}"
+            text = f"no route leads to {queue.broker_name}{self._why_no_route}"
             raise GroupCallRefused(text, code=ClientErrorCode.BROKER_NOT_EXIST)
         member = self._member
         has_code = asked.flag & LITE_PULL and member.release >= LITE_PULL_HAS_CODE
@@ -123,8 +124,10 @@ class PullKernel:
         if found is None:
             try:
                 await self._member.instance.routes.refresh(queue.topic)
-            except ClientError:
+            except ClientError as error:
+                self._why_no_route = f": {error}"
                 return None, False
+            self._why_no_route = ""
             found = brokers.to_subscribe(queue.broker_name, wanted, only_this=False)
         return found or (None, False)
 

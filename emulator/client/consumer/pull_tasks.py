@@ -83,7 +83,7 @@ class PullTasks:
             if topic in (None, queue.topic) and queue not in wanted:
                 self._tasks.pop(queue).is_cancelled = True
         for queue in in_order(wanted):
-            if queue not in self._tasks:
+            if queue not in self._tasks and self._member.is_running:
                 self._start(queue)
 
     def restart(self, queue: MessageQueue) -> None:

@@ -240,8 +240,8 @@ class Rebalance:
             start = await member.starts.find(queue)
         except (RemoteError, ClientError):
             return None  # not claimed; the next pass queries again
-        if start < 0 or queue in member.held:
-            return None
+        if start < 0 or queue in member.held or not member.is_running:
+            return None  # who was closed meanwhile has nothing any more
         process_queue = self._process_queue_type(
             member.now_ms(), locked=NEW_QUEUE_IS_LOCKED.reached(member.release)
         )

@@ -6,11 +6,14 @@ from types import SimpleNamespace
 
 import pytest
 import trio
-from pulled_broker import a_queue, in_group
+from pulled_broker import LIST, a_queue, in_group
 
-from emulator.facts import CallbackRaised
-from emulator.net.results import NO_REPLY, Refusal
-from protocol.bodies.body import decode_long_body
+from emulator.client import GroupCallRefused
+from emulator.facts import CallbackRaised, QueuesClaimed
+from emulator.net.results import NO_REPLY, Refusal, Reply, Wait
+from emulator.releases import R_4_9_7
+from protocol.bodies.body import decode_long_body, encode_body
+from protocol.bodies.groups import GetConsumerListByGroupReply
 from protocol.bodies.offsets import GetConsumerStatusBody
 from protocol.bodies.running import ConsumerRunningInfo
 from protocol.requests.callbacks import ConsumeMessageDirectlyRequest, GetConsumerStatusRequest
@@ -106,3 +109,39 @@ def test_listeners_that_raise_are_facts_and_the_rest_goes_on() -> None:
         return held, {fact.function for fact in cluster.facts_of(CallbackRaised)}
 
     assert in_group(story) == (2, {"on_queues", "on_topic_queues"})
+
+
+def test_a_pass_that_outlives_its_consumer_leaves_the_others_of_its_instance_alone() -> None:
+    async def story(cluster, broker):
+        app, shared = cluster.process(), {"instance_name": "shared"}
+        async with app, cluster.a_lite_consumer(app, {"T": "*"}, group="stays", **shared) as other:
+            await trio.sleep(1)
+            async with cluster.a_lite_consumer(app, {"T": "*"}, **shared):
+                await trio.sleep(18)
+                members = Reply(
+                    body=encode_body(
+                        GetConsumerListByGroupReply(consumer_id_list=[other.instance.client_id]),
+                        R_4_9_7,
+                    )
+                )
+                until_ms = cluster.world.now_ms() + 3_500
+                late = Wait(object(), until_ms, lambda _now_ms, _expired: members)
+                broker.replies[LIST] += [members, late]
+                await trio.sleep(2)
+                assert broker.replies[LIST] == [], "its pass is under way"
+            await trio.sleep(25)
+            claims = [fact.group for fact in cluster.facts_of(QueuesClaimed)]
+            return other.queues, claims, cluster.facts_of(CallbackRaised)
+
+    assert in_group(story) == ([a_queue()], ["stays"], [])
+
+
+def test_a_pull_without_a_route_says_why_there_is_none() -> None:
+    async def story(cluster, _broker):
+        app = cluster.process()
+        async with app, cluster.a_pull_consumer(app) as consumer:
+            cluster.namesrv.stop()
+            with pytest.raises(GroupCallRefused, match="broker-a: no NameServer answered"):
+                await consumer.pull(a_queue(), 0)
+
+    in_group(story)

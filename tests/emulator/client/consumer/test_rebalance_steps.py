@@ -31,6 +31,7 @@ class GroupMember:
         self.release = Release.parse(release)
         self.config = SimpleNamespace(first_pull_delay_ms=100)
         self.is_broadcasting = False
+        self.is_running = True
         self.subscriptions = {"T": None}
         self.held: dict[MessageQueue, ProcessQueue] = {}
         self.ids = [ME]
