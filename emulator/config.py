@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal, TypeAlias
 
+from msgspec import field
+
 from emulator.releases import Release
 from emulator.server_rules import BROKER_RULES, NAME_SERVER_RULES, NET_RULES
 from emulator.setting_rules import Checked, SettingRules
@@ -84,6 +86,7 @@ class BrokerConfig(Checked, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     listen_address: str = "127.0.0.1:10911"  # NettyServerConfig.listenPort; loopback is ours
     advertised_address: str = ""  # BrokerConfig.brokerIP1:listenPort; empty = listen_address
     namesrv: tuple[str, ...] = ()  # BrokerConfig.namesrvAddr
+    advertised_to: dict[str, str] = field(default_factory=dict)  # ours: by NameServer
     fetch_namesrv: bool = False  # BrokerConfig.fetchNamesrvAddrByAddressServer; without namesrv
     address_server_domain: str = ""  # rmqAddressServerDomain (jmenv.tbsite.net): host or host:port
     address_server_subgroup: str = "nsaddr"  # rmqAddressServerSubGroup

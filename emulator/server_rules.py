@@ -5,7 +5,7 @@ The settings themselves, with upstream's defaults, are in ``config``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from emulator.addresses import check_listening, check_target
 from emulator.facts import kinds_on_demand
@@ -31,6 +31,11 @@ def _check_targets(addresses: Sequence[str]) -> None:
 
 def _check_advertised(address: str) -> None:
     if address:
+        check_target(address)
+
+
+def _check_advertised_to(addresses: Mapping[str, str]) -> None:
+    for address in (*addresses, *addresses.values()):
         check_target(address)
 
 
@@ -114,11 +119,17 @@ BROKER_RULES = SettingRules(
         "cluster": _check_not_empty,
         "listen_address": check_listening,
         "advertised_address": _check_advertised,
+        "advertised_to": _check_advertised_to,
         "namesrv": _check_targets,
         "delay_levels": _check_delay_levels,
         "facts_on_demand": kinds_on_demand,
     },
     (
+        Relation(
+            ("advertised_to", "namesrv"),
+            lambda config: set(config.advertised_to) <= set(config.namesrv),
+            "{advertised_to}: each NameServer named there must be in {namesrv}",
+        ),
         Relation(
             ("register_interval_ms", "client_silence_ms_max"),
             lambda config: config.register_interval_ms < config.client_silence_ms_max,

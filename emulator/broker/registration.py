@@ -14,8 +14,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+import msgspec
 import trio
 
 from emulator.facts import RegisteredWith, RegistrationFailing, RegistrationRecovered
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from emulator.broker.broker import Broker
     from emulator.net.remoting_client import RemotingClient
     from emulator.net.timers import Timer
+
+H = TypeVar("H", RegisterBrokerRequest, UnregisterBrokerRequest)
 
 INTERVAL_MS_MIN, INTERVAL_MS_MAX = 10_000, 60_000
 UNREGISTER_MS_MAX = 3_000
@@ -154,7 +157,8 @@ class NameServerRegistration:
         )
         header, body = self._request(None)
         for address in self._namesrv:
-            self._client.send_oneway(address, catalog.REGISTER_BROKER, header, body)
+            told = self._told(address, header)
+            self._client.send_oneway(address, catalog.REGISTER_BROKER, told, body)
 
     @property
     def _interval_ms(self) -> int:
@@ -188,7 +192,7 @@ class NameServerRegistration:
             self._client.invoke_async(
                 address,
                 catalog.REGISTER_BROKER,
-                header,
+                self._told(address, header),
                 body,
                 timeout_ms=self._broker.register_call_ms_max,
                 on_done=partial(begun.answered, address),
@@ -227,9 +231,10 @@ class NameServerRegistration:
         )
 
         async def unregister_at(address: str) -> None:
+            told = self._told(address, header)
             try:
                 await self._client.invoke(
-                    address, catalog.UNREGISTER_BROKER, header, timeout_ms=UNREGISTER_MS_MAX
+                    address, catalog.UNREGISTER_BROKER, told, timeout_ms=UNREGISTER_MS_MAX
                 )
             except RemoteError as error:
                 # It will notice by itself that our connection closes.
@@ -279,6 +284,11 @@ class NameServerRegistration:
             enable_acting_master=False if broker.release >= ACTING_MASTER_SENT else None,
         )
         return header, body
+
+    def _told(self, name_server: str, header: H) -> H:
+        """*header* with the address of this broker that clients of *name_server* are to use."""
+        other = self._broker.config.advertised_to.get(name_server)
+        return header if other is None else msgspec.structs.replace(header, broker_addr=other)
 
     def _whole_body(self) -> bytes:
         version, perm = self._broker.topics.data_version, self._broker.config.perm

@@ -80,8 +80,11 @@ def broker(
     ] = None,
     listen: Listen = None,
     advertise: Annotated[
-        str | None,
-        typer.Option(metavar="IP:PORT", help="The address that clients use, if another."),
+        list[str] | None,
+        typer.Option(
+            metavar="[NAMESRV=]IP:PORT",
+            help="The address that clients use, if another; NAMESRV=: those of that NameServer.",
+        ),
     ] = None,
     cluster: Annotated[str | None, typer.Option(help="The cluster's name.")] = None,
     release: Release = None,
@@ -96,16 +99,28 @@ def broker(
     """Run one broker."""
     with plain_errors():
         settings = _gathered(BrokerConfig, conf, config, sets)
+        reached_at, reached_from = _advertised(advertise or [])
         settings.add_flags(
             name=name,
             namesrv=namesrv,
             listen_address=listen,
-            advertised_address=advertise,
+            advertised_address=reached_at,
+            advertised_to=reached_from,
             cluster=cluster,
             release=release,
             store=store,
         )
         _become(settings, _reachable(settings), journal, log_settings(log_format, everything=log))
+
+
+def _advertised(given: list[str]) -> tuple[str | None, dict[str, str] | None]:
+    """The broker's address for everybody, and those for clients of single NameServers."""
+    pairs = [address.rpartition("=") for address in given]
+    for_all = [address for name_server, _, address in pairs if not name_server]
+    if len(for_all) > 1:
+        raise BadSetting(f"--advertise has one address without NAMESRV=, not {len(for_all)}")
+    apart = {name_server: address for name_server, _, address in pairs if name_server}
+    return (for_all[0] if for_all else None), apart or None
 
 
 def _gathered(kind: type[RoleConfig], conf: str, config: str, sets: list[str] | None) -> Settings:

@@ -21,11 +21,13 @@ from emulator.cli.errors import BadUse, plain_errors
 from emulator.cli.log_options import Format, log_settings
 from emulator.cli.start_progress import StartProgress
 from emulator.cli.up_arguments import (
+    Advertise,
     Brokers,
     ControlPort,
     Embedded,
     ExitOnDeath,
     JournalFolder,
+    Listen,
     LogFacts,
     Port,
     ReleaseName,
@@ -33,11 +35,13 @@ from emulator.cli.up_arguments import (
     Store,
 )
 from emulator.cli.up_options import (
+    ADVERTISE,
     BROKERS,
     CONTROL,
     EMBEDDED,
     EXIT_ON_DEATH,
     JOURNAL,
+    LISTEN,
     LOG,
     LOG_FORMAT,
     PORT,
@@ -59,6 +63,7 @@ POLL_S = 0.2
 LINES_KEPT_MAX = 100
 DEFAULT_CONTROL = f"127.0.0.1:{PORT.default - 1}"  # where commands look without being told
 PORT_MAX = 65_535
+ALL_ADDRESSES = ("0.0.0.0", "[::]")
 
 
 def up(
@@ -66,6 +71,8 @@ def up(
     release: ReleaseName = RELEASE.default,
     store: Store = STORE.default,
     port: Port = PORT.default,
+    listen: Listen = LISTEN.default,
+    advertise: Advertise = ADVERTISE.default,
     embedded: Embedded = EMBEDDED.default,
     sets: Sets = SETS.default,
     control: ControlPort = CONTROL.default,
@@ -76,7 +83,8 @@ def up(
 ) -> None:
     """Start a NameServer and brokers, and keep them until Ctrl-C."""
     with plain_errors():
-        spec = _spec(brokers, release, store, port, sets or [])
+        where = Where(port, listen, advertise)
+        spec = _spec(brokers, release, store, where, sets or [])
         wanted = ControlWish.parse(control, port)
         shown = log_settings(log_format, everything=log)
         with (
@@ -91,7 +99,17 @@ def up(
             _stay(cluster, signals, news, is_live=_can_draw(os.environ) and not log)
 
 
-def _spec(brokers: int, release: str, store: str, port: int, sets: list[str]) -> ClusterSpec:
+class Where(NamedTuple):
+    """The NameServer's port, the host to listen on, and the host that clients are told."""
+
+    port: int
+    host: str
+    advertised_host: str
+
+
+def _spec(brokers: int, release: str, store: str, where: Where, sets: list[str]) -> ClusterSpec:
+    if where.host in ALL_ADDRESSES and not where.advertised_host:
+        raise BadUse(f"--listen {where.host} needs --advertise HOST: the address that clients use")
     settings = Settings(BrokerConfig)
     settings.add_assignments(sets)
     given = settings.nested()
@@ -102,7 +120,11 @@ def _spec(brokers: int, release: str, store: str, port: int, sets: list[str]) ->
         typer.echo(f"rmqemu: of no effect here, ignored: {names}", err=True)
     try:
         spec = ClusterSpec(
-            brokers=brokers, release=release, store=store, port=port, broker_settings=given
+            brokers=brokers,
+            release=release,
+            store=store,
+            **where._asdict(),
+            broker_settings=given,
         )
         spec.check()
     except SettingRefused as error:

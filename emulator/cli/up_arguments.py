@@ -10,11 +10,13 @@ from typing import Annotated, TypeAlias
 import typer
 
 from emulator.cli.up_options import (
+    ADVERTISE,
     BROKERS,
     CONTROL,
     EMBEDDED,
     EXIT_ON_DEATH,
     JOURNAL,
+    LISTEN,
     LOG,
     PORT,
     RELEASE,
@@ -39,6 +41,18 @@ Port: TypeAlias = Annotated[
 ]
 Embedded: TypeAlias = Annotated[
     bool, typer.Option(*EMBEDDED.flags, help="Run all nodes in one process.")
+]
+Listen: TypeAlias = Annotated[
+    str,
+    typer.Option(*LISTEN.flags, metavar="HOST", help="The address to listen on; 0.0.0.0 = all."),
+]
+Advertise: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        *ADVERTISE.flags,
+        metavar="HOST",
+        help="The address that clients use, if another, as 127.0.0.1 for a container.",
+    ),
 ]
 ControlPort: TypeAlias = Annotated[
     str,

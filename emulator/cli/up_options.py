@@ -25,6 +25,8 @@ BROKERS = UpOption(("--brokers",), 2)
 RELEASE = UpOption(("--release",), "4.9.7")
 STORE = UpOption(("--store",), "")
 PORT = UpOption(("--port",), 9876)
+LISTEN = UpOption(("--listen",), "127.0.0.1")
+ADVERTISE = UpOption(("--advertise",), "")
 SETS = UpOption(("--set",), None)
 EMBEDDED = UpOption(("--embedded",), False, takes_value=False, is_plain=False)
 CONTROL = UpOption(("--control",), "")
@@ -38,6 +40,8 @@ OPTIONS = (
     RELEASE,
     STORE,
     PORT,
+    LISTEN,
+    ADVERTISE,
     SETS,
     EMBEDDED,
     CONTROL,

@@ -314,7 +314,7 @@ class EmbeddedCluster(RealWorld):
     def _config(self, name: str) -> RoleConfig:
         if name in self.spec.name_server_names:
             return self.spec.name_server_config(name)
-        return self.spec.broker_config(name, tuple(self.namesrv.split(";")))
+        return self.spec.broker_config(name, self._name_servers)
 
     def _note_progress(self, entry: Entry) -> None:
         """A node that reads a large store is waited for as long as it gets on."""

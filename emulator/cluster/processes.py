@@ -226,7 +226,7 @@ class ProcessCluster(RealWorld):
             return self._configs[name]
         if name in self.spec.name_server_names:
             return self.spec.name_server_config(name)
-        return self.spec.broker_config(name, tuple(self.namesrv.split(";")))
+        return self.spec.broker_config(name, self._name_servers)
 
     def _of(self, names: Iterable[str]) -> list[NodeProcess]:
         return [self._nodes[name] for name in names if name in self._nodes]

@@ -39,6 +39,12 @@ PROPERTY_TABLES: dict[type[RoleConfig], PropertyTable] = {
 }
 NET = "net."
 
+FLAGS = {  # of settings that have a shorter one
+    "listen_address": "listen",
+    "advertised_address": "advertise",
+    "advertised_to": "advertise",
+}
+
 
 class BadSetting(Exception):
     """A setting nobody knows, or with a value it cannot have; the text names its source."""
@@ -107,11 +113,12 @@ class Settings:
                 self._set(property_.field, text, where, property_.unit)
         self._set_addresses(parts, where)
 
-    def add_flags(self, **flags: str | None) -> None:
+    def add_flags(self, **flags: str | Mapping[str, str] | None) -> None:
         """Flags by our field names; None: not given.  Raises ``BadSetting``."""
-        for name, text in flags.items():
-            if text is not None:
-                self._set(name, text, f"--{name.replace('_', '-')}")
+        for name, value in flags.items():
+            if value is not None:
+                flag = FLAGS.get(name, name)
+                self._set(name, value, f"--{flag.replace('_', '-')}")
 
     # The result -----------------------------------------------------------------------
 

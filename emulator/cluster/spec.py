@@ -26,6 +26,7 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """NameServers and brokers, their settings by our field names.
 
     ``port`` is the first NameServer's; the brokers' follow from it; 0 means any free ones.
+    ``advertised_host`` is where clients reach what listens on ``host``, if elsewhere.
     Every node with a store has its own folder below ``store``.  Reply rules are allowed on
     a loopback ``host``, and elsewhere by the setting ``reply_rules_allowed``.
     """
@@ -34,6 +35,7 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     brokers: int = 2
     release: str = "4.9.7"
     host: str = "127.0.0.1"
+    advertised_host: str = ""
     port: int = 0
     store: str = ""
     name_server_settings: dict[str, Any] = {}
@@ -53,6 +55,8 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             )
         if strangers := sorted(self.settings_of.keys() - set(self.broker_names)):
             raise ValueError(f"there is no broker named {', '.join(strangers)}")
+        if self.advertised_host and not self.port:
+            raise ValueError("an advertised host needs a port: brokers tell it to clients")
 
     @property
     def name_server_names(self) -> tuple[str, ...]:
@@ -94,11 +98,18 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             "release": self.release,
             "name": name,
             "listen_address": f"{self.host}:{port}",
+            "advertised_address": self.advertised_host and f"{self.advertised_host}:{port}",
             "namesrv": namesrv,
             "store": self._store_of(name),
             "reply_rules_allowed": self.is_on_loopback,
         }
         return fitted(BrokerConfig, {**given, **self.broker_settings, **own}, name)
+
+    def reached_at(self, address: str) -> str:
+        """Where clients reach a node that listens at *address*, ``host:port``."""
+        if not self.advertised_host:
+            return address
+        return f"{self.advertised_host}:{address.rpartition(':')[2]}"
 
     def check(self) -> None:
         """Every node's config, made once: raises what the first bad one raises."""
@@ -118,6 +129,7 @@ class SpecFields(TypedDict, total=False):
     brokers: int
     release: str
     host: str
+    advertised_host: str
     port: int
     store: str | Path
     name_server_settings: dict[str, Any]

@@ -122,12 +122,12 @@ class World(ABC, Generic[Done_co]):
     @property
     def namesrv(self) -> str:
         """The NameServers' addresses as clients take them: ``host:port;host:port``."""
-        return ";".join(self.addresses[name] for name in self.spec.name_server_names)
+        return ";".join(map(self.spec.reached_at, self._name_servers))
 
     @property
     def brokers(self) -> dict[str, str]:
         """Brokers' addresses, ``host:port`` by name."""
-        return {name: self.addresses[name] for name in self.spec.broker_names}
+        return {n: self.spec.reached_at(self.addresses[n]) for n in self.spec.broker_names}
 
     @property
     @abstractmethod
@@ -223,6 +223,11 @@ class World(ABC, Generic[Done_co]):
         """Remove one rule, or all; returns the ids of those that held until now."""
 
     # For the worlds -------------------------------------------------------------------
+
+    @property
+    def _name_servers(self) -> tuple[str, ...]:
+        """Where they listen: so brokers beside them reach them."""
+        return tuple(self.addresses[name] for name in self.spec.name_server_names)
 
     def _known_names(self) -> tuple[str, ...]:
         return self.node_names

@@ -58,6 +58,7 @@ class FakeNameServer:
         self.told: list[RegisterBrokerBody] = []
         self.one_ways: list[bool] = []
         self.goodbyes_s: list[float] = []
+        self.addresses: list[str] = []  # of the broker, as each request had it
         self.ordered = b""
         self.refusal: str | None = None
         self.server = RemotingServer(
@@ -73,6 +74,7 @@ class FakeNameServer:
 
     def register(self, call: Call) -> Result:
         self.times_s.append(self._stage.now_s())
+        self.addresses.append(call.request.broker_addr)
         self.told.append(decode_register_broker(call.body, call.command.version))
         self.one_ways.append(call.command.is_one_way)
         until_ms = call.now_ms + self._late_ms
@@ -81,7 +83,8 @@ class FakeNameServer:
             done = Reply(code=ResponseCode.SYSTEM_ERROR, remark=self.refusal)
         return Wait(object(), until_ms, lambda _now_ms, _expired: done)
 
-    def unregister(self, _call: Call) -> Result:
+    def unregister(self, call: Call) -> Result:
+        self.addresses.append(call.request.broker_addr)
         self.goodbyes_s.append(self._stage.now_s())
         return Reply()
 
@@ -124,7 +127,7 @@ class Stage:
         await fake.server.serve(host, address, self.world.nursery)
         return fake
 
-    async def broker(self, **settings: int) -> None:
+    async def broker(self, **settings: object) -> None:
         host = self.world.network.host("broker")
         config = BrokerConfig(
             release=str(self.release),

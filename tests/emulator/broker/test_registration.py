@@ -308,3 +308,22 @@ def test_who_leaves_says_goodbye() -> None:
         assert fake.times_s == [0]
 
     on_stage(story)
+
+
+@pytest.mark.parametrize("release", [LAST_4, LAST_5])
+def test_a_name_server_is_told_the_address_that_its_own_clients_reach(release: str) -> None:
+    async def story(stage: Stage) -> None:
+        inside, outside = await stage.name_server("inside"), await stage.name_server("outside")
+        told = {stage.namesrv[1]: "10.9.8.7:1"}
+        await stage.broker(advertised_address="10.1.2.3:2", advertised_to=told)
+        await stage.ask(catalog.UPDATE_AND_CREATE_TOPIC, NEW_TOPIC)
+        await trio.sleep(11)
+        stage.stop.set()
+        await trio.sleep(1)
+        assert len(outside.addresses) >= 4, (
+            "at start, for the topic, after ten seconds, at the end"
+        )
+        assert set(outside.addresses) == {"10.9.8.7:1"}
+        assert set(inside.addresses) == {"10.1.2.3:2"}
+
+    on_stage(story, release)

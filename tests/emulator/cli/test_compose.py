@@ -1,14 +1,17 @@
-"""docker-compose.yml: it parses, and its very commands make a cluster.
+"""docker-compose.yml and the Dockerfile: their very commands make clusters.
 
-There need be no container engine: a container's command is run as a process here, with
-its addresses and its volume mapped to this machine.
+There need be no container engine: a container's command is run as a process here.  What leads
+to containers of one network is 127.0.0.2, what leads to this machine's ports is 127.0.0.1.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import re
+import shlex
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,54 +19,163 @@ import yaml
 from command_line import ROOT, ready_line, rmqemu, started
 
 FILE = ROOT / "docker-compose.yml"
-
-
-@pytest.fixture(scope="module")
-def services() -> dict:
-    return yaml.safe_load(FILE.read_text())["services"]
+NETWORK, HOST = "127.0.0.2", "127.0.0.1"
+ADDRESS = re.compile(r"([a-z0-9.-]+):(\d+)")
+SERVICES: dict = yaml.safe_load(FILE.read_text())["services"]
 
 
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
+    with socket.create_server(("0.0.0.0", 0)) as probe:
         return probe.getsockname()[1]
 
 
-def here(command: list[str], ports: dict[str, int], folder: Path) -> list[str]:
-    """The command of a container, for this machine."""
-    text = "\n".join(command).replace("=/store", f"={folder}")
-    for host in ("0.0.0.0", "127.0.0.1", "namesrv"):  # names to be replaced
-        for inside, outside in ports.items():
-            text = text.replace(f"{host}:{inside}", f"127.0.0.1:{outside}")
-    return text.split("\n")
+class Machine:
+    """This one in place of all containers: each port of each service is another port here."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._ports: dict[tuple[str, str], int] = {}
+        self._published: dict[str, tuple[str, str]] = {}
+        for name, service in SERVICES.items():
+            for published in service.get("ports", ()):
+                _, outside, inside = published.split(":")
+                self._published[outside] = (name, inside)
+
+    def inside(self, service: str, port: str) -> str:
+        return f"{NETWORK}:{self._port(service, port)}"
+
+    def outside(self, port: str) -> str:
+        return f"{HOST}:{self._port(*self._published[port])}"
+
+    def command(self, service: str, words: list[str]) -> list[str]:
+        """What a container of *service* would run, for here."""
+
+        def here(address: re.Match) -> str:
+            host, port = address.groups()
+            if host in SERVICES:
+                return self.inside(host, port)
+            if host == "0.0.0.0":
+                return f"0.0.0.0:{self._port(service, port)}"
+            is_own = words[0] == "CMD"  # a health check asks its own container
+            return self.inside(service, port) if is_own else self.outside(port)
+
+        store = f"={self._folder / service}"
+        return [ADDRESS.sub(here, word).replace("=/store", store) for word in words]
+
+    def _port(self, service: str, port: str) -> int:
+        if (service, port) not in self._ports:
+            self._ports[service, port] = free_port()
+        return self._ports[service, port]
 
 
-def test_the_commands_of_the_services_make_a_cluster(services, tmp_path) -> None:
-    ports = {port: free_port() for port in ("9876", "10911", "11011")}
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    machine = Machine(tmp_path_factory.mktemp("compose"))
     with contextlib.ExitStack() as stack:
-        for name, service in services.items():
-            command = here(service["command"], ports, tmp_path / name)
+        for name, service in SERVICES.items():
+            command = machine.command(name, service["command"])
             ready_line(stack.enter_context(started(*command)))
-        namesrv = f"127.0.0.1:{ports['9876']}"
-        status = json.loads(rmqemu("status", "--json", "-n", namesrv).stdout)
-    brokers = {broker["name"]: broker["address"] for broker in status["brokers"]}
-    assert brokers == {
-        "broker-a": f"127.0.0.1:{ports['10911']}",
-        "broker-b": f"127.0.0.1:{ports['11011']}",
+        yield machine
+
+
+def brokers_at(namesrv: str) -> dict[str, str]:
+    status = json.loads(rmqemu("status", "--json", "-n", namesrv).stdout)
+    return {broker["name"]: broker["address"] for broker in status["brokers"]}
+
+
+def test_each_side_is_told_addresses_that_lead_to_the_brokers_from_there(machine) -> None:
+    assert brokers_at(machine.inside("namesrv", "9876")) == {
+        "broker-a": machine.inside("broker-a", "10911"),
+        "broker-b": machine.inside("broker-b", "11011"),
+    }
+    assert brokers_at(machine.outside("9876")) == {
+        "broker-a": machine.outside("10911"),
+        "broker-b": machine.outside("11011"),
     }
 
 
-def test_every_port_that_is_advertised_is_published_and_stays_on_this_machine(services) -> None:
-    for name, service in services.items():
-        published = service["ports"]
+def test_what_a_container_sends_an_application_on_the_host_consumes(machine) -> None:
+    inside, host = machine.inside("namesrv", "9876"), machine.outside("9876")
+    sent = rmqemu("produce", "--topic", "orders", "-n", inside, stdin=b"one\ntwo\n")
+    assert sent.returncode == 0, sent.stderr
+    consume = ("consume", "--topic", "orders", "--group", "billing", "--count", "2")
+    got = rmqemu(*consume, "-n", host)
+    assert sorted(line for line in (b"one", b"two") if line in got.stdout) == [b"one", b"two"]
+
+
+def test_the_health_checks_succeed_while_the_cluster_runs(machine) -> None:
+    for name, service in SERVICES.items():
+        kind, program, *arguments = machine.command(name, service["healthcheck"]["test"])
+        assert (kind, program) == ("CMD", "rmqemu")
+        assert rmqemu(*arguments).returncode == 0, name
+
+
+def test_every_port_that_is_advertised_to_the_host_is_published_on_it_alone() -> None:
+    for name, service in SERVICES.items():
+        published = service.get("ports", [])
         assert all(port.startswith("127.0.0.1:") for port in published)
         for argument in service["command"]:
-            option, _, address = argument.partition("=")
-            if option == "--advertise":
-                port = address.rpartition(":")[2]
+            if argument.startswith("--advertise=") and HOST in argument:
+                port = argument.rpartition(":")[2]
                 assert f"127.0.0.1:{port}:{port}" in published, name
 
 
-def test_the_image_runs_the_command_line_and_one_service_builds_it(services) -> None:
-    assert 'ENTRYPOINT ["rmqemu"]' in (ROOT / "Dockerfile").read_text()
-    assert [name for name, service in services.items() if "build" in service] == ["namesrv"]
-    assert len({service["image"] for service in services.values()}) == 1
+def test_every_service_builds_the_one_image() -> None:
+    for service in SERVICES.values():
+        assert (service["build"], service["pull_policy"]) == (".", "build")
+        assert service["image"] == "rocketmq-emulator"
+
+
+# The image -------------------------------------------------------------------------------
+
+
+def instructions(name: str) -> list[str]:
+    text = (ROOT / "Dockerfile").read_text().replace("\\\n", " ")
+    return [line.partition(" ")[2] for line in text.splitlines() if line.startswith(f"{name} ")]
+
+
+def test_what_the_image_copies_is_there_and_not_ignored() -> None:
+    ignored = (ROOT / ".dockerignore").read_text().splitlines()
+    kept = {line[1:] for line in ignored if line.startswith("!")}
+    copied = {source for line in instructions("COPY") for source in shlex.split(line)[:-1]}
+    assert copied == kept
+    assert all((ROOT / source).exists() for source in copied)
+
+
+def test_a_container_without_a_command_is_a_cluster_that_the_host_reaches() -> None:
+    (entry,), (command,), (health,) = map(instructions, ("ENTRYPOINT", "CMD", "HEALTHCHECK"))
+    assert json.loads(entry) == ["rmqemu"]
+    port = free_cluster_port()
+    with started(*json.loads(command), "--port", str(port)) as process:
+        ready = ready_line(process)
+        assert ready["namesrv"] == f"{HOST}:{port}"
+        assert brokers_at(f"{HOST}:{port}") == ready["brokers"]
+        assert all(address.startswith(f"{HOST}:") for address in ready["brokers"].values())
+        check = json.loads(health.partition("CMD")[2])
+        assert rmqemu(*check[1:-1], f"{HOST}:{port}").returncode == 0
+        killed = rmqemu("kill", "broker-b", "-n", f"{HOST}:{port}")
+        assert killed.returncode == 0, killed.stderr
+
+
+def test_who_listens_everywhere_is_asked_for_the_address_that_clients_use() -> None:
+    done = rmqemu("up", "--listen", "0.0.0.0")
+    assert done.returncode == 2
+    assert done.stderr == (
+        b"rmqemu: --listen 0.0.0.0 needs --advertise HOST: the address that clients use\n"
+    )
+
+
+def test_the_image_names_the_ports_that_a_cluster_of_that_command_listens_on() -> None:
+    (ports,) = instructions("EXPOSE")
+    assert ports.split() == ["9876", "10911", "11011"]
+
+
+def free_cluster_port() -> int:
+    """A port whose brokers' ports and control port are free, too."""
+    while True:
+        port = free_port()
+        wanted = (port - 1, port, port + 1_035, port + 1_135)
+        with contextlib.suppress(OSError, OverflowError), contextlib.ExitStack() as stack:
+            for number in wanted:
+                stack.enter_context(socket.create_server(("0.0.0.0", number)))
+            return port

@@ -76,6 +76,12 @@ def environment_with(**settings: str) -> dict[str, str]:
         (("--namesrv", "banana"), {}, "--namesrv: namesrv (namesrvAddr): an address looks like"),
         (("--namesrv", "127.0.0.1:"), {}, "not '127.0.0.1:'"),
         (("--advertise", "10.0.0.1:99999"), {}, "with a port up to 65535, not '10.0.0.1:99999'"),
+        (("--advertise", "a:1", "--advertise", "b:1"), {}, "one address without NAMESRV=, not 2"),
+        (
+            ("--namesrv", "127.0.0.1:1", "--advertise", "127.0.0.1:2=a:1"),
+            {},
+            "--advertise: --namesrv: advertised_to = {'127.0.0.1:2': 'a:1'}: each NameServer",
+        ),
         (("--release", "9.9.9"), {}, "--release: release: RocketMQ 9.9.9 is not known here"),
         (("--listen", "0.0.0.0:0"), {}, "0.0.0.0:0 needs a port, or --advertise"),
         (("--listen", "here"), {}, "an address looks like 127.0.0.1:9876, not 'here'"),

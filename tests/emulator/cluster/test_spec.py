@@ -54,6 +54,7 @@ def test_an_unknown_setting_is_found_before_anything_starts() -> None:
         ({"name_servers": 0}, "NameServers"),
         ({"port": 65_000}, "port"),
         ({"settings_of": {"broker-z": {}}}, "broker-z"),
+        ({"advertised_host": "10.9.8.7"}, "an advertised host needs a port"),
     ],
 )
 def test_what_makes_no_sense_is_refused_by_name(wrong, word) -> None:
