@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from emulator.cluster.control.conversation import (
     BODY_BYTES_MAX,
@@ -125,3 +127,37 @@ def test_a_request_has_begun_with_its_first_byte() -> None:
     assert conversation.next_request() is not None
     conversation.answer(FINE)
     assert not conversation.is_begun
+
+
+LINES = st.sampled_from(
+    [
+        b"GET / HTTP/1.1\r\n",
+        b"POST /nodes/a/kill HTTP/1.1\r\n",
+        b"Host: localhost\r\n",
+        b"Content-Length: 3\r\n",
+        b"Transfer-Encoding: chunked\r\n",
+        b"Connection: close\r\n",
+        b"Expect: 100-continue\r\n",
+        b"\r\n",
+        b"3\r\nabc\r\n0\r\n\r\n",
+        b"%zz?=&&",
+        b"\x00\xff",
+    ]
+)
+
+
+@given(st.lists(LINES | st.binary(max_size=20), max_size=12), st.booleans())
+def test_whatever_comes_is_a_request_or_refused_and_can_be_answered(pieces, ends) -> None:
+    conversation = Conversation()
+    for piece in [*pieces, *([b""] if ends else [])]:
+        conversation.feed(piece)
+        try:
+            while conversation.next_request() is not None:
+                conversation.answer(FINE)
+        except Refused as refused:
+            written = conversation.answer(HttpResponse.refusal(refused))
+            assert written.startswith((b"HTTP/1.1 4", b"HTTP/1.1 501"))  # one of many
+        if conversation.is_over:
+            return
+        conversation.wants_to_go_on()
+    assert not ends, "a client that sends no more ends the conversation"
