@@ -102,7 +102,8 @@ class Conversation:
         """The bytes of a whole answer."""
         headers = {"content-length": str(len(response.body)), **response.headers}
         data = self._begin(response.status, JSON, headers)
-        data += self._connection.send(h11.Data(data=response.body)) or b""
+        if self._head is None or self._head.method != b"HEAD":
+            data += self._connection.send(h11.Data(data=response.body)) or b""
         data += self._connection.send(h11.EndOfMessage()) or b""
         self._end()
         return data

@@ -8,7 +8,7 @@ nothing.  A request is answered in a worker thread, because the verbs of a world
 from __future__ import annotations
 
 import errno
-import select
+import selectors
 import socket
 import threading
 from collections.abc import Iterable
@@ -64,9 +64,16 @@ class ControlServer:
 
     def _run(self) -> None:
         with self._socket, self._woken:
-            select.select([self._socket, self._woken], [], [])
+            self._wait_for_client()
             if not self._is_closed:
                 self._serve()
+
+    def _wait_for_client(self) -> None:
+        """Or for ``close``."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._socket, selectors.EVENT_READ)
+            selector.register(self._woken, selectors.EVENT_READ)
+            selector.select()
 
     def _serve(self) -> None:
         import trio  # noqa: PLC0415  # see above

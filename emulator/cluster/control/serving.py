@@ -61,6 +61,8 @@ class Control:
                 await self._converse(stream, Conversation())
         except GONE:
             return
+        except Exception:  # a bug of ours ends this connection, not the control address
+            logging.getLogger(LOGGER).exception("a connection to the control address")
         finally:
             self._connections -= 1
 
@@ -112,7 +114,7 @@ class Control:
                 limiter=self._threads,
                 abandon_on_cancel=True,
             )
-        except Exception as error:  # a bug of ours ends this request, not the control address
+        except Exception as error:  # … or this request alone
             logging.getLogger(LOGGER).exception("%s %s", request.method, request.path)
             text = f"an error of the emulator itself: {error!r}"
             raise Refused(HTTPStatus.INTERNAL_SERVER_ERROR, text) from error

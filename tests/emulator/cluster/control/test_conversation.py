@@ -117,6 +117,14 @@ def test_what_cannot_be_read_is_refused_and_ends_the_conversation(data, status, 
     assert conversation.is_over
 
 
+def test_the_answer_to_head_has_no_body() -> None:
+    conversation = Conversation()
+    for _ in range(2):
+        conversation.feed(b"HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert conversation.next_request() is not None
+        assert conversation.answer(FINE).endswith(b"\r\n\r\n")
+
+
 def test_a_request_has_begun_with_its_first_byte() -> None:
     conversation = Conversation()
     assert not conversation.is_begun
@@ -133,6 +141,9 @@ LINES = st.sampled_from(
     [
         b"GET / HTTP/1.1\r\n",
         b"POST /nodes/a/kill HTTP/1.1\r\n",
+        b"HEAD / HTTP/1.1\r\n",
+        b"CONNECT localhost:1 HTTP/1.1\r\n",
+        b"OPTIONS * HTTP/1.0\r\n",
         b"Host: localhost\r\n",
         b"Content-Length: 3\r\n",
         b"Transfer-Encoding: chunked\r\n",

@@ -71,6 +71,21 @@ async def test_a_bug_is_one_answer_and_a_line_in_the_log(nursery, caplog) -> Non
     assert (await client.ask(GET))[0] == 200
 
 
+async def test_a_bug_in_the_conversation_ends_that_connection_alone(
+    nursery, caplog, monkeypatch
+) -> None:
+    control = Control(FakeCluster())
+    first, second = Client(control, nursery), Client(control, nursery)
+    assert (await first.ask(GET))[0] == 200
+    with monkeypatch.context() as broken:
+        broken.setattr(serving.Conversation, "answer", lambda *_: 1 / 0)
+        await second.stream.send_all(GET)
+        assert await second.is_closed()
+        await trio.testing.wait_all_tasks_blocked()
+    assert "ZeroDivisionError" in caplog.text
+    assert (await first.ask(GET))[0] == 200
+
+
 async def test_too_many_connections_are_refused_and_the_others_go_on(nursery, monkeypatch) -> None:
     monkeypatch.setattr(serving, "CONNECTIONS_MAX", 1)
     control = Control(FakeCluster())
