@@ -37,6 +37,7 @@ PROPERTY_TABLES: dict[type[RoleConfig], PropertyTable] = {
     NameServerConfig: NAME_SERVER,
     BrokerConfig: BROKER,
 }
+ROLES: dict[type[RoleConfig], str] = {NameServerConfig: "NameServer", BrokerConfig: "broker"}
 NET = "net."
 
 FLAGS = {  # of settings that have a shorter one
@@ -175,6 +176,11 @@ class Settings:
         self.ignored.append(name)
 
     def _unknown_name(self, name: str, where: str) -> str:
+        for kind, table in PROPERTY_TABLES.items():
+            if name in table.settings or name in kind.__struct_fields__:
+                return (
+                    f"{where}: {name} is a setting of a {ROLES[kind]}, not of a {ROLES[self.kind]}"
+                )
         return f"{where}: {unknown_setting(name, [*self._types, *self._properties.settings])}"
 
 

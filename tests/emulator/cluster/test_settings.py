@@ -234,6 +234,18 @@ def test_addresses_that_upstream_takes_are_taken(text) -> None:
     assert "" not in settings.config().namesrv
 
 
+def test_a_flag_is_named_as_it_was_given() -> None:
+    settings = Settings(BrokerConfig)
+    settings.add_flags(listen_address="here", advertised_address=None)
+    with pytest.raises(BadSetting, match=r"^--listen: listen_address"):
+        settings.config()
+
+
+def test_a_setting_of_the_other_role_is_said_to_be_one() -> None:
+    with pytest.raises(BadSetting, match="brokerName is a setting of a broker, not of a NameS"):
+        Settings(NameServerConfig).add_assignments(["brokerName=x"])
+
+
 def test_the_variable_of_the_control_address_is_no_setting() -> None:
     Settings(BrokerConfig).add_environment({"RMQEMU_CONTROL": "127.0.0.1:1"})
 
