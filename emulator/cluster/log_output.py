@@ -39,7 +39,7 @@ class LogOutput:
 
     def _remark(self) -> str:
         count = self.dropped_lines
-        return f"{count} lines were left out here: nobody read those before\n" if count else ""
+        return f"{count} lines were left out here, because nobody read the log\n" if count else ""
 
     def _put(self, text: str) -> bool:
         data = (b"\n" if self._is_torn else b"") + text.encode("utf-8", "replace")

@@ -41,7 +41,9 @@ class NoHttp:
 
     async def get(self, url: str, timeout_ms: int) -> str:
         """Fails."""
-        raise HttpFailed(f"nobody answers {url} within {timeout_ms} ms: there is no HTTP here")
+        raise HttpFailed(
+            f"no answer from {url} within {timeout_ms} ms: there is no HTTP in this world"
+        )
 
 
 class AddressServer:

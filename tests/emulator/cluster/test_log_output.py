@@ -44,7 +44,7 @@ def test_lines_that_find_no_room_are_counted_and_the_count_comes_when_there_is_r
     assert held == LINE * shown
     assert count // 2 <= shown < count
     assert os.read(reads, PIPE_BYTES).decode() == (
-        f"{count - shown} lines were left out here: nobody read those before\nthe next\n"
+        f"{count - shown} lines were left out here, because nobody read the log\nthe next\n"
     )
 
 
@@ -58,7 +58,7 @@ def test_a_long_text_that_is_cut_short_does_not_run_into_the_next_line(
     output.write(LINE)
     assert os.read(reads, PIPE_BYTES).decode().splitlines() == [
         "",
-        "1 lines were left out here: nobody read those before",
+        "1 lines were left out here, because nobody read the log",
         LINE.strip(),
     ]
 
