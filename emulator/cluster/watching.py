@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 CALL_MS_MAX = 3_000
 SILENT_AFTER_S = 1.5  # an answer that takes longer is worth a word
+UNLISTED_AFTER_S = 4.0  # from the start of a broker: the routes are read less often
 MEMBER_MS_MAX = 1_000
 MEMBERS_EVERY_S = 2.0
 MEMBERS_ASKED_MAX = 30  # a round
@@ -170,10 +171,15 @@ class ClusterWatch:
             return view.state, view.since_ms
         if asked_ms is not None and _now_ms() - asked_ms >= SILENT_AFTER_S * 1_000:
             return "silent", asked_ms
-        listed = self._listed.values()
-        if view.role == "broker" and listed and not any(view.name in each for each in listed):
+        is_new = _now_ms() - view.since_ms < UNLISTED_AFTER_S * 1_000
+        if view.role == "broker" and not is_new and not self._is_listed(view.name):
             return "unlisted", view.since_ms
         return "running", view.since_ms
+
+    def _is_listed(self, broker: str) -> bool:
+        """By a NameServer, or nobody knows."""
+        listed = self._listed.values()
+        return not listed or any(broker in each for each in listed)
 
     def _recent(self, well: set[str]) -> Iterator[tuple[str, Look, Look]]:
         """The last two looks of those that still get their messages."""

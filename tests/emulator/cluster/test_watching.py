@@ -126,3 +126,18 @@ async def test_the_members_of_groups_that_are_shown_say_which_queues_they_have(
         assert [member.client for member in sight.overview.groups[0].members] == [client]
         watch.shown_groups = ()
         await wait_seen(watch, lambda sight: sight.owned == {})
+
+
+async def test_a_broker_that_no_name_server_lists_is_named_unless_it_has_just_started(
+    cluster, monkeypatch
+) -> None:
+    async with watched(cluster) as watch:
+        await wait_seen(watch, state_of("broker-b", "running"))
+        cluster.pause("namesrv")
+        await wait_seen(watch, state_of("namesrv", "paused"))
+        watch._listed["namesrv"] = frozenset({"broker-a"})
+        assert state_of("broker-b", "running")(watch.sight())
+        monkeypatch.setattr(watching, "UNLISTED_AFTER_S", 0.0)
+        assert state_of("broker-b", "unlisted")(watch.sight())
+        assert state_of("broker-a", "running")(watch.sight())
+        cluster.resume("namesrv")
