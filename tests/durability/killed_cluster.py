@@ -84,7 +84,7 @@ async def wait_restarted(cluster) -> None:
 async def wait_ended_in_order(cluster) -> int:
     """Stop it with SIGTERM; its exit code."""
     node = cluster._nodes[BROKER]
-    node.is_meant_to_end = True
+    node.told_to = "stop"
     node.signal(signal.SIGTERM)
     return await trio.to_thread.run_sync(node.popen.wait, START_S_MAX)
 
