@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     )
     from emulator.cluster.embedded import EmbeddedCluster as Cluster
     from emulator.cluster.node_process import NodeDied
+    from emulator.cluster.node_view import NodeView
     from emulator.cluster.processes import ProcessCluster
     from emulator.cluster.reply_rules import ReplyRuleRefused
     from emulator.cluster.spec import ClusterSpec
@@ -105,6 +106,7 @@ __all__ = [
     "NoNameServer",
     "NoRoute",
     "NodeDied",
+    "NodeView",
     "NotReady",
     "NotRunning",
     "NotStored",
@@ -139,6 +141,7 @@ __all__ = [
 
 _NAMES_OF = {  # by the module that has them; all others are of emulator.client
     "emulator.cluster.node_process": ("NodeDied",),
+    "emulator.cluster.node_view": ("NodeView",),
     "emulator.cluster.processes": ("ProcessCluster",),
     "emulator.cluster.reply_rules": ("ReplyRuleRefused",),
     "emulator.cluster.spec": ("ClusterSpec",),
