@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from emulator.cluster.processes import ProcessCluster
     from emulator.cluster.reply_rules import ReplyRuleRefused
     from emulator.cluster.spec import ClusterSpec
-    from emulator.cluster.world import CannotDo, NotReady, UnknownNode
+    from emulator.cluster.world import CannotDo, ClusterEnded, NotReady, NotStarted, UnknownNode
     from protocol.bodies.reply_rules import ReplyRule, ReplyRuleState
     from protocol.codes import RequestCode, ResponseCode
 
@@ -89,6 +89,7 @@ __all__ = [
     "ClientErrorCode",
     "ClientProcess",
     "Cluster",
+    "ClusterEnded",
     "ClusterSpec",
     "ConsumeContext",
     "ConsumeResult",
@@ -109,6 +110,7 @@ __all__ = [
     "NodeView",
     "NotReady",
     "NotRunning",
+    "NotStarted",
     "NotStored",
     "NotUnderTrio",
     "ProcessCluster",
@@ -145,7 +147,13 @@ _NAMES_OF = {  # by the module that has them; all others are of emulator.client
     "emulator.cluster.processes": ("ProcessCluster",),
     "emulator.cluster.reply_rules": ("ReplyRuleRefused",),
     "emulator.cluster.spec": ("ClusterSpec",),
-    "emulator.cluster.world": ("CannotDo", "NotReady", "UnknownNode"),
+    "emulator.cluster.world": (
+        "CannotDo",
+        "ClusterEnded",
+        "NotReady",
+        "NotStarted",
+        "UnknownNode",
+    ),
     "protocol.bodies.reply_rules": ("ReplyRule", "ReplyRuleState"),
     "protocol.codes": ("RequestCode", "ResponseCode"),
 }

@@ -30,7 +30,7 @@ from emulator.cluster.process_errors import first_error
 from emulator.cluster.real_world import RealWorld
 from emulator.cluster.spec import checked_spec
 from emulator.cluster.starting import NodeProgress
-from emulator.cluster.world import START_S_MAX, STOP_S_MAX, NotReady
+from emulator.cluster.world import START_S_MAX, STOP_S_MAX, ClusterEnded, NotReady, NotStarted
 from emulator.disk.line_file import LineFile
 from emulator.facts import LogRecovering, TimersRecovering
 from emulator.logs import LogSettings, log_to, log_to_application
@@ -89,6 +89,8 @@ class EmbeddedCluster(RealWorld):
 
     def __enter__(self) -> Self:
         began_s = time.monotonic()
+        if self._thread.ident is not None:
+            raise ClusterEnded("a cluster starts once: make another one, Cluster(…)")
         self._thread.start()
         try:
             self._wait_for_loop()
@@ -274,6 +276,8 @@ class EmbeddedCluster(RealWorld):
         """For these nodes, if any.  Raises what *action* raised, or what ended the cluster."""
         if not names:
             return
+        if self._token is None:
+            raise NotStarted("the cluster does not run")
         try:
             if trio.lowlevel.in_trio_run():  # a test that is async itself
                 self._from_a_thread_between(action, names)
@@ -282,7 +286,7 @@ class EmbeddedCluster(RealWorld):
         except trio.RunFinishedError:
             self._thread.join(STOP_S_MAX)
             self.check_alive()
-            raise
+            raise ClusterEnded("the cluster has ended") from None
         except BaseExceptionGroup as group:
             raise first_error(group) from group
 

@@ -16,7 +16,8 @@ import msgspec
 
 from emulator.addresses import PORT_MAX
 from emulator.config import BrokerConfig, NameServerConfig
-from emulator.fitting import fitted
+from emulator.fitting import BadField, fitted
+from protocol.arguments import not_a
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 BROKER_PORT_ABOVE, BROKER_PORT_STEP = 1035, 100  # 9876 -> 10911, 11011 …: upstream's habit
@@ -142,6 +143,8 @@ def checked_spec(spec: ClusterSpec | None, fields: SpecFields) -> ClusterSpec:
 
     Raises ``BadField`` for a field or a node's setting there is not.
     """
+    if spec is not None and not isinstance(spec, ClusterSpec):
+        raise BadField(f"{not_a('spec', 'a ClusterSpec', spec)}: single fields are given by name")
     if spec is None or fields:
         given = {} if spec is None else msgspec.structs.asdict(spec)
         given |= {**fields}

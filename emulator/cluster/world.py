@@ -95,7 +95,14 @@ class NotReady(Exception):
 
 
 class ClusterEnded(Exception):
-    """A node was to be started while its cluster ends, by another thread."""
+    """A node was to be started while its cluster ends, or after that."""
+
+
+class NotStarted(Exception):
+    """A cluster is used outside of its ``with``; the text says how to start it."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what}: start it first, `with Cluster(…) as cluster:`")
 
 
 class World(ABC, Generic[Done_co]):
@@ -121,7 +128,13 @@ class World(ABC, Generic[Done_co]):
 
     @property
     def namesrv(self) -> str:
-        """The NameServers' addresses as clients take them: ``host:port;host:port``."""
+        """The NameServers' addresses as clients take them: ``host:port;host:port``.
+
+        Raises ``NotStarted`` before the first start.
+        """
+        addresses = self.addresses
+        if missing := [name for name in self.spec.name_server_names if name not in addresses]:
+            raise NotStarted(f"{missing[0]} has no address yet")
         return ";".join(map(self.spec.reached_at, self._name_servers))
 
     @property

@@ -27,7 +27,7 @@ from rocketmq_emulator import (
 
 ROOT = Path(__file__).parents[2]
 END_S_MAX = 20
-EXAMPLES = ("produce", "consume", "orderly")
+EXAMPLES = ("produce", "consume", "orderly", "pull")
 
 
 def started(*command: str) -> subprocess.Popen[str]:
@@ -49,14 +49,15 @@ def interrupted(program: subprocess.Popen[str]) -> tuple[int, str]:
 
 
 def programs() -> Iterator[tuple[str, list[str]]]:
-    """Each documented program of trio, with <namesrv> for the address of its NameServer."""
+    """Each documented program of trio, with @NAMESRV@ for the address of its NameServer."""
     for page in (ROOT / "README.md", ROOT / "docs" / "client.md"):
         found = re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
-        for number, text in enumerate(text for text in found if "\nrun(main)" in text):
-            yield f"{page.stem}-{number}", ["-c", text.replace("127.0.0.1:9876", "<namesrv>")]
+        shown = [text for text in found if "\nrun(main)" in text and "127.0.0.1:9876" in text]
+        for number, text in enumerate(shown):
+            yield f"{page.stem}-{number}", ["-c", text.replace("127.0.0.1:9876", "@NAMESRV@")]
     for name in EXAMPLES:
-        more = ["0"] if name == "consume" else []
-        yield f"example-{name}", [f"examples/{name}.py", "<namesrv>", *more]
+        more = ["0"] if name in ("consume", "pull") else []
+        yield f"example-{name}", [f"examples/{name}.py", "@NAMESRV@", *more]
 
 
 PROGRAMS = dict(programs())
@@ -67,7 +68,7 @@ def test_a_program_that_waits_for_a_name_server_ends_on_ctrl_c_without_a_traceba
     with socket.create_server(("127.0.0.1", 0)) as silent:
         silent.settimeout(END_S_MAX)
         here = f"127.0.0.1:{silent.getsockname()[1]}"
-        program = started(*(word.replace("<namesrv>", here) for word in PROGRAMS[name]))
+        program = started(*(word.replace("@NAMESRV@", here) for word in PROGRAMS[name]))
         line, _ = silent.accept()
         with line:
             assert interrupted(program) == (130, "")

@@ -16,11 +16,13 @@ import pytest
 from rocketmq_emulator import (
     BadArgument,
     Cluster,
+    ClusterEnded,
     ClusterSpec,
     Message,
     MessageIllegal,
     MessageQueue,
     Misuse,
+    NotStarted,
     Producer,
     ProducerConfig,
     PushConsumer,
@@ -343,6 +345,22 @@ def test_a_spec_says_which_field_is_wrong() -> None:
         Cluster(broker=3)
     with pytest.raises(ValueError, match="brokers is an int, not str '3'"):
         Cluster(ClusterSpec(), brokers="3")
+
+
+def test_a_cluster_that_does_not_run_says_so() -> None:
+    with pytest.raises(ValueError, match="spec is a ClusterSpec, not int 3: single fields are"):
+        Cluster(3)
+    cluster = Cluster(brokers=1)
+    with pytest.raises(NotStarted, match="namesrv has no address yet: start it first, `with Clus"):
+        _ = cluster.namesrv
+    with pytest.raises(NotStarted, match="the cluster does not run: start it first"):
+        cluster.start()
+    with cluster:
+        pass
+    with pytest.raises(ClusterEnded, match="the cluster has ended"):
+        cluster.start("broker-a")
+    with pytest.raises(ClusterEnded, match="a cluster starts once: make another one"):
+        cluster.__enter__()
 
 
 def test_misuse_that_a_broker_would_refuse_has_its_own_name() -> None:
