@@ -119,8 +119,8 @@ class NodeProcess:
             self.popen.send_signal(number)
 
     def end(self, how: Ending) -> None:
-        """Tell it to end if it runs; see ``wait_ended``."""
-        if self.is_running:
+        """Tell it to end if it runs, once: a second SIGTERM ends it at once; see ``wait_ended``."""
+        if self.is_running and self.told_to != how:
             self.told_to = how
             for number in ENDING_SIGNALS[how]:
                 self.signal(number)

@@ -53,6 +53,16 @@ def test_who_was_killed_is_dead_and_who_was_stopped_is_stopped(cluster) -> None:
     assert states(cluster) == ["running"] * 3
 
 
+def test_a_node_is_asked_to_stop_once_for_a_second_signal_would_end_it_at_once(cluster) -> None:
+    node = cluster._nodes["broker-b"]
+    sent, send = [], node.popen.send_signal
+    node.popen.send_signal = lambda number: (sent.append(number), send(number))
+    cluster.stop("broker-b")
+    assert sent == [signal.SIGTERM, signal.SIGCONT]
+    assert cluster.node("broker-b").exit_code == 0
+    cluster.start("broker-b")
+
+
 def test_a_node_that_somebody_else_pauses_is_paused_too(cluster) -> None:
     os.kill(cluster.pids["broker-a"], signal.SIGSTOP)
     cluster.pause("broker-a")  # done when it stands still
