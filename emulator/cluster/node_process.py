@@ -119,7 +119,7 @@ class NodeProcess:
             self.popen.send_signal(number)
 
     def end(self, how: Ending) -> None:
-        """Tell it to end if it runs, once: a second SIGTERM ends it at once; see ``wait_ended``."""
+        """Tell it once to end, if it runs: a second SIGTERM ends it at once; see ``wait_ended``."""
         if self.is_running and self.told_to != how:
             self.told_to = how
             for number in ENDING_SIGNALS[how]:
