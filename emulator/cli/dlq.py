@@ -155,7 +155,7 @@ class Replay(msgspec.Struct):
 
 def letter_line(letter: MessageExt) -> bytes:
     """When it was given up, its topic, id, keys, how often it was tried; then its body."""
-    tried = f"after {letter.reconsume_times:,} retries" if letter.reconsume_times else ""
+    tried = f"reconsumed: {letter.reconsume_times:,}" if letter.reconsume_times else ""
     about = (
         local_time(letter.store_timestamp),
         origin_of(letter) or "?",

@@ -10,6 +10,7 @@ Upstream: MQAdminImpl.viewMessage, queryMessage; QueryMsgByUniqueKeySubCommand.
 from __future__ import annotations
 
 from emulator.cluster.admin import Admin, AdminRefused
+from emulator.cluster.topic_reading import age
 from protocol.catalog import QUERY_MESSAGE, VIEW_MESSAGE_BY_ID
 from protocol.codes import ResponseCode
 from protocol.hosts import HOST_V4_BYTES, HOST_V6_BYTES, host_text
@@ -44,7 +45,7 @@ async def by_id(admin: Admin, msg_id: str, topic: str = "") -> list[MessageExt]:
     copies: list[MessageExt] = []
     for each in await _topics(admin):
         copies += await _found(admin, each, msg_id, COPIES_MAX, is_id=True)
-    return sorted(copies, key=lambda message: message.store_timestamp)
+    return sorted(copies, key=age)
 
 
 async def by_key(admin: Admin, topic: str, key: str, count_max: int) -> list[MessageExt]:
@@ -113,7 +114,7 @@ async def _found(
         elif reply.code != ResponseCode.QUERY_NOT_FOUND:
             raise AdminRefused(f"{address} refused with code {reply.code}: {reply.remark}")
     wanted = [m for m in found if m.topic == topic and _has(m, key, is_id=is_id)]
-    return sorted(wanted, key=lambda message: message.store_timestamp)
+    return sorted(wanted, key=age)
 
 
 def _has(message: MessageExt, key: str, *, is_id: bool) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import AsyncGenerator, Iterable
+from typing import TypeAlias
 
 import msgspec
 
@@ -25,6 +26,7 @@ from protocol.subscription import SUB_ALL, TAG, build_subscription, wants_tag
 
 MESSAGES_A_PULL = 32  # MessageStoreConfig.maxTransferCountOnMessageInMemory: more are not given
 CALL_MS_MAX = 5_000
+Age: TypeAlias = tuple[int, int, str]
 EMPTY_PULLS = (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY)
 
 
@@ -114,7 +116,7 @@ class TopicReader:
 
         Raises ``AdminError``.
         """
-        heap: list[tuple[int, int, int, MessageExt]] = []
+        heap: list[tuple[Age, int, int, MessageExt]] = []
         queues = [
             _QueueCursor(self, span, start) for span, start in zip(spans, starts, strict=True)
         ]
@@ -151,8 +153,12 @@ class _QueueCursor:
 
 
 async def _push(
-    heap: list[tuple[int, int, int, MessageExt]], number: int, cursor: _QueueCursor
+    heap: list[tuple[Age, int, int, MessageExt]], number: int, cursor: _QueueCursor
 ) -> None:
     if (message := await cursor.next()) is not None:
-        place = (message.store_timestamp, number, message.queue_offset, message)
-        heapq.heappush(heap, place)
+        heapq.heappush(heap, (age(message), number, message.queue_offset, message))
+
+
+def age(message: MessageExt) -> Age:
+    """Sorts messages by age; those of one producer and one millisecond as they were sent."""
+    return message.store_timestamp, message.born_timestamp, message.msg_id

@@ -5,17 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
-import trio
-from in_process import commands
+from in_process import commands, give_up
 
-from emulator.client import PushConsumer
 from emulator.cluster.dead_letters import DROPPED, NoOrigin, replayed
 from emulator.cluster.embedded import EmbeddedCluster
 from emulator.cluster.spec import ClusterSpec
 from protocol import properties as names
 from protocol.message import Message
-
-PATIENCE_S = 30
 
 
 @pytest.fixture(scope="module", params=["4.9.7", "5.3.3"])
@@ -42,28 +38,6 @@ def json_lines(text: str) -> list:
 
 def peek(rmqemu, topic: str) -> list[dict]:
     return json_lines(rmqemu("consume", f"--topic={topic}", "--peek", "--json").stdout)
-
-
-def give_up(cluster, topic: str, group: str, count: int) -> None:
-    """A member of *group* gives up *count* messages of *topic* at its first try."""
-
-    async def run() -> None:
-        refused: set[str] = set()
-        done = trio.Event()
-
-        async def refuse(messages) -> None:
-            refused.update(message.msg_id for message in messages)
-            if len(refused) == count:
-                done.set()
-            raise ValueError("never")
-
-        settings = {"namesrv": cluster.namesrv, "group": group, "reconsume_times_max": 0}
-        start = {"consume_from": "CONSUME_FROM_FIRST_OFFSET"}
-        with trio.fail_after(PATIENCE_S):
-            async with PushConsumer(refuse, {topic: "*"}, **settings, **start):
-                await done.wait()
-
-    trio.run(run)
 
 
 # Finding ------------------------------------------------------------------------------------
