@@ -25,6 +25,7 @@ def steps(plan: Plan) -> dict[str, Callable[[], Figures]]:
         "embedded": _embedded,
         "restarts": _restarts,
         "our client": lambda: _own_client(plan),
+        "three clients": lambda: _three_clients(plan),
         "pipelined": lambda: _pipelined(plan),
         "held pulls": _held,
         "virtual time": lambda: {
@@ -50,6 +51,12 @@ def _own_client(plan: Plan) -> Figures:
             found = _module("own_client", cluster.namesrv, mode, plan.through_messages)
         figures[f"own_{mode}"] = found["per_s"]
     return figures
+
+
+def _three_clients(plan: Plan) -> Figures:
+    with running(OURS) as cluster:
+        found = _module("three_clients", cluster.namesrv, plan.through_messages // 10)
+    return {f"own_{key}": value for key, value in found.items()}
 
 
 def _pipelined(plan: Plan) -> Figures:
