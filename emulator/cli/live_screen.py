@@ -107,6 +107,7 @@ class LiveScreen:
         self._width = 0
         self._widths: dict[str, Widths] = {}
         self._busy_ms: dict[tuple[str, str], int] = {}  # when a topic or group was last at work
+        self._lags: dict[str, int] = {}  # by group: sums over many queues
 
     def draw(self, frame: LiveFrame, width: int, height: int) -> list[Text]:
         """At most *height* lines, none wider than *width*."""
@@ -174,26 +175,24 @@ class LiveScreen:
         nodes = frame.sight.nodes
         if len(nodes) > room:
             nodes = tuple(sorted(nodes, key=lambda node: URGENCY[node.state]))
-        rows = [_node_row(node, frame) for node in nodes]
-        return self._table("nodes", NODE_COLUMNS, rows, room)
+        rows = [_node_row(node, frame) for node in nodes[: _fitting(len(nodes), room)]]
+        return self._table("nodes", NODE_COLUMNS, rows, len(nodes) - len(rows))
 
     def _topics(self, frame: LiveFrame, room: int) -> list[Text]:
         overview, rates = frame.sight.overview, frame.sight.rates.topics
         topics = self._chosen("topic", overview.topics, frame, room)
         rows = [_with(topic_row(topic), 3, _rate(rates.get(topic.name, 0))) for topic in topics]
-        return self._table("topics", TOPIC_COLUMNS, rows, room, overview.more_topics)
+        more = overview.more_topics + len(overview.topics) - len(rows)
+        return self._table("topics", TOPIC_COLUMNS, rows, more)
 
     def _groups(self, frame: LiveFrame, room: int, room_for_members: int) -> list[Text]:
         """Each group with its members below it, as far as there is room."""
         overview, rates = frame.sight.overview, frame.sight.rates.groups
-        groups = self._chosen("group", overview.groups, frame, room)
-        rows = [_with(group_row(group), 4, _rate(rates.get(group.name, 0))) for group in groups]
-        lines = self._table("groups", GROUP_COLUMNS, rows, room, overview.more_groups)
-        if not rows:
-            self.shown_groups = ()
-            return lines
-        shown = groups[: _fitting(len(groups), room)]
+        shown = self._chosen("group", overview.groups, frame, room)
         self.shown_groups = tuple(group.name for group in shown)
+        rows = [_with(group_row(group), 4, _rate(rates.get(group.name, 0))) for group in shown]
+        more = overview.more_groups + len(overview.groups) - len(rows)
+        lines = self._table("groups", GROUP_COLUMNS, rows, more)
         rooms = shares([len(group.members) for group in shown], room_for_members)
         below = self._members(frame, shown, rooms)
         head, own, rest = lines[0], lines[1 : len(shown) + 1], lines[len(shown) + 1 :]
@@ -222,16 +221,13 @@ class LiveScreen:
         return found
 
     def _table(
-        self, what: str, columns: tuple[Column, ...], rows: Sequence[Row], room: int, more: int = 0
+        self, what: str, columns: tuple[Column, ...], rows: Sequence[Row], more: int
     ) -> list[Text]:
-        if not rows:
+        """The head, *rows*, and how many *more* there are."""
+        if not rows and not more:
             return [none_yet(what)]
-        shown = rows[: _fitting(len(rows), room)]
-        memory = self._widths.setdefault(what, {})
-        lines = Sheet(columns, shown).lines(self._width, memory)
-        if more := more + len(rows) - len(shown):
-            lines.append(Text(f"+{more} more", "dim"))
-        return lines
+        lines = Sheet(columns, rows).lines(self._width, self._widths.setdefault(what, {}))
+        return [*lines, *([Text(f"+{more} more", "dim")] if more else [])]
 
     # What is interesting --------------------------------------------------------------
 
@@ -240,24 +236,27 @@ class LiveScreen:
         for topic in sight.overview.topics:
             if sight.rates.topics.get(topic.name):
                 self._busy_ms["topic", topic.name] = now_ms
+        self._lags = {group.name: group.lag for group in sight.overview.groups}
         for group in sight.overview.groups:
-            if group.lag or sight.rates.groups.get(group.name):
+            if self._lags[group.name] or sight.rates.groups.get(group.name):
                 self._busy_ms["group", group.name] = now_ms
 
     def _chosen(
         self, kind: str, rows: Sequence[Named], frame: LiveFrame, room: int
     ) -> list[Named]:
-        """All in natural order if they fit; otherwise those at work first."""
+        """All in natural order if they fit; otherwise as many as do, those at work first."""
         if len(rows) <= room:
             return list(rows)
-        return sorted(rows, key=lambda row: self._interest(kind, row, frame.now_ms))
+        ranked = sorted(rows, key=lambda row: self._interest(kind, row, frame.now_ms))
+        return ranked[: _fitting(len(rows), room)]
 
     def _interest(self, kind: str, row: TopicView | GroupView, now_ms: int) -> int:
         is_busy = self._busy_ms.get((kind, row.name), -BUSY_MS) > now_ms - BUSY_MS
         if isinstance(row, TopicView):
             return 0 if is_busy else 1
-        is_stuck = row.lag > 0 and not row.members
-        ranks = (is_stuck, row.lag >= LAG_IS_MUCH, is_busy, bool(row.members), True)
+        lag = self._lags[row.name]
+        is_stuck = lag > 0 and not row.members
+        ranks = (is_stuck, lag >= LAG_IS_MUCH, is_busy, bool(row.members), True)
         return ranks.index(True)
 
     def _cut(self, line: Text) -> Text:
