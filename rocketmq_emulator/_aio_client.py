@@ -12,7 +12,7 @@ import contextlib
 import contextvars
 import threading
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, Self, TypeVar, cast
 
 import trio
 
@@ -76,6 +76,13 @@ class AioClient(HostedClient[C]):
         traceback: TracebackType | None,
     ) -> None:
         await self.close()
+
+    def __enter__(self) -> NoReturn:
+        name = type(self).__name__
+        raise Misuse(f"a {name} of rocketmq_emulator.aio is opened by async with {name}(…)")
+
+    def __exit__(self, *_error: object) -> None:
+        """There, so that ``with`` gets as far as ``__enter__``."""
 
     async def _call(
         self, function: Callable[P, Awaitable[R]], *arguments: P.args, **named: P.kwargs

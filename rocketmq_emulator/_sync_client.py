@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, Self, TypeVar, cast
 
 from emulator.client import ClientProcess as CoreProcess
 from emulator.client.arguments import check_plain_function
+from emulator.client.errors import Misuse
 from rocketmq_emulator._host import C, HostedClient
 from rocketmq_emulator._portal import portal
 
@@ -56,6 +57,13 @@ class SyncClient(HostedClient[C]):
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+    async def __aenter__(self) -> NoReturn:
+        name = type(self).__name__
+        raise Misuse(f"a {name} of rocketmq_emulator.sync is opened by with {name}(…), not async")
+
+    async def __aexit__(self, *_error: object) -> None:
+        """There, so that ``async with`` gets as far as ``__aenter__``."""
 
     def _call(
         self, function: Callable[P, Awaitable[R]], *arguments: P.args, **named: P.kwargs

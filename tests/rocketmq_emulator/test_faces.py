@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import pytest
 
 import rocketmq_emulator
 from docs.generate import faces
-from rocketmq_emulator import aio, sync
+from rocketmq_emulator import Misuse, aio, sync
 
 ROOT = Path(__file__).parents[2]
 CLIENTS = ("Producer", "PushConsumer", "PullConsumer", "LitePullConsumer")
@@ -68,3 +69,15 @@ def test_the_client_for_threads_loads_no_broker() -> None:
     rooms = {name for name in loaded.stdout.split() if name.startswith("emulator.")}
     assert not {name for name in rooms if name.startswith(("emulator.broker", "emulator.cluster"))}
     assert "asyncio" not in loaded.stdout.split()
+
+
+def test_the_wrong_kind_of_with_says_which_is_right() -> None:
+    with pytest.raises(Misuse, match=r"opened by async with Producer"), aio.Producer(group="g"):
+        pass
+
+    async def in_asyncio() -> None:
+        async with sync.Producer(group="g"):
+            pass
+
+    with pytest.raises(Misuse, match=r"opened by with Producer"):
+        asyncio.run(in_asyncio())
