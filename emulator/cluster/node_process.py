@@ -119,7 +119,7 @@ class NodeProcess:
             self.popen.send_signal(number)
 
     def end(self, how: Ending) -> None:
-        """Ask it once to end, if it runs: a second SIGTERM ends it at once (``wait_ended``)."""
+        """Tell it once to end, if it runs: a second SIGTERM ends it at once."""
         if self.is_running and self.told_to != how:
             self.told_to = how
             for number in ENDING_SIGNALS[how]:
