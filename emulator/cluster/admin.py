@@ -292,6 +292,8 @@ class Admin:
             except RemoteError as error:
                 reasons.append(str(error))
                 continue
+            if reply.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                raise ClusterUnreachable(f"what answers at {address} is no NameServer")
             return _checked(address, reply).body
         raise ClusterUnreachable(
             f"no NameServer answers at {', '.join(reasons)}; start one with `rmqemu up`"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 
 from protocol.command import RemotingCommand, decode_command, encode_command
-from protocol.framing import FrameDecoder
+from protocol.framing import BadFrame, FrameDecoder
 
 CALL_MS_MAX = 5_000
 READ_BYTES = 65_536
@@ -18,7 +18,10 @@ def call_blocking(
     host, _, port = address.rpartition(":")
     with socket.create_connection((host.strip("[]"), int(port)), timeout_ms / 1000) as line:
         line.sendall(encode_command(request))
-        return _read_reply(line)
+        try:
+            return _read_reply(line)
+        except BadFrame as error:  # a web server, or whatever else listens there
+            raise ConnectionAbortedError(f"{address} speaks another protocol: {error}") from error
 
 
 def _read_reply(line: socket.socket) -> RemotingCommand:

@@ -121,6 +121,17 @@ def test_who_answers_there_but_is_no_control_address_is_told_apart(rmqemu) -> No
         assert "is no control address of `rmqemu up`" in done.stderr
 
 
+def test_an_address_that_is_no_name_server_is_one_line(rmqemu, cluster) -> None:
+    http = cluster.control.removeprefix("http://")
+    broker = cluster.brokers["broker-a"]
+    for command in ("nodes", "status"):
+        done = rmqemu(command, "-n", http, code=3)
+        assert done.stderr.startswith(f"rmqemu: no NameServer answers at {http}")
+        assert len(done.stderr.splitlines()) == 1
+    done = rmqemu("status", "-n", broker, code=3)
+    assert done.stderr == f"rmqemu: what answers at {broker} is no NameServer\n"
+
+
 def test_a_cluster_that_ends_before_it_answers_is_told_apart(rmqemu) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
