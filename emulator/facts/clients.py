@@ -58,6 +58,50 @@ class BrokerIsolated(Fact, frozen=True):
     for_ms: int  # how long, from now
 
 
+# Routes -----------------------------------------------------------------------------------
+
+
+class RouteQueriesFailing(Fact, frozen=True):
+    """No NameServer answers what a client asks by itself; noted once until one answers.
+
+    Sends and pulls go on with the routes that it has.  A call that fails for this reason
+    raises an error, too.
+    """
+
+    severity: ClassVar[Severity] = "warning"
+    advice: ClassVar[str] = "check that a NameServer listens there"
+
+    error: str  # of the last NameServer that was asked
+    since_ms: int  # wall time of the first query that failed
+    retry_ms: int  # until the next query, at most
+
+    def sentence(self) -> str:
+        """What failed, what follows, and when it tries again."""
+        return (
+            f"no NameServer answers this client ({self.error}); it uses the routes that it has; "
+            f"tried again within {self.retry_ms / 1_000:g} s; {self.advice}"
+        )
+
+
+class RouteQueriesRecovered(Fact, frozen=True):
+    """A NameServer answers a client again.
+
+    A warning too: whoever was told that none does must be told that one does.
+    """
+
+    severity: ClassVar[Severity] = "warning"
+
+    address: str  # of the NameServer
+    failing_for_ms: int  # until now
+
+    def sentence(self) -> str:
+        """Which one answers, and how long none did."""
+        return (
+            f"the NameServer at {self.address} answers, "
+            f"after {self.failing_for_ms / 1_000:.1f} s without any"
+        )
+
+
 # Rebalance --------------------------------------------------------------------------------
 
 

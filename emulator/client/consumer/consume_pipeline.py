@@ -10,7 +10,6 @@ Upstream: DefaultMQPushConsumerImpl.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -24,7 +23,6 @@ from emulator.client.consumer.pulling import Pulling
 from emulator.client.consumer.queue_ownership import LockedOwnership
 from emulator.client.consumer.rebalance import FirstPulls, Rebalance
 from emulator.client.consumer.send_back import SendBack
-from emulator.client.errors import ClientError
 from emulator.client.instance.plain_functions import callback_raised
 from emulator.releases import REBALANCE_PACED, START_NEEDS_HEARTBEAT
 from protocol.bodies.groups import ConsumerData
@@ -137,8 +135,7 @@ class ConsumePipeline:
         """
         member = self.member
         for topic in self.topics():
-            with suppress(ClientError):  # the poll will find it
-                await member.instance.routes.refresh(topic)
+            await member.instance.routes.refresh_quietly(topic)  # else the poll will find it
         for subscription in list(member.subscriptions.values()):
             if not is_tag_type(subscription.expression_type):
                 await member.calls.check_client(subscription)

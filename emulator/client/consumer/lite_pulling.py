@@ -10,7 +10,6 @@ Upstream: DefaultLitePullConsumerImpl.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from contextlib import suppress
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -34,7 +33,7 @@ from emulator.client.consumer.pull_tasks import PullTasks
 from emulator.client.consumer.pulled_batches import PulledBatches
 from emulator.client.consumer.rebalance import Rebalance
 from emulator.client.consumer.topic_queue_watch import TopicQueueWatch
-from emulator.client.errors import ClientError, Misuse
+from emulator.client.errors import Misuse
 from emulator.client.instance.schedule import Periodic, run_schedule
 from emulator.facts import MessagePolled, SeekRequested
 from emulator.releases import (
@@ -255,8 +254,7 @@ class LitePulling:
 
     async def _refresh_routes(self) -> None:
         for topic in list(self.member.subscriptions):
-            with suppress(ClientError):  # the poll will find it
-                await self.member.instance.routes.refresh(topic)
+            await self.member.instance.routes.refresh_quietly(topic)  # else the poll will find it
 
     def _process_queue_of(self, queue: MessageQueue) -> ProcessQueue:
         held = self.member.held.get(queue)

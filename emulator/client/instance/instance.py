@@ -85,8 +85,7 @@ class ClientInstance:
         self.uniq_keys = resources.uniq_keys
         self.nursery = nursery
         self.members = RegisteredMembers(client_id)
-        self.producers = self.members.producers
-        self.consumers = self.members.consumers
+        self.producers, self.consumers = self.members.producers, self.members.consumers
         self.brokers = BrokerAddresses()
         self.rebalance_service = RebalanceService(
             self.consumers,
@@ -110,6 +109,7 @@ class ClientInstance:
             brokers=self.brokers,
             members=self.members,
             note=self.note,
+            now_ms=self.clock.now_ms,
         )
         self.heartbeats = Heartbeats(
             client_id, config, remoting=self.remoting, brokers=self.brokers, members=self.members

@@ -8,7 +8,7 @@ Upstream: MQClientInstance.updateTopicRouteInfoFromNameServer.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,7 @@ from emulator.client.instance.route_queues import (
     has_changed,
     subscribe_queues,
 )
-from emulator.facts import Note, RouteChanged
+from emulator.facts import Note, RouteChanged, RouteQueriesFailing, RouteQueriesRecovered
 from emulator.net.errors import NeverSent, RemoteError
 from protocol.bodies.body import decode_long_body
 from protocol.bodies.routes import TopicRouteData
@@ -51,6 +51,7 @@ class TopicRoutes:
         brokers: BrokerAddresses,
         members: RegisteredMembers,
         note: Note,
+        now_ms: Callable[[], int],
     ) -> None:
         self.table: dict[str, TopicRouteData] = {}
         self._config = config
@@ -59,6 +60,9 @@ class TopicRoutes:
         self._brokers = brokers
         self._members = members
         self._note = note
+        self._now_ms = now_ms
+        self._failing_since_ms: int | None = None
+        self._failure = "none was asked"  # of the last query that none answered
         self._bodies: dict[str, bytes] = {}  # what each route was read from
         self._lock = trio.Lock()
 
@@ -77,6 +81,20 @@ class TopicRoutes:
             is_taken = self._consider(topic, route)
             self._bodies[topic] = reply.body
             return is_taken
+
+    async def refresh_quietly(self, topic: str) -> bool:
+        """The same for who goes on without a route; False if no NameServer answered.
+
+        That is a fact when it begins, and another when it is over.
+        """
+        try:
+            await self.refresh(topic)
+        except NoNameServer:
+            # A client that is closed fails its calls: those who made them are cancelled, too.
+            await trio.lowlevel.checkpoint_if_cancelled()
+            self._fails()
+            return False
+        return True
 
     async def borrow_default(self, topic: str, default_topic: str, queues_max: int) -> bool:
         """Use the default topic's route for *topic*, which no broker knows yet."""
@@ -97,9 +115,7 @@ class TopicRoutes:
     async def poll(self) -> None:
         """Refresh every topic some member uses; the first failing call ends the round."""
         for topic in self._members.topics():
-            try:
-                await self.refresh(topic)
-            except NoNameServer:
+            if not await self.refresh_quietly(topic):
                 return
 
     async def forget_offline_brokers(self) -> None:
@@ -144,7 +160,7 @@ class TopicRoutes:
         for address in self._name_servers.candidates(self._remoting.is_connected):
             self._name_servers.choose(address)
             try:
-                return await self._remoting.invoke(
+                reply = await self._remoting.invoke(
                     address,
                     GET_ROUTEINFO_BY_TOPIC,
                     request,
@@ -155,10 +171,27 @@ class TopicRoutes:
             except RemoteError as error:
                 failure = str(error)
                 break
+            else:
+                self._works(address)
+                return reply
+        self._failure = failure
         raise NoNameServer(
             f"no NameServer answered for the route of {request.topic}: {failure}",
             code=ClientErrorCode.NO_NAME_SERVER,
         )
+
+    def _fails(self) -> None:
+        """Note the first failure in a row, not each."""
+        if self._failing_since_ms is None:
+            since_ms = self._failing_since_ms = self._now_ms()
+            retry_ms = self._config.route_poll_interval_ms
+            self._note(RouteQueriesFailing(self._failure, since_ms, retry_ms))
+
+    def _works(self, address: str) -> None:
+        if self._failing_since_ms is not None:
+            failing_for_ms = self._now_ms() - self._failing_since_ms
+            self._failing_since_ms = None
+            self._note(RouteQueriesRecovered(address, failing_for_ms))
 
     def _consider(self, topic: str, route: TopicRouteData) -> bool:
         """Take *route* if it differs, or if some member lacks it."""

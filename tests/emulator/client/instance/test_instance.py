@@ -12,7 +12,7 @@ from emulator.client.config import ClientConfig
 from emulator.client.errors import GroupTaken, NoNameServer, NotRunning, NotStored
 from emulator.client.instance import topic_routes
 from emulator.client.instance.process import client_id_of
-from emulator.facts import RouteChanged
+from emulator.facts import RouteChanged, RouteQueriesFailing, RouteQueriesRecovered
 from protocol import catalog
 from protocol.bodies.body import decode_long_body
 from protocol.bodies.groups import ConsumerData
@@ -438,5 +438,42 @@ def test_invalid_routes_and_brokers_without_addresses_are_survived() -> None:
             cluster.namesrv.routes["odd"] = good
             await trio.sleep(30)
             assert [queue.topic for queue in await producer.publish_queues("odd")] == ["odd"]
+
+    in_world(story)
+
+
+def test_a_name_server_that_dies_and_comes_back_is_told_at_the_polls() -> None:
+    async def story(cluster):
+        await cluster.start("a", topics={"t": 4})
+        process = cluster.process()
+        async with process, cluster.a_producer(process) as producer:
+            await producer.send(a_message())
+            cluster.namesrv.stop()
+            await trio.sleep(100)
+            await producer.send(a_message())  # by the route that it has
+            await cluster.namesrv.start()
+            await trio.sleep(60)
+        (failing,) = cluster.facts_of(RouteQueriesFailing)
+        (recovered,) = cluster.facts_of(RouteQueriesRecovered)
+        assert failing.sentence() == (
+            f"no NameServer answers this client ({failing.error}); it uses the routes that it "
+            "has; tried again within 30 s; check that a NameServer listens there"
+        )
+        assert failing.error.startswith(f"{cluster.namesrv.address}: ")
+        assert recovered == RouteQueriesRecovered(cluster.namesrv.address, failing_for_ms=120_000)
+        assert recovered.sentence().endswith("9876 answers, after 120.0 s without any")
+
+    in_world(story)
+
+
+def test_a_client_that_is_closed_while_it_asks_does_not_warn() -> None:
+    async def story(cluster):
+        await cluster.namesrv.start()
+        cluster.namesrv.is_silent = True
+        process = cluster.process()
+        async with process, cluster.a_producer(process):
+            await trio.sleep(1)
+            assert cluster.namesrv.route_requests, "its poll waits for an answer"
+        assert cluster.facts_of(RouteQueriesFailing) == []
 
     in_world(story)

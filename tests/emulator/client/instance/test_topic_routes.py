@@ -12,7 +12,7 @@ from emulator.client.config import ClientConfig
 from emulator.client.errors import ClientErrorCode, NoNameServer
 from emulator.client.instance.addresses import BrokerAddresses
 from emulator.client.instance.topic_routes import TopicRoutes
-from emulator.facts import RouteChanged
+from emulator.facts import RouteChanged, RouteQueriesFailing, RouteQueriesRecovered
 from emulator.net.errors import NeverSent, NoAnswer
 from emulator.releases import R_4_9_7
 from protocol.bodies.body import encode_body
@@ -98,6 +98,7 @@ class Client:
         self.members = Membership(*topics)
         self.brokers = BrokerAddresses()
         self.facts = []
+        self.now_ms = 0
         self.routes = TopicRoutes(
             ClientConfig(namesrv="n1:9876", api_timeout_ms=777, route_lock_wait_ms_max=500),
             self.servers,
@@ -105,6 +106,7 @@ class Client:
             brokers=self.brokers,
             members=self.members,
             note=self.facts.append,
+            now_ms=lambda: self.now_ms,
         )
 
 
@@ -272,3 +274,39 @@ async def test_a_route_of_two_brokers_names_both() -> None:
     )
     await client.routes.refresh("t")
     assert client.facts == [RouteChanged("t", ("a", "b"))]
+
+
+async def test_a_poll_that_nobody_answers_is_told_once_and_its_end_once() -> None:
+    client = Client("t")
+    client.servers.answers["t"] = a_route()
+    for address in ("n1", "n2"):
+        client.servers.errors[address] = NeverSent(address, "refused")
+    for client.now_ms in (1_000, 31_000, 61_000):
+        await client.routes.poll()
+    failing = RouteQueriesFailing("n2: refused", since_ms=1_000, retry_ms=30_000)
+    assert client.facts == [failing]
+    del client.servers.errors["n2"]
+    for client.now_ms in (91_000, 121_000):
+        await client.routes.poll()
+    recovered = RouteQueriesRecovered("n2", failing_for_ms=90_000)
+    assert client.facts[1:] == [recovered, RouteChanged("t", ("a",))]
+    client.servers.errors["n2"] = NoAnswer("n2", "silence")
+    await client.routes.poll()
+    assert [type(fact) for fact in client.facts[3:]] == [RouteQueriesFailing]
+
+
+async def test_a_failure_that_its_caller_is_told_is_no_warning_too() -> None:
+    client = Client()
+    client.servers.errors = {name: NeverSent(name, "refused") for name in ("n1", "n2")}
+    with pytest.raises(NoNameServer):
+        await client.routes.refresh("t")
+    assert client.facts == []
+
+
+async def test_an_answer_that_has_no_route_is_an_answer() -> None:
+    client = Client("t")
+    client.servers.errors = {name: NeverSent(name, "refused") for name in ("n1", "n2")}
+    await client.routes.poll()
+    client.servers.errors = {}
+    await client.routes.poll()
+    assert [type(fact) for fact in client.facts] == [RouteQueriesFailing, RouteQueriesRecovered]
