@@ -60,7 +60,10 @@ class NodeForks:
 
     def _fork(self) -> bool:
         """Fork one node, and answer with its id and a file that names it; False at the end."""
-        text, files, _, _ = socket.recv_fds(self._requests, REQUEST_BYTES_MAX, FILES)
+        try:
+            text, files, _, _ = socket.recv_fds(self._requests, REQUEST_BYTES_MAX, FILES)
+        except ConnectionResetError:  # who asked ended before it read the last answer
+            return False
         if not text:
             return False
         request = msgspec.json.decode(text, type=ForkRequest)

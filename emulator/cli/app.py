@@ -13,6 +13,7 @@ import sys
 from typing import Annotated
 
 import typer
+from typer.main import get_command
 
 from emulator.cli.errors import EXIT_CODES
 from emulator.cli.roles import ORDER, broker, nameserver
@@ -70,6 +71,7 @@ def run() -> None:
         from emulator.cli.tools import add_tools  # noqa: PLC0415  # see above
 
         add_tools(app)
+    command = get_command(app)  # takes as long as loading it
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # until here: see ``main``
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    app(prog_name="rmqemu")  # however it was started
+    command(prog_name="rmqemu")  # however it was started

@@ -176,9 +176,25 @@ sys.meta_path.insert(0, Interrupts())
 emulator.cli.main()
 """
 
+CTRL_C_WHILE_OPTIONS_ARE_READ = """
+import os, signal
+import emulator.cli
+import typer.main
 
-def test_ctrl_c_while_a_command_loads_its_code_shows_no_traceback() -> None:
-    command = [RMQEMU[0], "-c", CTRL_C_WHILE_CODE_LOADS, "status"]
+read = typer.main.get_params_from_function
+
+def interrupted(callback):
+    os.kill(os.getpid(), signal.SIGINT)
+    return read(callback)
+
+typer.main.get_params_from_function = interrupted
+emulator.cli.main()
+"""
+
+
+@pytest.mark.parametrize("code", [CTRL_C_WHILE_CODE_LOADS, CTRL_C_WHILE_OPTIONS_ARE_READ])
+def test_ctrl_c_while_a_command_loads_its_code_shows_no_traceback(code) -> None:
+    command = [RMQEMU[0], "-c", code, "status"]
     done = subprocess.run(command, capture_output=True, env=environment(), check=False)
     assert done.returncode == -signal.SIGINT
     assert done.stderr == b""

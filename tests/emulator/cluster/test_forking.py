@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -76,5 +77,20 @@ def test_the_process_that_forks_ends_without_a_word_when_its_user_dies_meanwhile
         done = subprocess.run(command, pass_fds=[its.fileno()], stderr=errors, check=False)
         its.close()
         assert done.returncode == 0
+        errors.seek(0)
+        assert errors.read() == b""
+
+
+def test_the_process_that_forks_ends_without_a_word_when_its_answer_is_never_read() -> None:
+    ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with open(os.devnull, "r+b") as nowhere, tempfile.TemporaryFile() as errors:  # noqa: PTH123
+        command = [*(sys.executable, "-m", "emulator.node_forks"), str(its.fileno())]
+        forks = subprocess.Popen(command, pass_fds=[its.fileno()], stderr=errors)
+        its.close()
+        request = msgspec.json.encode(ForkRequest(["nameserver", "-", "--with-parent"], "/"))
+        socket.send_fds(ours, [request], [nowhere.fileno()] * 4)
+        assert select.select([ours], [], [], 20)[0], "no answer"
+        ours.close()
+        assert forks.wait(20) == 0
         errors.seek(0)
         assert errors.read() == b""
