@@ -79,6 +79,7 @@ class Message:
             raise TypeError(not_a("tags", "a str", tags))
         if "||" in tags:
             raise ValueError(f"a message has one tag, not {tags!r}: only subscriptions use ||")
+        _check_pair("tags", tags)
         self.properties[names.TAGS] = tags
 
     @property
@@ -90,6 +91,7 @@ class Message:
     def keys(self, keys: str | Iterable[str]) -> None:
         text = keys if isinstance(keys, str) else names.KEY_SEPARATOR.join(_texts(keys))
         if text:
+            _check_pair("keys", text)
             self.properties[names.KEYS] = text
         else:
             self.properties.pop(names.KEYS, None)
@@ -146,6 +148,8 @@ class Message:
             raise BadProperty(f"The Property<{name}> is used by system, input another please")
         if name is None or value is None or not name.strip() or not value.strip():
             raise BadProperty("The name or value of property can not be null or blank string!")
+        if names.NAME_END in name or names.PAIR_END in name + value:
+            raise BadProperty("no property may hold \\x02, nor its name \\x01")
         self.properties[name] = value
 
     def get_user_property(self, name: str) -> str | None:
@@ -245,7 +249,18 @@ def _properties(given: Mapping[str, str]) -> dict[str, str]:
             raise TypeError(not_a("the name of a property", "a str", name))
         if not isinstance(value, str):
             raise TypeError(not_a(f"the property {name!r}", "a str", value))
+        if not name or names.NAME_END in name or names.PAIR_END in name:
+            raise ValueError(f"a property has a name without \\x01 and \\x02, not {name!r}")
+        if not value:
+            raise ValueError(f"the property {name!r} is empty: brokers drop it, so leave it out")
+        _check_pair(f"the property {name!r}", value)
     return dict(given)
+
+
+def _check_pair(what: str, value: str) -> None:
+    """Raises ``ValueError`` for a text that would end in the middle."""
+    if names.PAIR_END in value:
+        raise ValueError(f"{what} may not hold \\x02, which ends a property: {value!r}")
 
 
 # Pulled messages ----------------------------------------------------------------------

@@ -20,6 +20,7 @@ from emulator.client import Producer as CoreProducer
 from emulator.client import PushConsumer as CoreConsumer
 from emulator.client.arguments import (
     check_background_send,
+    check_timeout_s,
     is_coroutine_function,
 )
 from emulator.client.consumer.message_loop import MessageLoop
@@ -131,9 +132,11 @@ class Sending:
     def wait_sent(self, timeout_s: float | None = None) -> SendResult:
         """Where the message was stored.  Raises the ``SendError`` it ended with.
 
-        Raises ``TimeoutError`` when it is still under way after *timeout_s*.
+        Raises ``TimeoutError`` when it is still under way after *timeout_s*; ``BadArgument``.
         """
-        if not self._is_under_way.acquire(timeout=-1 if timeout_s is None else timeout_s):
+        check_timeout_s(timeout_s)
+        patience_s = -1 if timeout_s is None else min(timeout_s, threading.TIMEOUT_MAX)
+        if not self._is_under_way.acquire(timeout=patience_s):
             raise TimeoutError(f"the send is still under way after {timeout_s} s")
         self._is_under_way.release()
         if self._failure is not None:

@@ -38,11 +38,14 @@ class MessageShape(msgspec.Struct, frozen=True, kw_only=True):
         self.message(b"a body")  # what is wrong is noticed before anything is sent
 
     def message(self, line: bytes) -> Message:
-        """Raises ``BadUse`` for a key or a property that cannot be."""
+        """Raises ``BadUse`` for a tag, a key or a property that cannot be."""
         key, body = self.key or None, line
         if isinstance(self.keyed, KeyedLines):
             key, body = self.keyed.split(line)
-        message = Message(self.topic, body, self.tag or None, key, delay_level=self.delay)
+        try:
+            message = Message(self.topic, body, self.tag or None, key, delay_level=self.delay)
+        except ValueError as error:
+            raise BadUse(str(error)) from None
         for name, value in self.properties.items():
             try:
                 message.put_user_property(name, value)

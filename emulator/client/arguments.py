@@ -14,6 +14,7 @@ from emulator.client.errors import BadArgument, BadSubscription, MessageIllegal
 from protocol.arguments import not_a, shown
 from protocol.message import Message
 from protocol.queues import MessageQueue
+from protocol.subscription import TAG
 from protocol.validation import is_legal
 
 # Sends --------------------------------------------------------------------------------
@@ -100,16 +101,21 @@ def check_whole(name: str, value: object, *, least: int = 0) -> None:
 
 def check_loop(timeout_s: object, count: object) -> None:
     """How long a loop waits for one message, and for how many: each may be None, for ever."""
-    if timeout_s is not None:
-        if not isinstance(timeout_s, int | float) or isinstance(timeout_s, bool):
-            raise BadArgument(not_a("timeout_s", "a number of seconds or None", timeout_s))
-        if not timeout_s >= 0:
-            raise BadArgument(f"timeout_s is at least 0, not {timeout_s}")
+    check_timeout_s(timeout_s)
     if count is not None:
         if not _is_whole(count):
             raise BadArgument(not_a("count", "an int or None", count))
         if count < 0:  # type: ignore[operator]
             raise BadArgument(f"count is at least 0, not {count}")
+
+
+def check_timeout_s(timeout_s: object) -> None:
+    """A number of seconds, or None: for ever."""
+    if timeout_s is not None:
+        if not isinstance(timeout_s, int | float) or isinstance(timeout_s, bool):
+            raise BadArgument(not_a("timeout_s", "a number of seconds or None", timeout_s))
+        if not timeout_s >= 0:
+            raise BadArgument(f"timeout_s is at least 0, not {timeout_s}")
 
 
 def check_text(name: str, value: object) -> None:
@@ -190,8 +196,8 @@ def check_subscriptions(given: object) -> None:
         )
     for topic, wanted in given.items():
         check_subscribed(topic)
-        pair = wanted if isinstance(wanted, tuple) else (wanted,)
-        if not 1 <= len(pair) <= 2 or not all(isinstance(part, str) for part in pair):
+        pair = wanted if isinstance(wanted, tuple) else (wanted, TAG)
+        if len(pair) != 2 or not all(isinstance(part, str) for part in pair):
             wish = "a str such as '*' or 'TagA || TagB', or a pair such as ('price > 5', 'SQL92')"
             raise BadArgument(not_a(f"the expression of {topic}", wish, wanted))
 

@@ -138,6 +138,13 @@ def test_waiting_for_a_send_has_a_timeout(cluster) -> None:
         sending = producer.start_send(Message("other", b"y"))
         with pytest.raises(TimeoutError, match="still under way"):
             sending.wait_sent(timeout_s=0.0)
+        for wrong in ("3", -1, float("nan")):
+            with pytest.raises(BadArgument, match="timeout_s is "):
+                sending.wait_sent(wrong)
+
+
+def test_a_very_long_timeout_of_a_send_is_one(producer) -> None:
+    assert producer.start_send(Message("long", b"x")).wait_sent(1e30).msg_id
 
 
 def test_a_call_that_waits_is_refused_in_the_thread_of_the_clients(producer) -> None:

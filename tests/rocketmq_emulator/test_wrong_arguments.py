@@ -75,6 +75,13 @@ def cluster() -> Iterator[Cluster]:
         (("t", b"x"), {"properties": {"a": 1}}, "the property 'a' is a str, not int 1"),
         (("t", b"x"), {"properties": {1: "a"}}, "the name of a property is a str, not int 1"),
         (("t", b"x"), {"properties": {"a": None}}, "the property 'a' is a str, not None"),
+        (("t", b"x"), {"properties": {"a": ""}}, "the property 'a' is empty: brokers drop it"),
+        (("t", b"x"), {"properties": {"": "a"}}, "a property has a name without \\x01 and \\x02"),
+        (("t", b"x"), {"properties": {"a\x01b": "c"}}, "not 'a\\x01b'"),
+        (("t", b"x"), {"properties": {"a\x02b": "c"}}, "not 'a\\x02b'"),
+        (("t", b"x"), {"properties": {"a": "b\x02c"}}, "the property 'a' may not hold \\x02"),
+        (("t", b"x", "a\x02b"), {}, "tags may not hold \\x02"),
+        (("t", b"x"), {"keys": ["a", "b\x02c"]}, "keys may not hold \\x02"),
     ],
 )
 def test_a_message_is_refused_where_it_is_made(arguments, settings, words) -> None:
@@ -171,6 +178,7 @@ CONSUMERS = [
     ((print, {"t": None}), "the expression of t is a str such as '*' or 'TagA || TagB'"),
     ((print, {"t": ["a", "b"]}), "the expression of t is a str"),
     ((print, {"t": ("a", "b", "c")}), "the expression of t is a str"),
+    ((print, {"t": ("a",)}), "the expression of t is a str"),
     ((print, {"t": b"*"}), "the expression of t is a str"),
     ((print, {"": "*"}), "a subscription's topic is blank"),
     ((print, {"a b": "*"}), "illegal characters"),

@@ -149,6 +149,7 @@ class PullConsumer:
 
     def fetch_message_queues_in_balance(self, topic: str) -> list[MessageQueue]:
         """The queues of *topic* that fall to it now."""
+        check_subscribed(topic)
         return [queue for queue in self.queues if queue.topic == topic]
 
     async def fetch_subscribe_message_queues(self, topic: str) -> list[MessageQueue]:
