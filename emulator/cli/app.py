@@ -10,6 +10,7 @@ import os
 import platform
 import signal
 import sys
+from io import TextIOWrapper
 from typing import Annotated
 
 import typer
@@ -67,6 +68,8 @@ def run() -> None:
     """Parse the command line and run the command."""
     if sys.stdout is None:  # ``>&-``: there is none, and nobody misses what goes there
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123  # until the end
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # what a locale does not have is a ?, no error
     if not set(LEAN) & set(sys.argv[1:2]):
         from emulator.cli.tools import add_tools  # noqa: PLC0415  # see above
 

@@ -48,7 +48,8 @@ class ControlCaller:
 
     def do(self, name: str, verb: Verb) -> NodeView:
         """Carry out *verb*, however long that takes; the node afterwards."""
-        return self._call("POST", f"/nodes/{quote(name, safe='')}/{verb}", NodeView)
+        path = quote(name, safe="", errors="surrogateescape")  # bytes of no character, too
+        return self._call("POST", f"/nodes/{path}/{verb}", NodeView)
 
     def _call(self, method: str, path: str, kind: type[T]) -> T:
         host, _, port = self.address.rpartition(":")

@@ -80,7 +80,7 @@ def test_without_colours_the_same_is_said() -> None:
 
 
 def test_a_terminal_that_cannot_move_its_cursor_gets_plain_lines() -> None:
-    with an_up("--embedded", columns=200, rows=24, TERM="dumb") as terminal:
+    with an_up("--embedded", columns=800, rows=24, TERM="dumb") as terminal:
         terminal.wait_for('"ready_s"')
         terminal.press(CTRL_C)
         assert terminal.wait_ended() == 0
@@ -106,3 +106,13 @@ def test_a_costly_look_is_taken_so_often_that_it_takes_a_tenth_of_a_core() -> No
         cpu_s += look_s / period_s
         period_s = pace.period_s(cpu_s)
     assert look_s / period_s == pytest.approx(0.1, rel=0.05)
+
+
+def test_a_terminal_that_knows_only_ascii_shows_question_marks_and_up_goes_on() -> None:
+    with an_up("--embedded", columns=80, rows=24, PYTHONIOENCODING="ascii") as terminal:
+        terminal.wait_for("no groups yet")
+        namesrv = re.search(r"namesrv (\S+)", terminal.text)[1]
+        rmqemu("topic", "create", "orders" * 20, "-n", namesrv)
+        terminal.wait_for("ord? ")  # an ellipsis elsewhere
+        terminal.press(CTRL_C)
+        assert terminal.wait_ended() == 0

@@ -68,6 +68,7 @@ def test_several_nodes_are_killed_and_started_again(rmqemu, cluster) -> None:
             4,
             "no node named 'broker-z'; there are namesrv, broker-a, broker-b",
         ),
+        (("kill", "br\udcff"), 4, "no node named 'br"),  # as a shell gives a byte of Latin-1
         (("start", "broker-a"), 1, "broker-a is running already"),
         (("kill",), 2, "Missing argument"),
         (("kill", "broker-a", "--control", "banana"), 2, "banana"),
