@@ -10,7 +10,7 @@ import contextlib
 import logging
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, Generic, NoReturn, ParamSpec, TypeVar
 
 import trio
 
@@ -116,6 +116,12 @@ class HostedClient(Generic[C]):
         if host.is_over:
             raise NotRunning(f"the {type(self).__name__} has ended: {host.failure or 'closed'}")
         return host.portal
+
+    def __reduce__(self) -> NoReturn:
+        name = type(self).__name__
+        raise BadArgument(
+            f"a {name} can be neither pickled nor copied: make one in the process that uses it"
+        )
 
     def _new_host(self) -> ClientTask:
         """For a start.  Raises ``Misuse`` when it is started."""

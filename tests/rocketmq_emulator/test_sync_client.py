@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -78,6 +80,13 @@ def test_a_start_that_fails_can_be_made_again(cluster) -> None:
             second.start()
         with second:
             assert second.send(Message("taken", b"x")).is_ok
+
+
+@pytest.mark.parametrize("duplicate", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_a_client_is_neither_pickled_nor_copied_open_or_not(producer, duplicate) -> None:
+    for client in (producer, Producer(group="g")):
+        with pytest.raises(TypeError, match="make one in the process that uses it"):
+            duplicate(client)
 
 
 def test_a_process_of_another_face_is_refused() -> None:
