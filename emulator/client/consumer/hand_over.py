@@ -63,8 +63,10 @@ class HandOver:
         self._loops.unpark()
         try:
             return await offer.wait_decided()
-        finally:  # cancelled, perhaps: the consumer ends
+        finally:
             self._undecided.discard(offer)
+            if offer.result is None and offer in self._offers:  # cancelled: the consumer ends
+                self._offers.remove(offer)  # and gets it again when it is started again
 
     def tell_change(self) -> None:
         """A job of the consumer's workers is over, or one more waits here."""
@@ -96,8 +98,9 @@ class HandOver:
 
     def give_back(self, offer: Offer) -> None:
         """Nobody has seen the message of *offer*: the next loop to ask gets it."""
-        self._offers.appendleft(offer)
-        self._loops.unpark()
+        if offer in self._undecided:  # else its listener was cancelled
+            self._offers.appendleft(offer)
+            self._loops.unpark()
 
 
 class InHand:

@@ -7,8 +7,10 @@ from contextlib import nullcontext
 
 import pytest
 import trio
+import trio.testing
 from whole_cluster import in_cluster
 
+from emulator.client.consumer.hand_over import HandOver
 from emulator.client.consumer.message_loop import is_left_by_break
 from emulator.client.errors import Misuse, NotRunning
 from emulator.facts import MessageConsumed
@@ -338,3 +340,16 @@ def test_an_iterator_that_others_drop_counts_as_left_by_an_exception() -> None:
     for _ in itertools.islice(Dropped(seen), 3):
         pass
     assert seen == [False]
+
+
+@pytest.mark.parametrize("is_taken", [False, True])
+async def test_a_message_whose_listener_was_cancelled_is_offered_no_more(is_taken) -> None:
+    hand_over = HandOver()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(hand_over.listen, ["a message"], None)
+        await trio.testing.wait_all_tasks_blocked()
+        taken = await hand_over.wait_offer(0) if is_taken else None
+        nursery.cancel_scope.cancel()
+    if taken is not None:
+        hand_over.give_back(taken)
+    assert await hand_over.wait_offer(0) is None
