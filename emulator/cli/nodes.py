@@ -49,8 +49,15 @@ def complete_node(context: typer.Context) -> list[str]:
 
 
 def checked_control(text: str) -> str:
-    """*text* without what makes it a URL, if a control address can be there; or none."""
+    """*text* without what makes it a URL, if a control address can be there; or none.
+
+    A port alone is one of this machine, as for ``up --control``.
+    """
     text = text.removeprefix("=").removeprefix("http://").rstrip("/")
+    if "://" in text:
+        raise typer.BadParameter(f"a control address is http://HOST:PORT, not {text}")
+    if text.isdecimal():
+        text = f"127.0.0.1:{text}"
     return text and checked_namesrv(text)
 
 
@@ -58,7 +65,7 @@ ControlAt = Annotated[
     str,
     typer.Option(
         envvar="RMQEMU_CONTROL",
-        metavar="HOST:PORT",
+        metavar="[HOST:]PORT",
         callback=checked_control,
         help="The control address of `up`; by default the NameServer is asked.",
     ),

@@ -21,7 +21,7 @@ from emulator.cli.shared import (
     show_as,
     show_json,
 )
-from emulator.cluster.admin import Admin
+from emulator.cluster.admin import Admin, NotFound, TopicMissing
 from emulator.cluster.deleting import delete_topic_everywhere
 from emulator.cluster.natural_order import in_natural_order
 from protocol.bodies.topics import TopicConfig
@@ -112,7 +112,10 @@ def delete(
     """Delete a topic with all its messages.  A program that still sends may create it again."""
 
     async def look(admin: Admin) -> tuple[dict[str, str], int, dict[str, None]]:
-        brokers = await admin.brokers_of(name)
+        try:
+            brokers = await admin.brokers_of(name)
+        except TopicMissing:
+            raise NotFound(f"there is no topic {name}") from None  # nobody wants to make it
         stored, groups = 0, dict[str, None]()
         for address in brokers.values():
             stats = await admin.topic_stats_if_any(address, name)

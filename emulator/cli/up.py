@@ -13,6 +13,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Mapping
+from pathlib import Path
 from typing import NamedTuple, Self
 
 import typer
@@ -83,6 +84,8 @@ def up(
 ) -> None:
     """Start a NameServer and brokers, and keep them until Ctrl-C."""
     with plain_errors():
+        if journal and Path(journal).exists() and not Path(journal).is_dir():
+            raise BadUse(f"--journal {journal} is not a folder")
         where = Where(port, listen, advertise)
         spec = _spec(brokers, release, store, where, sets or [])
         wanted = ControlWish.parse(control, port)

@@ -83,6 +83,14 @@ class NotFound(AdminError):
     """There is no such topic, group or broker."""
 
 
+class TopicMissing(NotFound):
+    """There is no topic of that name."""
+
+    def __init__(self, topic: str) -> None:
+        super().__init__(f"there is no topic {topic}: make it with `rmqemu topic create {topic}`")
+        self.topic = topic
+
+
 class AdminRefused(AdminError):
     """The server answered with an error, its response *code* if it has one."""
 
@@ -120,14 +128,12 @@ class Admin:
         return masters_of(await self.cluster_info())
 
     async def route(self, topic: str) -> TopicRouteData:
-        """Where *topic* is.  Raises ``NotFound``."""
+        """Where *topic* is.  Raises ``TopicMissing``."""
         request = GetRouteInfoRequest(topic=topic)
         try:
             body = await self.call_namesrv(catalog.GET_ROUTEINFO_BY_TOPIC, request)
         except NotFound:
-            raise NotFound(
-                f"there is no topic {topic}: make it with `rmqemu topic create {topic}`"
-            ) from None
+            raise TopicMissing(topic) from None
         return decode_long_body(body, TopicRouteData)
 
     async def brokers_of(self, topic: str) -> dict[str, str]:

@@ -82,6 +82,7 @@ def test_what_is_not_there_is_said_in_one_line(rmqemu, arguments, code, complain
     done = rmqemu(*arguments, code=code)
     assert complaint in done.stderr
     assert len(done.stderr.splitlines()) == 1
+    assert "delete" not in arguments or "topic create" not in done.stderr
 
 
 # Dead letters -------------------------------------------------------------------------------

@@ -72,6 +72,7 @@ def test_several_nodes_are_killed_and_started_again(rmqemu, cluster) -> None:
         (("start", "broker-a"), 1, "broker-a is running already"),
         (("kill",), 2, "Missing argument"),
         (("kill", "broker-a", "--control", "banana"), 2, "banana"),
+        (("nodes", "--control", "https://here:1"), 2, "http://HOST:PORT, not https://here:1"),
         (("nodes", "-n", "127.0.0.1:99999"), 2, "99999"),
         (("nodes", "--control", "127.0.0.1:1"), 3, "no control address answers at 127.0.0.1:1"),
         (("nodes", "-n", "127.0.0.1:1"), 3, "no NameServer answers at 127.0.0.1:1: start one"),
@@ -99,6 +100,7 @@ def test_the_control_address_is_found_without_a_name_server_too(rmqemu, cluster)
     rmqemu("start", "namesrv", RMQEMU_CONTROL=address)
     rmqemu("nodes")  # the NameServer that is back was told again
     rmqemu("nodes", "--control", f"http://{address}/")
+    rmqemu("nodes", "--control", address.rpartition(":")[2])
 
 
 def test_who_answers_there_but_is_no_control_address_is_told_apart(rmqemu) -> None:

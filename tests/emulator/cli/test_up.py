@@ -222,3 +222,9 @@ def test_a_setting_reaches_every_broker_under_either_name() -> None:
         topics = json.loads(rmqemu("topic", "list", "--json", "-n", namesrv).stdout)
     queues_a_broker = {topic["queues"] / len(topic["brokers"]) for topic in topics}
     assert queues_a_broker == {3}
+
+
+def test_a_file_where_the_folder_of_the_journal_should_be_is_named(tmp_path) -> None:
+    (file := tmp_path / "file").write_text("")
+    text = said_one_line(rmqemu("up", "--port=0", f"--journal={file}"), 2)
+    assert text == f"rmqemu: --journal {file} is not a folder\n"
