@@ -78,13 +78,12 @@ class _Follower:
             node = self._world.node(self._name)
             if node.state == "running":
                 try:
-                    await self._follow(node.address)
+                    with contextlib.suppress(OSError, trio.BrokenResourceError, BadFrame):
+                        await self._follow(node.address)  # until it has gone
                 except FactsRefused as refused:
                     self.began.set()
                     await self._say(error=str(refused))
                     return
-                except (OSError, trio.BrokenResourceError, BadFrame):
-                    pass  # it has gone
             self.began.set()
             await trio.sleep(AGAIN_S)
 

@@ -247,7 +247,9 @@ def test_a_setting_of_the_other_role_is_said_to_be_one() -> None:
 
 
 def test_the_variable_of_the_control_address_is_no_setting() -> None:
-    Settings(BrokerConfig).add_environment({"RMQEMU_CONTROL": "127.0.0.1:1"})
+    settings = Settings(BrokerConfig)
+    settings.add_environment({"RMQEMU_CONTROL": "127.0.0.1:1", "RMQEMU_NAME": "broker-c"})
+    assert settings.nested() == {"name": "broker-c"}
 
 
 @pytest.mark.parametrize("kind", PROPERTY_TABLES, ids=lambda kind: kind.__name__)
