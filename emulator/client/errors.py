@@ -55,6 +55,12 @@ class NotUnderTrio(Misuse, RuntimeError):
     """A client of trio was started under asyncio, or without any loop."""
 
 
+def check_not_running(running: object, what: str) -> None:
+    """A client has one block at a time: *running* is None.  Raises ``Misuse``."""
+    if running is not None:
+        raise Misuse(f"this {what} runs already: make another one for another block")
+
+
 def refuse_plain_with(client: object, *_error: object) -> NoReturn:
     """Stands for ``__enter__`` and ``__exit__`` of what has ``async with``.
 

@@ -348,6 +348,16 @@ async def test_a_client_that_runs_is_not_started_again(cluster) -> None:
         await producer.send(Message("t", b"x"))
 
 
+@pytest.mark.parametrize("kind", [PushConsumer, LitePullConsumer, PullConsumer])
+async def test_a_consumer_that_runs_is_not_started_again(cluster, kind) -> None:
+    listener = (None,) if kind is PushConsumer else ()
+    consumer = kind(*listener, {"t": "*"}, namesrv=cluster.namesrv, group="twice")
+    async with consumer:
+        with pytest.raises(Misuse, match="this consumer runs already"):
+            await consumer.__aenter__()
+        assert consumer.queues is not None
+
+
 def test_a_spec_says_which_field_is_wrong() -> None:
     with pytest.raises(ValueError, match=r"has no setting 'broker': did you mean brokers?"):
         Cluster(broker=3)

@@ -38,7 +38,7 @@ from emulator.client.consumer.group_calls import GroupCalls, silence_is_refused
 from emulator.client.consumer.lite_pulling import LitePulling
 from emulator.client.consumer.member import LitePullMember
 from emulator.client.consumer.pull_config import LitePullConsumerConfig
-from emulator.client.errors import Misuse, NotRunning, refuse_plain_with
+from emulator.client.errors import Misuse, NotRunning, check_not_running, refuse_plain_with
 from emulator.net.plain_nursery import plain_nursery
 from protocol.subscription import SUB_ALL, TAG
 
@@ -105,6 +105,7 @@ class LitePullConsumer:
         with it its queues.  Raises ``GroupTaken``; ``BadSubscription``; ``GroupCallRefused``
         for an expression that a broker cannot read.
         """
+        check_not_running(self._running, "consumer")
         async with AsyncExitStack() as stack:
             process = await process_for(stack, self._process)
             instance = await instance_for(stack, process, self.config)

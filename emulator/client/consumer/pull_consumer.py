@@ -48,6 +48,7 @@ from emulator.client.errors import (
     BadArgument,
     GroupCallRefused,
     NotRunning,
+    check_not_running,
     refuse_plain_with,
 )
 from emulator.net.plain_nursery import plain_nursery
@@ -109,6 +110,7 @@ class PullConsumer:
 
         Raises ``GroupTaken``, and ``BadSubscription`` for an expression that makes no sense.
         """
+        check_not_running(self._running, "consumer")
         async with AsyncExitStack() as stack:
             process = await process_for(stack, self._process)
             instance = await instance_for(stack, process, self.config)

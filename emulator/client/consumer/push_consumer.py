@@ -52,7 +52,7 @@ from emulator.client.consumer.listeners import (
 from emulator.client.consumer.member import PushMember
 from emulator.client.consumer.message_loop import Messages
 from emulator.client.consumer.push_config import PushConsumerConfig
-from emulator.client.errors import Misuse, NotRunning, refuse_plain_with
+from emulator.client.errors import Misuse, NotRunning, check_not_running, refuse_plain_with
 from emulator.client.instance.plain_functions import InlineCalls
 from emulator.net.plain_nursery import plain_nursery
 from protocol.subscription import SUB_ALL, TAG, build_subscription
@@ -123,8 +123,7 @@ class PushConsumer:
         ``GroupCallRefused`` for one that a broker cannot read; ``Misuse`` if the listener
         is a plain function and the world needs a duration for it.
         """
-        if self._pipeline is not None:
-            raise Misuse("this consumer runs already: make another one for another block")
+        check_not_running(self._pipeline, "consumer")
         async with AsyncExitStack() as stack:
             process = await process_for(stack, self._process)
             plain_calls = self._plain_calls(process)

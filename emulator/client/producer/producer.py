@@ -23,7 +23,12 @@ from emulator.client.arguments import (
     messages_of,
 )
 from emulator.client.config import ProducerConfig, merged_config
-from emulator.client.errors import MessageIllegal, Misuse, NotRunning, refuse_plain_with
+from emulator.client.errors import (
+    MessageIllegal,
+    NotRunning,
+    check_not_running,
+    refuse_plain_with,
+)
 from emulator.client.instance.process import ClientProcess, check_process
 from emulator.client.producer.detector import watch_brokers
 from emulator.client.producer.send_pipeline import SendPipeline
@@ -68,8 +73,7 @@ class Producer:
 
     async def __aenter__(self) -> Self:
         """Raises ``GroupTaken`` if the instance already has a producer of this group."""
-        if self._pipeline is not None:
-            raise Misuse("this producer runs already: make another one for another block")
+        check_not_running(self._pipeline, "producer")
         async with AsyncExitStack() as stack:
             process = self._process
             if process is None:
