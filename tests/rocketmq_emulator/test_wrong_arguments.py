@@ -18,6 +18,7 @@ from rocketmq_emulator import (
     Cluster,
     ClusterEnded,
     ClusterSpec,
+    LitePullConsumer,
     Message,
     MessageIllegal,
     MessageQueue,
@@ -25,6 +26,7 @@ from rocketmq_emulator import (
     NotStarted,
     Producer,
     ProducerConfig,
+    PullConsumer,
     PushConsumer,
     by_hash,
 )
