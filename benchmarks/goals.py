@@ -27,7 +27,7 @@ class Goal(msgspec.Struct, frozen=True):
         """``≥ 1.6, aim 2.4``."""
         words = []
         if self.at_most is not None:
-            words.append(f"≤ {self.at_most:.3g}")
+            words.append(f"≤ {float(f'{self.at_most:.3g}'):,.10g}")
         if self.at_least is not None:
             words.append(f"≥ {self.at_least:,.6g}")
         if self.aim is not None:
