@@ -26,10 +26,11 @@ LAYERS = (  # from the bottom up; names in one row never import each other
         "emulator.logs",
         "emulator.disk",
     ),
-    ("emulator.net",),
+    ("emulator.net", "emulator.checks"),
     ("emulator.sim",),
     ("emulator.nameserver", "emulator.broker", "emulator.client"),
     ("emulator.node", "emulator.node_forks", "emulator.cluster", "emulator.protocol_page"),
+    ("scenarios",),
     ("emulator.cli", "rocketmq_emulator"),
     ("emulator.__main__",),
 )

@@ -20,6 +20,7 @@ from emulator.facts import Fact, Queue, all_facts
 
 PAGE = DOCS / "facts.md"
 ROOT = DOCS.parent
+FACTS_MADE_IN = ("emulator", "scenarios")
 TITLES = {
     "emulator.facts.nodes": "Any process",
     "emulator.facts.name_servers": "NameServers",
@@ -27,6 +28,7 @@ TITLES = {
     "emulator.facts.stores": "Stores",
     "emulator.facts.timers": "Timer messages",
     "emulator.facts.clients": "Clients",
+    "emulator.facts.faults": "Faults and runs",
 }
 
 EVERYWHERE = {  # what these mean where the source says no more
@@ -65,10 +67,11 @@ def rooms_by_fact() -> Mapping[str, list[str]]:
     """The folders in whose code a fact is made, by the fact's name."""
     names = {kind.__name__ for kind in all_facts()}
     found: dict[str, set[str]] = {}
-    for path in (ROOT / "emulator").rglob("*.py"):
-        room = str(path.parent.relative_to(ROOT))
-        for name in _made_in(path) & names:
-            found.setdefault(name, set()).add(room)
+    for folder in FACTS_MADE_IN:
+        for path in (ROOT / folder).rglob("*.py"):
+            room = str(path.parent.relative_to(ROOT))
+            for name in _made_in(path) & names:
+                found.setdefault(name, set()).add(room)
     return {name: sorted(rooms) for name, rooms in found.items()}
 
 

@@ -59,6 +59,13 @@ from emulator.facts.fact import (
     all_facts,
     kinds_on_demand,
 )
+from emulator.facts.faults import (
+    FaultActed,
+    FaultBegan,
+    FaultEnded,
+    RunEnded,
+    RunStarted,
+)
 from emulator.facts.name_servers import (
     BrokerExpired,
     BrokerRegistered,
@@ -126,6 +133,9 @@ __all__ = [
     "DelayedMessageDropped",
     "DocumentDamaged",
     "Fact",
+    "FaultActed",
+    "FaultBegan",
+    "FaultEnded",
     "FlushFailed",
     "FrameRefused",
     "GroupCreated",
@@ -183,6 +193,8 @@ __all__ = [
     "RouteChanged",
     "RouteQueriesFailing",
     "RouteQueriesRecovered",
+    "RunEnded",
+    "RunStarted",
     "SeekRequested",
     "SendAttempted",
     "SendFailed",

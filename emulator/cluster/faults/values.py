@@ -1,0 +1,215 @@
+"""What can be done to a cluster on purpose, as values: one struct a fault, tagged by its word.
+
+    Kill(node="broker-b")
+    SlowLink(between=("broker-a", "billing"), ms=200)
+    ReadOnly(broker="broker-b")
+
+The word is what people write in TOML, on the command line and in JSON for the control address:
+``{"fault": "read_only", "broker": "broker-b"}``.  Values are checked when constructed.  A
+name of a node may be a name of several: ``brokers``, ``name_servers``, ``clients``, a consumer
+group (its members); ``FAULTS`` has them all by word.
+
+A fault has a lifetime, which its world keeps, not the value: it begins, and when it ends what
+it changed is as before.  A killed node is started again, a paused one goes on.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from protocol.bodies.reply_rules import ReplyRule
+
+Nodes: TypeAlias = str | tuple[str, ...]  # one name, or several
+Distribution: TypeAlias = Literal["uniform", "normal", "exponential", "pareto"]
+Pool: TypeAlias = Literal["send", "pull", "heartbeat", "client", "query", "admin", "default"]
+
+
+class Fault(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+    tag_field="fault",
+):
+    """What all faults have: nothing yet but their word."""
+
+
+# A node ------------------------------------------------------------------------------------
+
+
+class Kill(Fault, frozen=True, kw_only=True, tag="kill"):
+    """The process ends at once (kill -9); at the end of the fault it is started again."""
+
+    node: str
+
+
+class Stop(Fault, frozen=True, kw_only=True, tag="stop"):
+    """The process ends in order; at the end of the fault it is started again."""
+
+    node: str
+
+
+class Pause(Fault, frozen=True, kw_only=True, tag="pause"):
+    """The process stands still (SIGSTOP) and goes on at the end."""
+
+    node: str
+
+
+class PowerOff(Fault, frozen=True, kw_only=True, tag="power_off"):
+    """The machine loses power, and what was not flushed; at the end it boots."""
+
+    node: str
+
+
+class Busy(Fault, frozen=True, kw_only=True, tag="busy"):
+    """Few and slow hands: each request of *pool* takes *service_ms* of one of *threads*.
+
+    What waits longer than upstream's fast-fail time (200 ms for sends) is answered SYSTEM_BUSY.
+    """
+
+    node: str
+    pool: Pool = "send"
+    threads: int = 1
+    service_ms: float = 10.0
+    queue_max: int = 10_000
+
+
+# Its clock ----------------------------------------------------------------------------------
+
+
+class ClockJump(Fault, frozen=True, kw_only=True, tag="clock_jump"):
+    """The wall clock jumps by *ms*, and back at the end."""
+
+    node: str
+    ms: int
+
+
+class ClockDrift(Fault, frozen=True, kw_only=True, tag="clock_drift"):
+    """The wall clock runs fast by *ppm* millionths, or slow; at the end it is right."""
+
+    node: str
+    ppm: int
+
+
+# Its disk -----------------------------------------------------------------------------------
+
+
+class FullDisk(Fault, frozen=True, kw_only=True, tag="full_disk"):
+    """Nothing more can be written; *free_bytes* are left."""
+
+    node: str
+    free_bytes: int = 0
+
+
+class SlowDisk(Fault, frozen=True, kw_only=True, tag="slow_disk"):
+    """A flush takes *flush_ms* and what *bytes_per_s* makes of its size."""
+
+    node: str
+    flush_ms: float = 500.0
+    bytes_per_s: int = 200_000_000
+
+
+class FailingFlush(Fault, frozen=True, kw_only=True, tag="failing_flush"):
+    """fsync raises an error, each time with *probability*."""
+
+    node: str
+    probability: float = 1.0
+
+
+# Links --------------------------------------------------------------------------------------
+
+
+class LinkFault(Fault, frozen=True, kw_only=True):
+    """Where a fault of a link holds: exactly one of *between* and *around*.
+
+    *between* two sides, both ways; *one_way*: only what the first sends to the second.
+    *around* some nodes and everybody else; *one_way*: only what they send.
+    """
+
+    between: tuple[Nodes, Nodes] | None = None
+    around: Nodes | None = None
+    one_way: bool = False
+
+    def __post_init__(self) -> None:
+        if (self.between is None) == (self.around is None):
+            raise ValueError("a fault of a link has either between or around")
+
+
+class SlowLink(LinkFault, frozen=True, kw_only=True, tag="slow_link"):
+    """Later by *ms* and by chance: up to or around *jitter_ms* more, by *distribution*."""
+
+    ms: float
+    jitter_ms: float = 0.0
+    distribution: Distribution = "uniform"
+
+
+class Bandwidth(LinkFault, frozen=True, kw_only=True, tag="bandwidth"):
+    """At most *bytes_per_s* pass, each way."""
+
+    bytes_per_s: int
+
+
+class StallLink(LinkFault, frozen=True, kw_only=True, tag="stall"):
+    """Nothing passes, nobody is told; at the end what was held arrives."""
+
+
+class Partition(LinkFault, frozen=True, kw_only=True, tag="partition"):
+    """Nothing passes, and nobody new can connect; open streams stay and hold what is sent."""
+
+
+class RefuseConnections(LinkFault, frozen=True, kw_only=True, tag="refuse"):
+    """Nobody new can connect; open streams go on."""
+
+
+class CutLink(LinkFault, frozen=True, kw_only=True, tag="cut"):
+    """Open streams are reset, and nobody can connect."""
+
+
+# What servers answer and know -----------------------------------------------------------------
+
+
+class ReadOnly(Fault, frozen=True, kw_only=True, tag="read_only"):
+    """A broker's topics, or one, may be read and not written to (perm 4)."""
+
+    broker: str
+    topic: str = ""  # empty: all but the system's
+
+
+class Unregistered(Fault, frozen=True, kw_only=True, tag="unregistered"):
+    """One NameServer does not take a broker's registrations: NameServers disagree."""
+
+    broker: str
+    name_server: str
+
+
+class Answer(Fault, frozen=True, kw_only=True, tag="answer"):
+    """A reply rule at a node; see docs/reply-rules.md."""
+
+    node: str
+    rule: ReplyRule
+
+
+AnyFault: TypeAlias = (
+    Kill
+    | Stop
+    | Pause
+    | PowerOff
+    | Busy
+    | ClockJump
+    | ClockDrift
+    | FullDisk
+    | SlowDisk
+    | FailingFlush
+    | SlowLink
+    | Bandwidth
+    | StallLink
+    | Partition
+    | RefuseConnections
+    | CutLink
+    | ReadOnly
+    | Unregistered
+    | Answer
+)
