@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = ("protocol", "emulator", "rocketmq_emulator")
+PACKAGES = ("protocol", "emulator", "scenarios", "rocketmq_emulator")
 
 
 class Imports(NamedTuple):

@@ -227,5 +227,5 @@ def test_the_virtual_world_knows_no_rocketmq(path: Path) -> None:
     if not is_in(module_of(path), ("emulator.sim",)):
         return
     for name in imports(path):
-        if name.split(".")[0] in ("protocol", "emulator"):
+        if name.split(".")[0] in ("protocol", "emulator", "scenarios"):
             assert is_in(name, BYTES_ONLY), f"{path} may not import {name}: it moves bytes"

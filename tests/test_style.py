@@ -27,7 +27,7 @@ def sources(*tops: str) -> list[Path]:
     return [path for path in found if "node_modules" not in path.parts]
 
 
-PACKAGES = sources("protocol", "emulator", "rocketmq_emulator")
+PACKAGES = sources("protocol", "emulator", "scenarios", "rocketmq_emulator")
 EVERYTHING = [*PACKAGES, *sources("tests", "benchmarks", "tools")]
 
 

@@ -88,7 +88,7 @@ def test_with_an_address_every_link_and_picture_is_absolute(tmp_path) -> None:
 
 def test_the_wheel_has_every_file_of_the_packages(wheel) -> None:
     tracked = subprocess.run(
-        ["git", "ls-files", "protocol", "emulator", "rocketmq_emulator"],
+        ["git", "ls-files", "protocol", "emulator", "scenarios", "rocketmq_emulator"],
         cwd=ROOT,
         capture_output=True,
         check=True,

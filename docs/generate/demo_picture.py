@@ -19,7 +19,7 @@ from docs.generate.sections import DOCS
 from docs.generate.terminal_picture import picture
 from emulator.cli.demo.command import SAMPLE
 from emulator.cli.demo.members import stop_all
-from emulator.cli.demo.plan import Plan
+from emulator.cli.demo.plan import DemoPlan
 from emulator.cli.demo.run import DemoRun
 from emulator.cli.demo.screen import COLUMNS_MIN, ROWS_MIN, DemoScreen
 from emulator.cli.demo.story import RETURN
@@ -37,7 +37,7 @@ def main(moment_s: float = MOMENT_S) -> None:
         tempfile.TemporaryDirectory(prefix="rmqemu-picture-") as store,
         ProcessCluster(ClusterSpec(brokers=2, store=store)) as cluster,
     ):
-        run = DemoRun(cluster, Plan(), str(SAMPLE), lines)
+        run = DemoRun(cluster, DemoPlan(), str(SAMPLE), lines)
         trio.run(_play, run, moment_s)
 
 

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from emulator.cli.demo.account import account, what_next
 from emulator.cli.demo.members import stop_all
-from emulator.cli.demo.plan import Plan, a_quick_plan
+from emulator.cli.demo.plan import DemoPlan, a_quick_plan
 from emulator.cli.demo.run import DemoRun
 from emulator.cli.demo.stage import Stage
 from emulator.cli.errors import INTERRUPTED, BadUse, fail, plain_errors
@@ -51,7 +51,7 @@ def demo(
     """Kill a consumer and a broker while messages flow."""
     with plain_errors():
         counts = _counted(file)
-        plan = a_quick_plan() if quick else Plan()
+        plan = a_quick_plan() if quick else DemoPlan()
         try:
             run = _run(plan, str(Path(file).resolve()), release, counts)
         except KeyboardInterrupt:  # while the cluster starts, or stops
@@ -64,7 +64,7 @@ def demo(
         raise fail(f"{missing:,} lines could not be sent")
 
 
-def _run(plan: Plan, file: str, release: str, counts: Counts) -> DemoRun:
+def _run(plan: DemoPlan, file: str, release: str, counts: Counts) -> DemoRun:
     with tempfile.TemporaryDirectory(prefix="rmqemu-demo-") as store:
         spec = ClusterSpec(brokers=2, release=release, store=store)
         with ProcessCluster(spec) as cluster:
@@ -83,7 +83,7 @@ def _counted(file: str) -> Counts:
 
 
 async def _play(
-    cluster: ProcessCluster, plan: Plan, file: str, counts: Counts, console: Console
+    cluster: ProcessCluster, plan: DemoPlan, file: str, counts: Counts, console: Console
 ) -> DemoRun:
     run = DemoRun(cluster, plan, file, counts.sendable)
     stage = Stage(run, console)

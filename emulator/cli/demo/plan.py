@@ -15,7 +15,7 @@ TOPIC, GROUP, PRODUCER_GROUP = "demo", "demo-readers", "demo-writers"
 QUEUES_A_BROKER = 4
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class DemoPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The times of one run, since the consumers share the queues and sending begins."""
 
     kill_consumer_s: float = 6.0
@@ -27,9 +27,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     timers: dict[str, Any] = {}
 
 
-def a_quick_plan() -> Plan:
+def a_quick_plan() -> DemoPlan:
     """Everything five times as fast, and impatient clients."""
-    return Plan(
+    return DemoPlan(
         kill_consumer_s=1.2,
         kill_broker_s=2.4,
         restart_broker_s=3.4,

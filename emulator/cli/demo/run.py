@@ -16,7 +16,7 @@ from emulator.cli.demo import story
 from emulator.cli.demo.ledger import Ledger, MemberEntry
 from emulator.cli.demo.member import MemberConfig
 from emulator.cli.demo.members import KILLED, MemberProcess
-from emulator.cli.demo.plan import GROUP, QUEUES_A_BROKER, TOPIC, Plan
+from emulator.cli.demo.plan import GROUP, QUEUES_A_BROKER, TOPIC, DemoPlan
 from emulator.cli.demo.story import DemoEvent, Moment
 from emulator.client import PushConsumerConfig
 from emulator.cluster.admin import admin_over_tcp
@@ -39,7 +39,7 @@ class DemoRun:
     def __init__(
         self,
         cluster: ProcessCluster,
-        plan: Plan,
+        plan: DemoPlan,
         file: str,
         lines: int,
     ) -> None:

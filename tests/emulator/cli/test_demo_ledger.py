@@ -6,7 +6,7 @@ import msgspec
 
 from emulator.cli.demo.account import account, what_next
 from emulator.cli.demo.ledger import Ledger, MemberEntry, read_entry
-from emulator.cli.demo.plan import Plan, a_quick_plan
+from emulator.cli.demo.plan import DemoPlan, a_quick_plan
 from emulator.cli.demo.run import queues_text
 from emulator.cli.lines import Counts, bodies, counted
 from emulator.facts import (
@@ -164,7 +164,7 @@ def test_queues_are_named_shortly() -> None:
 
 
 def test_both_plans_kill_and_restart_while_lines_are_sent() -> None:
-    for plan in (Plan(), a_quick_plan()):
+    for plan in (DemoPlan(), a_quick_plan()):
         times = (
             plan.kill_consumer_s,
             plan.kill_broker_s,

@@ -11,7 +11,7 @@ from rich.console import Console
 from emulator.cli.demo import story
 from emulator.cli.demo.ledger import Bar, Ledger, QueueHistory
 from emulator.cli.demo.members import KILLED
-from emulator.cli.demo.plan import Plan
+from emulator.cli.demo.plan import DemoPlan
 from emulator.cli.demo.screen import DemoScreen, event_paragraph
 from emulator.cli.demo.stage import Stage
 from emulator.cli.demo.story import DemoEvent, Moment
@@ -43,7 +43,7 @@ class ARun(msgspec.Struct):
     now_s: float = 31.0
     lines: int = 2_000
     members: dict = {}
-    plan: Plan = Plan()
+    plan: DemoPlan = DemoPlan()
 
 
 class AMember(msgspec.Struct):
