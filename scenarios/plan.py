@@ -146,13 +146,21 @@ class ResetOffset(Act, frozen=True, kw_only=True, tag="reset_offset"):
     to_ms: int
 
 
+class Heal(Act, frozen=True, kw_only=True, tag="heal"):
+    """A fault that a step began ends now; *step* is that step's name."""
+
+    step: str
+
+
 class Mark(Act, frozen=True, kw_only=True, tag="mark"):
-    """A word for the report."""
+    """A word for the report; the timeline does not end before it."""
 
     text: str
 
 
-AnyAct: TypeAlias = Join | Leave | RollingRestart | GrowTopic | DeleteTopic | ResetOffset | Mark
+AnyAct: TypeAlias = (
+    Join | Leave | RollingRestart | GrowTopic | DeleteTopic | ResetOffset | Heal | Mark
+)
 
 
 class When(Part, frozen=True, kw_only=True):
@@ -165,13 +173,17 @@ class When(Part, frozen=True, kw_only=True):
 
 
 class Step(Part, frozen=True, kw_only=True):
-    """*does* something at a time, or *after_ms* a fact was noted; a fault holds *for_ms*."""
+    """*does* something at a time, or *after_ms* a fact was noted; a fault holds *for_ms*.
+
+    Without a time and a fact: *after_ms* the step before it.  Steps stand in their order.
+    """
 
     does: AnyFault | AnyAct
     at_ms: int | None = None
     when: When | None = None
     after_ms: int = 0
-    for_ms: int | None = None  # None: until the timeline has ended
+    for_ms: int | None = None  # None: until the timeline has ended, or it is healed by name
+    name: str = ""  # for heal
 
 
 class Expectation(Part, frozen=True, kw_only=True):
