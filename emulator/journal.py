@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from emulator.clock import Clock
 
 
+WORLD_NODE = "world"  # whose entries are about all: faults, runs
+
+
 class Entry(msgspec.Struct, frozen=True, gc=False):
     """One line: what happened, when, at which node, after how many others."""
 

@@ -16,6 +16,7 @@ import trio
 
 from emulator.client import ClientProcess
 from emulator.client.instance.plain_functions import InlineWithDuration
+from emulator.clock import WallClock
 from emulator.cluster.reply_rules import (
     OPERATOR,
     RuleCall,
@@ -27,8 +28,8 @@ from emulator.cluster.reply_rules import (
 from emulator.cluster.roles import RoleConfig, serve_role
 from emulator.cluster.spec import ClusterSpec
 from emulator.cluster.world import START_S_MAX, STOP_S_MAX, NotReady, World
-from emulator.facts import PowerLost, kinds_on_demand
-from emulator.journal import Journal
+from emulator.facts import Note, PowerLost, kinds_on_demand
+from emulator.journal import WORLD_NODE, Entry, Journal, Listener
 from emulator.net.address_server import HttpNames, NoHttp
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ NAMESRV_PORT, BROKER_PORT = 9876, 10911  # a machine each: all may listen where 
 class VirtualCluster(World[Awaitable[None]]):
     """A spec in a virtual *world*; *lines* takes the journal, *facts_on_demand* included.
 
+    *listener* is given the same as entries, for those who judge what happens as it does.
     Machines bear the names of the nodes, and the verbs take clients' machines too.  Every
     machine has a drive, so what a node stored outlives its process without a ``store``.
     """
@@ -60,6 +62,7 @@ class VirtualCluster(World[Awaitable[None]]):
         spec: ClusterSpec,
         lines: Callable[[bytes], object] | None = None,
         *,
+        listener: Listener | None = None,
         facts_on_demand: Collection[str] = (),
     ) -> None:
         spec.check()
@@ -68,10 +71,16 @@ class VirtualCluster(World[Awaitable[None]]):
         self.http: HttpNames = NoHttp()  # of whoever asks an address server
         self._machines = world.machines
         self._write = lines
+        self._listener = listener
         self._facts_on_demand = kinds_on_demand(facts_on_demand)
         self._clients = 0
         self._programs: dict[str, Program] = dict.fromkeys(self.node_names, self._node)
         self._stops: dict[str, Callable[[], None]] = {}  # how to ask for an orderly end
+        clock = WallClock(world.epoch_ms, 0.0, mono_ns=world.clock.passed_ns)
+        self._own_journal = Journal(
+            WORLD_NODE, clock, lines, listeners=() if listener is None else (listener,)
+        )
+        self.note: Note = self._own_journal.note  # facts of the world itself
 
     # What it is -----------------------------------------------------------------------
 
@@ -260,12 +269,21 @@ class VirtualCluster(World[Awaitable[None]]):
 
     def _journal(self, machine: Machine) -> Journal:
         """Of the process now running; one that was killed writes nothing while it unwinds."""
-        process, write = machine.process, self._write
+        process, write, listener = machine.process, self._write, self._listener
 
         def write_alive(line: bytes) -> None:
             if machine.process is process and write is not None:
                 write(line)
 
-        journal = Journal(machine.name, machine.clock, write and write_alive)
+        def listen_alive(entry: Entry) -> None:
+            if machine.process is process and listener is not None:
+                listener(entry)
+
+        journal = Journal(
+            machine.name,
+            machine.clock,
+            write and write_alive,
+            listeners=() if listener is None else (listen_alive,),
+        )
         journal.ask_for(self._facts_on_demand)
         return journal

@@ -51,6 +51,7 @@ class VirtualClock(trio.abc.Clock):
         self._now_s = 0.0
         self.events_max = events_max
         self._events = 0
+        self._past_events = 0
         self._due: list[tuple[int, int, Callable[[Any], object], Any]] = []
         self._scheduled = 0
         self._runner: Runner | None = None
@@ -76,6 +77,11 @@ class VirtualClock(trio.abc.Clock):
         if self._events > self.events_max:
             self._livelock()
         return self._now_s
+
+    @property
+    def steps(self) -> int:
+        """How much has happened in all: turns of trio's loop and deliveries within an instant."""
+        return self._past_events + self._events
 
     def passed_ns(self) -> int:
         """Virtual nanoseconds since the world began."""
@@ -132,6 +138,7 @@ class VirtualClock(trio.abc.Clock):
         # A deadline between two microseconds is rounded, yet trio must see it as reached.
         self.now_us = now_us
         self._now_s = max(now_us / 1_000_000, not_before, self._now_s)
+        self._past_events += self._events
         self._events = 0
 
     def _as_us(self, deadline: float) -> float:

@@ -8,6 +8,8 @@ import trio
 from emulator.client import Message, Producer
 from emulator.cluster.spec import ClusterSpec
 from emulator.cluster.virtual import VirtualCluster
+from emulator.facts import RunEnded
+from emulator.journal import WORLD_NODE, Entry, encode_entry
 from emulator.sim.world import run_virtual
 
 
@@ -171,3 +173,21 @@ def test_a_machine_without_power_has_none_to_lose() -> None:
 
     run_virtual(main, seed=1)
     assert kinds(lines, "broker-a").count("PowerLost") == 1
+
+
+def test_a_listener_is_given_what_is_written_and_the_world_has_facts_of_its_own() -> None:
+    lines: list[bytes] = []
+    entries: list[Entry] = []
+
+    async def main(world) -> None:
+        spec = ClusterSpec(brokers=1)
+        cluster = VirtualCluster(world, spec, lines.append, listener=entries.append)
+        cluster.note(RunEnded("finished", ""))
+        await cluster.start()
+        cluster.kill("broker-a")
+        await trio.sleep(60)
+
+    run_virtual(main, seed=1)
+    assert [encode_entry(entry) for entry in entries] == lines
+    assert (entries[0].node, entries[0].seq) == (WORLD_NODE, 1)
+    assert {"namesrv", "broker-a"} < {entry.node for entry in entries}
