@@ -16,7 +16,10 @@ from emulator.client.consumer.allocation import (
     md5_hash,
     nearby,
 )
+from emulator.client.consumer.averagely_auto import averagely_auto
+from emulator.client.consumer.pinned import pinned, refusing
 from protocol.allocation import CannotAllocate
+from protocol.idle_queues import starved
 
 __all__ = [
     "AVG",
@@ -24,9 +27,13 @@ __all__ = [
     "Allocate",
     "CannotAllocate",
     "Strategy",
+    "averagely_auto",
     "by_machine_room",
     "configured",
     "consistent_hash",
     "md5_hash",
     "nearby",
+    "pinned",
+    "refusing",
+    "starved",
 ]

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import bisect
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from protocol.allocation import CannotAllocate, averagely, averagely_by_circle, is_member
 from protocol.queues import MessageQueue, java_order
 
 Allocate: TypeAlias = Callable[[Sequence[MessageQueue], Sequence[str], str], list[MessageQueue]]
+ChosenByVersions: TypeAlias = Callable[[Mapping[str, int]], Allocate]  # by client id
 Hash: TypeAlias = Callable[[str], int]
 
 VIRTUAL_NODES = 10  # AllocateMessageQueueConsistentHash
@@ -28,11 +29,14 @@ VIRTUAL_NODES = 10  # AllocateMessageQueueConsistentHash
 class Strategy(NamedTuple):
     """How a group shares queues; *name* is upstream's name of the strategy.
 
-    Upstream: AllocateMessageQueueStrategy.
+    *by_versions* is for a strategy that depends on the releases of the group's members: before
+    each pass it is given their versions, and the function that it returns is used instead of
+    *allocate* (``averagely_auto``).  Upstream: AllocateMessageQueueStrategy, without that.
     """
 
     name: str
     allocate: Allocate
+    by_versions: ChosenByVersions | None = None
 
 
 # Strategies without settings ------------------------------------------------------------

@@ -17,6 +17,7 @@ from emulator.client.instance.route_queues import subscribe_queues
 from emulator.net.errors import NeverSent, RemoteError
 from emulator.releases import OFFSET_ERRORS_COUNT
 from protocol.bodies.body import decode_long_body, encode_body
+from protocol.bodies.connections import ConsumerConnection
 from protocol.bodies.encoded_cache import EncodedCache
 from protocol.bodies.groups import (
     CheckClientRequestBody,
@@ -27,6 +28,7 @@ from protocol.bodies.groups import (
 from protocol.catalog import (
     CHECK_CLIENT_CONFIG,
     CONSUMER_SEND_MSG_BACK,
+    GET_CONSUMER_CONNECTION_LIST,
     GET_CONSUMER_LIST_BY_GROUP,
     GET_EARLIEST_MSG_STORETIME,
     GET_MAX_OFFSET,
@@ -53,6 +55,7 @@ from protocol.requests.offsets import (
     UpdateConsumerOffsetRequest,
 )
 from protocol.requests.sending import ConsumerSendMsgBackRequest
+from protocol.versions import HIGHER_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -185,8 +188,37 @@ class GroupCalls:
 
         Upstream: MQClientInstance.findConsumerIdList.
         """
+        reply = await self._ask_about_members(topic, GET_CONSUMER_LIST_BY_GROUP)
+        if reply is None:
+            return None
+        try:
+            members = decode_long_body(reply.body, GetConsumerListByGroupReply).consumer_id_list
+        except BadFields:
+            return None
+        return [member for member in members if member is not None]
+
+    async def member_versions(self, topic: str) -> dict[str, int] | None:
+        """The version of each member by client id, from one random broker of *topic*.
+
+        Of an id with several connections the oldest version counts.  None without an answer.
+        Upstream: MQClientAPIImpl.getConsumerConnectionList.
+        """
+        reply = await self._ask_about_members(topic, GET_CONSUMER_CONNECTION_LIST)
+        if reply is None:
+            return None
+        try:
+            connections = decode_long_body(reply.body, ConsumerConnection).connection_set
+        except BadFields:
+            return None
+        versions: dict[str, int] = {}
+        for connection in connections:
+            if (client := connection.client_id) is not None:
+                versions[client] = min(connection.version, versions.get(client, HIGHER_VERSION))
+        return versions
+
+    async def _ask_about_members(self, topic: str, rpc: AnyRpc) -> RemotingCommand | None:
+        """A broker's SUCCESS; the route is refreshed once when it leads to no broker."""
         address = self._any_broker_of(topic)
-        header = self._list_members
         timeout_ms = self._instance.config.api_timeout_ms
         try:
             if address is None:
@@ -194,16 +226,10 @@ class GroupCalls:
                 address = self._any_broker_of(topic)
             if address is None:
                 return None
-            reply = await self._call(address, GET_CONSUMER_LIST_BY_GROUP, header, timeout_ms)
+            reply = await self._call(address, rpc, self._list_members, timeout_ms)
         except (RemoteError, ClientError):
             return None
-        if reply.code != ResponseCode.SUCCESS:
-            return None
-        try:
-            members = decode_long_body(reply.body, GetConsumerListByGroupReply).consumer_id_list
-        except BadFields:
-            return None
-        return [member for member in members if member is not None]
+        return reply if reply.code == ResponseCode.SUCCESS else None
 
     async def check_client(self, subscription: SubscriptionData) -> None:
         """Have a broker of its topic check an expression that is no list of tags.

@@ -32,7 +32,7 @@ from protocol.queues import MessageQueue, in_order, java_order
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from emulator.client.consumer.allocation import Strategy
+    from emulator.client.consumer.allocation import Allocate, Strategy
     from emulator.client.consumer.member import Member, PushMember
     from emulator.facts.clients import RebalanceCause, ReleaseReason
 
@@ -158,8 +158,11 @@ class Rebalance:
         queues = self.queues.get(topic)
         if queues is None or not ids:
             return None
+        allocate = await self._allocate_function(topic)
+        if allocate is None:
+            return None
         members = tuple(sorted(ids, key=java_order))
-        mine = self._own_queues(in_order(queues), members)
+        mine = self._own_queues(allocate, in_order(queues), members)
         member.note(
             RebalancePassed(
                 group=member.group,
@@ -172,13 +175,20 @@ class Rebalance:
         )
         return mine
 
+    async def _allocate_function(self, topic: str) -> Allocate | None:
+        """The strategy's; None when it needs the versions of members and nobody answers."""
+        if self._strategy.by_versions is None:
+            return self._strategy.allocate
+        versions = await self._member.calls.member_versions(topic)
+        return None if versions is None else self._strategy.by_versions(versions)
+
     def _own_queues(
-        self, queues: Sequence[MessageQueue], members: Sequence[str]
+        self, allocate: Allocate, queues: Sequence[MessageQueue], members: Sequence[str]
     ) -> list[MessageQueue]:
         """Raises ``CannotAllocate``, whatever the application's strategy raises or returns."""
         member = self._member
         try:
-            return _queues_in(self._strategy.allocate(queues, members, member.instance.client_id))
+            return _queues_in(allocate(queues, members, member.instance.client_id))
         except CannotAllocate:
             raise
         except Exception as error:

@@ -19,6 +19,7 @@ from emulator.sim.path import Latency
 from emulator.sim.world import run_virtual
 from protocol import catalog
 from protocol.bodies.body import decode_body, encode_body
+from protocol.bodies.connections import ClientConnection, ConsumerConnection
 from protocol.bodies.groups import (
     GetConsumerListByGroupReply,
     LockBatchReply,
@@ -44,6 +45,7 @@ RPCS = {
     RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: catalog.SEARCH_OFFSET_BY_TIMESTAMP,
     RequestCode.CONSUMER_SEND_MSG_BACK: catalog.CONSUMER_SEND_MSG_BACK,
     RequestCode.GET_CONSUMER_LIST_BY_GROUP: catalog.GET_CONSUMER_LIST_BY_GROUP,
+    RequestCode.GET_CONSUMER_CONNECTION_LIST: catalog.GET_CONSUMER_CONNECTION_LIST,
     RequestCode.LOCK_BATCH_MQ: catalog.LOCK_BATCH_MQ,
     RequestCode.UNLOCK_BATCH_MQ: catalog.UNLOCK_BATCH_MQ,
 }
@@ -215,6 +217,13 @@ class PulledBroker(FakeBroker):
         body = GetConsumerListByGroupReply(consumer_id_list=ids)
         return Reply(body=encode_body(body, R_4_9_7))
 
+    def _connections(self, _call):
+        """Every member, of the same release as the broker."""
+        ids = sorted({data.client_id for _, data in self.heartbeats})
+        connections = [ClientConnection(client_id=i, version=R_4_9_7.version) for i in ids]
+        body = ConsumerConnection(connection_set=connections)
+        return Reply(body=encode_body(body, R_4_9_7))
+
     def _lock(self, call):
         wanted = decode_body(call.body, LockBatchRequestBody).mq_set
         granted = [queue for queue in wanted if queue.queue_id not in self.refused]
@@ -234,6 +243,7 @@ NORMAL = {
     RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: PulledBroker._search_offset,
     RequestCode.CONSUMER_SEND_MSG_BACK: PulledBroker._send_back,
     RequestCode.GET_CONSUMER_LIST_BY_GROUP: PulledBroker._list,
+    RequestCode.GET_CONSUMER_CONNECTION_LIST: PulledBroker._connections,
     RequestCode.LOCK_BATCH_MQ: PulledBroker._lock,
     RequestCode.UNLOCK_BATCH_MQ: PulledBroker._unlock,
 }
