@@ -23,6 +23,12 @@ if TYPE_CHECKING:
     from emulator.sim.path import Path
 
 EPHEMERAL_PORTS = range(32_768, 61_000)  # what a Linux kernel gives to clients
+CONNECT_AGAIN_S = (1, 3, 7, 15, 31, 63)  # Linux, tcp_syn_retries = 6
+CONNECT_S_MAX = 127
+NO_CONNECTION = {
+    errno.ECONNREFUSED: "nobody listens at {}",
+    errno.ETIMEDOUT: f"no answer from {{}} in {CONNECT_S_MAX} s",
+}
 ANY_ADDRESS = ("", "0.0.0.0", "127.0.0.1", "localhost")
 
 
@@ -40,25 +46,49 @@ class VirtualListener:
 
 
 class ConnectAttempt:
-    """One attempt to connect: from which host, to which port, and what became of it."""
+    """One attempt to connect: from which host, to which port, and what became of it.
 
-    def __init__(self, source: Host, client: Stream, accept: Accept, port: int) -> None:
-        self.source = source
+    What asks for the connection may be lost on the way; then the kernel asks again.
+    """
+
+    def __init__(self, target: Host, client: Stream, accept: Accept, port: int) -> None:
         self.client = client
         self.port = port
         self.answered = trio.Event()
-        self.is_refused = False
+        self.failed_with: int | None = None  # an errno
         self.is_given_up = False
         self._accept = accept
+        self._target = target
+        self._clock = target.clock
+        self._began_us = target.clock.now_us
+
+    def send(self, _: object = None) -> None:
+        """Ask the target, unless nobody waits for it any more."""
+        if self.is_given_up:
+            return
+        if self.client.loses_connect():
+            self.lost()
+        else:
+            self.client.carry(self._target.receive_connect, self)
+
+    def lost(self) -> None:
+        """No answer will come: ask again when the kernel does, or give up when it does."""
+        passed_us = self._clock.now_us - self._began_us
+        for after_s in CONNECT_AGAIN_S:
+            if after_s * 1_000_000 > passed_us:
+                self._clock.at(self._began_us + after_s * 1_000_000, self.send)
+                return
+        give_up_us = self._began_us + CONNECT_S_MAX * 1_000_000
+        self._clock.at(give_up_us, self.fail, errno.ETIMEDOUT)
 
     def succeed(self) -> None:
         """The target accepted."""
         self.client.open(self._accept)
         self.answered.set()
 
-    def refuse(self, _: object) -> None:
-        """Nobody listens there, or a rule refuses."""
-        self.is_refused = True
+    def fail(self, reason: int) -> None:
+        """It ends with the errno *reason*: nobody listens there, a rule refuses, no answer."""
+        self.failed_with = reason
         self.answered.set()
 
 
@@ -127,15 +157,16 @@ class Host:
         remote = f"{target.ip}:{port}"
         local = f"{self.ip}:{self._free_port(remote)}"
         client = Stream(self, self._network.path(self.name, target.name), local, remote)
-        attempt = ConnectAttempt(self, client, accept, int(port))
-        client.carry(target.receive_connect, attempt)
+        attempt = ConnectAttempt(target, client, accept, int(port))
+        attempt.send()
         try:
             await attempt.answered.wait()
         except trio.Cancelled:
             attempt.is_given_up = True
             raise
-        if attempt.is_refused:
-            raise ConnectRefused(errno.ECONNREFUSED, f"nobody listens at {address}")
+        if attempt.failed_with is not None:
+            text = NO_CONNECTION[attempt.failed_with].format(address)
+            raise ConnectRefused(attempt.failed_with, text)
         return client
 
     # What arrives ---------------------------------------------------------------------
@@ -219,16 +250,20 @@ class Host:
     # Inside ---------------------------------------------------------------------------
 
     def _answer(self, attempt: ConnectAttempt) -> None:
-        client = attempt.client
-        source = attempt.source.name
-        server = Stream(self, self._network.path(self.name, source), client.remote, client.local)
+        client, source = attempt.client, attempt.client.host
+        server = Stream(
+            self, self._network.path(self.name, source.name), client.remote, client.local
+        )
+        if server.loses_connect():
+            attempt.lost()
+            return
         listener = self._listeners.get(attempt.port)
-        if listener is None or self._network.path(source, self.name).refuses:
-            server.carry(attempt.refuse, None)
+        if listener is None or client.refuses_connect():
+            server.carry(attempt.fail, errno.ECONNREFUSED)
             return
         server.peer, client.peer = client, server
         self._register(server)
-        server.carry(attempt.source.receive_accept, attempt)
+        server.carry(source.receive_accept, attempt)
         if self.is_awake:
             listener.accept(server)
         else:

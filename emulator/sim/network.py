@@ -64,15 +64,23 @@ class VirtualNetwork:
     @contextmanager
     def under(self, rule: Rule) -> Iterator[None]:
         """*rule* holds inside the ``with`` and is gone after it, even on error."""
-        self._rules.append(rule)
+        self.begin(rule)
         try:
-            self._apply_rules()
-            if isinstance(rule.verdict, Cut):
-                self.cut(rule.traffic)
             yield
         finally:
-            self._rules.remove(rule)
-            self._apply_rules()
+            self.end(rule)
+
+    def begin(self, rule: Rule) -> None:
+        """*rule* holds from now on, until ``end``."""
+        self._rules.append(rule)
+        self._apply_rules()
+        if isinstance(rule.verdict, Cut):
+            rule.tally.add("reset streams", self.cut(rule.traffic) // 2)
+
+    def end(self, rule: Rule) -> None:
+        """*rule* holds no more: what it held leaves."""
+        self._rules.remove(rule)
+        self._apply_rules()
 
     def cut(self, traffic: Traffic) -> int:
         """Reset the open streams that *traffic* means, at both ends; how many ends there were."""
@@ -112,7 +120,7 @@ class VirtualNetwork:
     def _apply_rules_to(self, source: str, target: str, path: Path) -> None:
         # A machine always reaches itself.
         rules = self._rules if source != target else []
-        path.apply([rule.verdict for rule in rules if rule.traffic(source, target)])
+        path.apply([rule for rule in rules if rule.traffic(source, target)])
 
     def _next_ip(self) -> str:
         for number in range(len(self._hosts), HOSTS_MAX):

@@ -32,6 +32,10 @@ class StreamHost(Protocol):
         """Keep what arrives until the machine is awake."""
         ...
 
+    def receive_accept(self, attempt: Any) -> None:
+        """The target accepted an attempt of this host."""
+        ...
+
     def forget(self, stream: Stream) -> None:
         """*stream* has ended here."""
         ...
@@ -43,6 +47,7 @@ class Stream:
     __slots__ = (
         "_endpoint",
         "_is_abandoned",
+        "_is_notifying",
         "_is_open",
         "_path",
         "arrival_us",
@@ -66,6 +71,7 @@ class Stream:
         self._endpoint: Endpoint | None = None
         self._is_open = True
         self._is_abandoned = False
+        self._is_notifying = False
 
     # For our endpoint ---------------------------------------------------------------
 
@@ -111,6 +117,14 @@ class Stream:
         """Call ``action(argument)`` at the far end, after all that was sent before."""
         self._path.carry(self, action, argument, size)
 
+    def loses_connect(self) -> bool:
+        """Is what asks for this stream, or grants it, lost on the way there?"""
+        return self._path.loses_connect()
+
+    def refuses_connect(self) -> bool:
+        """Does a rule refuse this stream?"""
+        return self._path.refuses_connect()
+
     # What arrives ---------------------------------------------------------------------
 
     def receive(self, data: bytes) -> None:
@@ -125,8 +139,9 @@ class Stream:
     def passed_gate(self, size: int) -> None:
         """*size* held bytes passed the gate."""
         self.held_bytes -= size
-        if size and not self.held_bytes:
-            self.host.clock.at(self.host.clock.now_us, self._notify_writable)
+        if size and not self._is_notifying:
+            self._is_notifying = True
+            self.host.clock.at(self.host.clock.now_us, self._notify_left)
 
     def receive_end(self, reason: str) -> None:
         """The other end has gone, for *reason*."""
@@ -147,10 +162,13 @@ class Stream:
         if self._endpoint is not None and not self._is_abandoned:
             self._endpoint.closed(reason)
 
-    def _notify_writable(self, _: object) -> None:
+    def _notify_left(self, _: object) -> None:
+        self._is_notifying = False
         if not self._is_open or self._endpoint is None:
             return
         if not self.host.is_awake:
-            self.host.receive_later(self, self._notify_writable, None)
-        elif not self.held_bytes:
+            self.host.receive_later(self, self._notify_left, None)
+        elif self.held_bytes:
+            self._endpoint.drained()
+        else:
             self._endpoint.writable()
