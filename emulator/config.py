@@ -169,6 +169,7 @@ class BrokerConfig(Checked, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     recall_when_not_writeable: bool = True  # BrokerConfig.allowRecallWhenBrokerNotWriteable
 
     reply_rules_allowed: bool = False  # ours: every client of the port may set reply rules
+    quirks: tuple[str, ...] = ()  # ours: bugs switched on by name
     facts_on_demand: tuple[str, ...] = ()  # ours: more kinds of facts for the journal
     journal_bytes_max: int = 256 * 1024 * 1024  # ours: of one file; a full one becomes FILE.1
     journal_files_max: int = 4  # ours: the oldest is removed

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from emulator.addresses import check_listening, check_target
 from emulator.facts import kinds_on_demand
 from emulator.property_names import BROKER, NAME_SERVER
+from emulator.quirks import check_quirks
 from emulator.releases import known_release
 from emulator.setting_rules import LONG_MAX, Range, Relation, SettingRules, ranges
 from protocol.delay_levels import parse_delay_levels
@@ -122,6 +123,7 @@ BROKER_RULES = SettingRules(
         "advertised_to": _check_advertised_to,
         "namesrv": _check_targets,
         "delay_levels": _check_delay_levels,
+        "quirks": check_quirks,
         "facts_on_demand": kinds_on_demand,
     },
     (

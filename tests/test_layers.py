@@ -17,6 +17,7 @@ LAYERS = (  # from the bottom up; names in one row never import each other
         "emulator.config",
         "emulator.fitting",
         "emulator.property_names",
+        "emulator.quirks",
         "emulator.server_rules",
         "emulator.setting_rules",
         "emulator.releases",
@@ -40,7 +41,7 @@ INNER_LAYERS = (  # the same inside a role; imports for type checkers count here
         ("emulator.broker.tables",),
         ("emulator.broker.store",),
         ("emulator.broker.broker",),
-        ("emulator.broker.handlers", "emulator.broker.registration"),
+        ("emulator.broker.handlers", "emulator.broker.registration", "emulator.broker.quirks"),
         ("emulator.broker.service",),
     ),
     (

@@ -16,6 +16,7 @@ import trio
 from emulator.broker.broker import Broker
 from emulator.broker.handlers.table import handler_table
 from emulator.broker.misfits import misfits
+from emulator.broker.quirks import switch_on
 from emulator.broker.registration import NameServerRegistration
 from emulator.broker.store.loading import StoreLoading
 from emulator.broker.store.timer_messages import TimerMessageStore
@@ -121,6 +122,7 @@ def _connected(
     """What registers *broker*; its outlets lead to *server* and to the NameServers now."""
     registration = NameServerRegistration(broker, client, nursery)
     broker.connect(server.ring, server.push, registration.announce, server.later)
+    switch_on(broker.config.quirks, broker)
     TopicRoutePolling(broker.routes, client, nursery, registration.name_servers, server.ring)
     return registration
 

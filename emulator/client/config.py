@@ -15,6 +15,7 @@ from emulator.client.setting_names import ELSEWHERE
 from emulator.config import NetConfig
 from emulator.fitting import BadField, fitted
 from emulator.net.address_server import DEFAULT_SUBGROUP
+from emulator.quirks import check_quirks
 from emulator.releases import STREAMS_MARKED, Release, known_release
 from emulator.setting_rules import Checked, Range, Relation, SettingRules, ranges
 from protocol.arguments import not_a, shown
@@ -39,7 +40,7 @@ CLIENT_RULES = SettingRules(
         (Range(0), "route_lock_wait_ms_max rebalance_interval_ms_min"),
         (Range(1), "rebalance_interval_ms api_timeout_ms"),
     ),
-    {"release": known_release, "namesrv": _check_namesrv},
+    {"release": known_release, "namesrv": _check_namesrv, "quirks": check_quirks},
     (
         Relation(
             ("namesrv", "namesrv_domain"),
@@ -83,6 +84,7 @@ class ClientConfig(Checked, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     api_timeout_ms: int = 3_000  # mqClientApiTimeout
     stream_requests: bool = False  # enableStreamRequestType (4.9.4)
     vip_channel_enabled: bool = False  # vipChannelEnabled
+    quirks: tuple[str, ...] = ()  # ours: bugs switched on by name
     net: NetConfig = NetConfig()
     setting_rules: ClassVar[SettingRules] = CLIENT_RULES
 

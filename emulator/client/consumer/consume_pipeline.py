@@ -21,6 +21,7 @@ from emulator.client.consumer.consume_orderly import ConsumeOrderly
 from emulator.client.consumer.process_queue import FlowControl, PullRequest
 from emulator.client.consumer.pulling import Pulling
 from emulator.client.consumer.queue_ownership import LockedOwnership
+from emulator.client.consumer.quirks import ConsumerParts, switch_on
 from emulator.client.consumer.rebalance import FirstPulls, Rebalance
 from emulator.client.consumer.send_back import SendBack
 from emulator.client.instance.plain_functions import callback_raised
@@ -68,6 +69,9 @@ class ConsumePipeline:
         else:
             self._service = ConsumeConcurrently(member, invoker, facts, send_back)
         self._pulling = Pulling(member, self._flow, self._rebalance, self._service.submit)
+        if member.config.quirks:
+            parts = ConsumerParts(member, self._rebalance, self._pulling, self._ownership)
+            switch_on(member.config.quirks, parts)
         reset = OffsetReset(member, self._rebalance, self.resume)
         self.requests = BrokerRequests(member, reset, DirectConsume(member, invoker))
 

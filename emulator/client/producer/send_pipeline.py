@@ -24,6 +24,7 @@ from emulator.client.producer.async_send import AsyncSend, Callback, Sending
 from emulator.client.producer.latency_faults import AttemptEnding
 from emulator.client.producer.outgoing_message import OutgoingMessage, prepare, prepare_batch
 from emulator.client.producer.publish_info import PublishTable
+from emulator.client.producer.quirks import async_send_type
 from emulator.client.producer.recall import recall_message
 from emulator.client.producer.send_kernel import SendKernel
 from emulator.client.producer.sync_send import SyncSend
@@ -49,6 +50,7 @@ class SendPipeline:
         self.kernel = SendKernel(instance, config, self.table)
         self.instance = instance
         self._under_way: dict[Sending, AsyncSend] = {}
+        self._async_send = async_send_type(config.quirks)
 
     # As a member of the instance ------------------------------------------------------
 
@@ -150,7 +152,7 @@ class SendPipeline:
             except Exception as error:  # noqa: BLE001  # whatever the callback raises is its own
                 self.instance.note(callback_raised(self.group, "callback", error))
 
-        send = AsyncSend(self.kernel, outgoing, self._timeout_ms(timeout_ms), end, now_ms)
+        send = self._async_send(self.kernel, outgoing, self._timeout_ms(timeout_ms), end, now_ms)
         self._under_way[sending] = send
         if queue is not None:
             self.instance.nursery.start_soon(self._launch_later, send, queue, worker)

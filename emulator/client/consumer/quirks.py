@@ -1,0 +1,88 @@
+"""A push consumer's bugs by name: some of its parts exchanged for wrong ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from emulator.quirks import quirks_of
+
+if TYPE_CHECKING:
+    from emulator.client.consumer.member import PushMember
+    from emulator.client.consumer.process_queue import ProcessQueue
+    from emulator.client.consumer.pulling import Pulling
+    from emulator.client.consumer.queue_ownership import LockedOwnership
+    from emulator.client.consumer.rebalance import Rebalance
+    from protocol.message import MessageExt
+    from protocol.queues import MessageQueue
+
+
+class ConsumerParts(NamedTuple):
+    """What a quirk may reach; *ownership* is None for consumers without order."""
+
+    member: PushMember
+    rebalance: Rebalance
+    pulling: Pulling
+    ownership: LockedOwnership | None
+
+
+def switch_on(names: Iterable[str], parts: ConsumerParts) -> None:
+    """Those of *names* that are a consumer's; called once, before it starts."""
+    for name in quirks_of("consumer", names):
+        SWITCHES[name](parts)
+
+
+def _commit_when_pulled(parts: ConsumerParts) -> None:
+    pulling, submit = parts.pulling, parts.pulling._submit
+    table = parts.member.offsets.table
+
+    def submit_and_commit(
+        found: list[MessageExt], process_queue: ProcessQueue, queue: MessageQueue, wake: bool
+    ) -> None:
+        submit(found, process_queue, queue, wake)
+        table.raise_to(queue, found[-1].queue_offset + 1)
+
+    pulling._submit = submit_and_commit
+
+
+def _keep_queues(parts: ConsumerParts) -> None:
+    async def release_nothing(_topic: str, _wanted: frozenset[MessageQueue]) -> bool:
+        return False
+
+    vars(parts.rebalance)["_release_all"] = release_nothing
+
+
+def _ignore_lock(parts: ConsumerParts) -> None:
+    if parts.ownership is None:
+        return
+    locks, lock = parts.ownership.locks, parts.ownership.locks.lock
+
+    async def lock_anyway(queue: MessageQueue) -> bool:
+        await lock(queue)
+        return True
+
+    async def renew_anyway() -> None:
+        locks._mark(frozenset(parts.member.held), locked=True)
+
+    vars(locks).update(lock=lock_anyway, renew=renew_anyway)
+
+
+def _keep_offsets(parts: ConsumerParts) -> None:
+    offsets = parts.member.offsets
+
+    def persist_everything(_held: Collection[MessageQueue]) -> None:
+        for queue in offsets.table:
+            offsets.persist(queue)
+
+    def forget_nothing(_queue: MessageQueue) -> None:
+        return
+
+    vars(offsets).update(persist_all=persist_everything, forget=forget_nothing)
+
+
+SWITCHES: Mapping[str, Callable[[ConsumerParts], None]] = {
+    "commit_when_pulled": _commit_when_pulled,
+    "keep_queues": _keep_queues,
+    "ignore_lock": _ignore_lock,
+    "keep_offsets": _keep_offsets,
+}

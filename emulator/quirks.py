@@ -1,0 +1,82 @@
+"""Bugs by name: switched on in a client or a broker, so that checkers have something to find.
+
+    Producer(…, quirks=("retry_on_another_queue",))
+
+Each is the mistake of somebody: planted here as a known way to get a client or a broker wrong,
+or one that a release of RocketMQ had and that no release number alone stands for.  The code of
+a role does not know them: a file ``quirks`` beside it exchanges the parts concerned when
+the role is built.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterable, Mapping
+from typing import Literal, NamedTuple, TypeAlias
+
+QuirkRole: TypeAlias = Literal["producer", "consumer", "broker"]
+
+
+class Quirk(NamedTuple):
+    """``breaks``: what must hold and does not while it is on; ``source``: whose mistake it is."""
+
+    name: str
+    role: QuirkRole
+    does: str
+    breaks: str
+    source: str = "planted"
+
+
+_ALL = (
+    Quirk(
+        "commit_when_pulled",
+        "consumer",
+        "commits the offset of a message when it is pulled, not when it is consumed",
+        "a committed offset never passes what was consumed: a crash loses messages",
+    ),
+    Quirk(
+        "keep_queues",
+        "consumer",
+        "goes on consuming queues that belong to another member now",
+        "a queue has one owner, once a rebalance has settled",
+    ),
+    Quirk(
+        "ignore_lock",
+        "consumer",
+        "an orderly consumer takes a queue whether or not the broker has locked it",
+        "one member consumes an orderly queue at a time",
+    ),
+    Quirk(
+        "keep_offsets",
+        "consumer",
+        "keeps the offsets of queues that it gave away, and commits them again and again",
+        "a committed offset does not go back",
+    ),
+    Quirk(
+        "retry_on_another_queue",
+        "producer",
+        "an asynchronous send that is retried goes to the next queue",
+        "a retry keeps the queue id (client invariant 16)",
+    ),
+    Quirk(
+        "lose_bells",
+        "broker",
+        "every third message does not wake the pulls that wait for it",
+        "a held pull is answered when a message comes, not at the next sweep",
+    ),
+)
+QUIRKS: Mapping[str, Quirk] = {quirk.name: quirk for quirk in _ALL}
+
+
+def check_quirks(names: Collection[str]) -> None:
+    """Raises ``ValueError`` for a name that is no quirk, with the nearest one that is."""
+    for name in names:
+        if name not in QUIRKS:
+            near = difflib.get_close_matches(name, QUIRKS, n=1)
+            meant = f": did you mean {near[0]}?" if near else f", only {', '.join(QUIRKS)}"
+            raise ValueError(f"there is no quirk {name!r}{meant}")
+
+
+def quirks_of(role: QuirkRole, names: Iterable[str]) -> tuple[str, ...]:
+    """Those of *names* that concern *role*; others may be given, and change nothing."""
+    return tuple(name for name in names if QUIRKS[name].role == role)

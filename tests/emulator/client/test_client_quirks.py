@@ -1,0 +1,145 @@
+"""Each bug that has a name shows when it is switched on, and only then."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+from client_cluster import a_message, producing
+from pulled_broker import in_group
+from whole_cluster import in_cluster
+
+from emulator.client.config import ProducerConfig
+from emulator.client.consumer.quirks import SWITCHES as OF_CONSUMERS
+from emulator.client.producer.quirks import SEND_TYPES
+from emulator.config import BrokerConfig
+from emulator.facts import SendAttempted
+from emulator.fitting import BadField
+from emulator.quirks import QUIRKS
+from protocol.codes import RequestCode
+from protocol.message import Message
+from protocol.queues import MessageQueue
+
+QUEUE = MessageQueue("T", "broker-a", 0)
+COMMIT = RequestCode.UPDATE_CONSUMER_OFFSET
+
+
+def on_and_off(name):
+    return pytest.mark.parametrize(
+        ("quirks", "is_on"), [((name,), True), ((), False)], ids=["on", "off"]
+    )
+
+
+def test_every_quirk_of_a_client_can_be_switched_on() -> None:
+    of_clients = {name for name, quirk in QUIRKS.items() if quirk.role != "broker"}
+    assert set(OF_CONSUMERS) | set(SEND_TYPES) == of_clients
+
+
+def test_an_unknown_quirk_is_refused_with_the_nearest_one() -> None:
+    with pytest.raises(BadField, match="no quirk 'lose_bell': did you mean lose_bells"):
+        ProducerConfig(group="g", quirks=("lose_bell",))
+    with pytest.raises(BadField, match="no quirk 'x', only commit_when_pulled"):
+        BrokerConfig(quirks=("x",))
+
+
+@on_and_off("commit_when_pulled")
+def test_messages_may_be_committed_before_they_are_consumed(quirks, is_on) -> None:
+    async def story(cluster, broker):
+        async def never_ends(_messages) -> None:
+            await trio.sleep_forever()
+
+        broker.offsets["T", 0] = 0
+        broker.store(5)
+        async with (
+            cluster.process() as app,
+            cluster.a_consumer(app, never_ends, quirks=quirks),
+        ):
+            await trio.sleep(20)
+            return max(request.commit_offset for request in broker.requests(COMMIT))
+
+    assert in_group(story) == (5 if is_on else 0)
+
+
+@on_and_off("keep_queues")
+def test_queues_may_be_kept_when_a_member_joins(quirks, is_on) -> None:
+    async def story(cluster):
+        async with (
+            cluster.process("a") as a,
+            cluster.a_consumer(a, lambda messages: None, {"T": "*"}, quirks=quirks) as first,
+            cluster.process("b") as b,
+            cluster.a_consumer(b, lambda messages: None, {"T": "*"}),
+        ):
+            await trio.sleep(25)
+            return sum(queue.topic == "T" for queue in first.queues)
+
+    assert in_cluster(story, T=4) == (4 if is_on else 2)
+
+
+@on_and_off("ignore_lock")
+def test_a_queue_may_be_taken_without_its_lock(quirks, is_on) -> None:
+    async def story(cluster, broker):
+        broker.refused.add(0)
+        async with (
+            cluster.process() as app,
+            cluster.a_consumer(app, orderly=True, quirks=quirks) as consumer,
+        ):
+            await trio.sleep(45)
+            return QUEUE in consumer.queues
+
+    assert in_group(story) is is_on
+
+
+@on_and_off("keep_offsets")
+def test_the_offset_of_a_queue_that_was_given_away_may_be_committed_again(quirks, is_on) -> None:
+    async def story(cluster, broker):
+        broker.offsets.update({("T", 0): 0, ("T", 1): 0})
+        for queue_id in (0, 1):
+            broker.store(5, queue_id=queue_id)
+        async with cluster.process() as app, cluster.a_consumer(app, quirks=quirks) as consumer:
+            await trio.sleep(12)
+            broker.members = [consumer.instance.client_id, "zz@joined"]
+            await trio.sleep(30)
+            (given_away,) = {0, 1} - {queue.queue_id for queue in consumer.queues}
+            commits = [at for at, r in broker.received[COMMIT] if r.queue_id == given_away]
+            return max(commits) > broker.now_s() - 11
+
+    assert in_group(story, queues=2) is is_on
+
+
+@on_and_off("retry_on_another_queue")
+def test_a_retried_send_may_go_to_another_queue(quirks, is_on) -> None:
+    async def story(cluster, producer):
+        for n, broker in enumerate(cluster.brokers.values()):
+            await producer.send(a_message(), queue=MessageQueue("t", broker.name, n))
+        cluster.brokers["a"].stop()
+        cluster.brokers["b"].stop()
+        await trio.sleep(1)
+        await producer.start_send(a_message()).wait_sent()
+        tries = [fact.queue.queue_id for fact in cluster.facts_of(SendAttempted)[3:]]
+        assert len(tries) == 3
+        assert (len(set(tries)) > 1) is is_on
+
+    producing(story, "a", "b", "c", quirks=quirks)
+
+
+@on_and_off("lose_bells")
+def test_a_held_pull_may_sleep_through_a_message(quirks, is_on) -> None:
+    async def story(cluster):
+        await cluster.start_broker("broker-b", quirks=quirks)
+        late = []
+
+        def listen(messages) -> None:
+            late.extend(cluster.world.now_ms() - m.born_timestamp for m in messages)
+
+        async with cluster.process("p") as p, cluster.a_producer(p) as producer:
+            await producer.send(Message("U", b"creates it"), timeout_ms=3_000)
+            async with (
+                cluster.process("c") as c,
+                cluster.a_consumer(c, listen, {"U": "*"}),
+            ):
+                await trio.sleep(45)
+                for _ in range(6):
+                    await producer.send(Message("U", b"x"), queue=MessageQueue("U", "broker-b", 0))
+                    await trio.sleep(7)
+        return max(late[-6:]) > 1_000
+
+    assert in_cluster(story) is is_on
