@@ -12,14 +12,24 @@ from __future__ import annotations
 import errno
 import mmap
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from math import inf
+from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+import msgspec
+
 from emulator.disk.port import DiskFull, OnFlushed
+from emulator.sim.drive_faults import (
+    DriveFault,
+    DriveFaults,
+    FailingFlushes,
+    NoRoom,
+    SlowFlushes,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from random import Random
 
     from emulator.sim.clock import VirtualClock
 
@@ -60,11 +70,25 @@ class _Flush(NamedTuple):
     whole: bool
 
 
+class _Work(msgspec.Struct):
+    """What the flushes under way write: of ``left``, from 1 to 0, the end is at ``ends_us``."""
+
+    copies: dict[tuple[int, int], bytes]
+    upto: int
+    changes: int
+    whole: bool
+    size: int
+    left: float = 1.0
+    since_us: int = 0
+    ends_us: int = 0
+
+
 class VirtualDrive:
     """``bytes_max`` bounds segments and documents together.
 
     A flush takes ``seek_ms`` and what ``bytes_per_s`` makes of its size; ``deliver`` is how
-    the machine hears that it is done.  Without a clock nothing is ever flushed.
+    the machine hears that it is done.  Without a clock nothing is ever flushed.  *rng*
+    decides which flushes fail.
     """
 
     def __init__(
@@ -73,6 +97,7 @@ class VirtualDrive:
         *,
         clock: VirtualClock | None = None,
         deliver: Callable[[Callable[[Any], object], Any], object] | None = None,
+        rng: Random | None = None,
     ) -> None:
         self.bytes_max = bytes_max
         self.seek_ms = SEEK_MS
@@ -83,6 +108,7 @@ class VirtualDrive:
         self.flush_count = 0
         self._clock = clock
         self._deliver = deliver
+        self._rng = rng or Random(0)
         self._platter_segments: dict[int, mmap.mmap] = {}
         self._platter_documents: dict[str, bytes | bytearray] = {}
         self._platter_to = 0  # nothing was ever flushed beyond
@@ -90,8 +116,9 @@ class VirtualDrive:
         self._settled_count = 0
         self._under_way: list[_Flush] = []
         self._waiting: list[_Flush] = []
-        self._power_count = 0
-        self._is_failing = False
+        self._work: _Work | None = None  # of the flushes under way
+        self._work_number = 0
+        self._faults = DriveFaults()
 
     # Use ------------------------------------------------------------------------------
 
@@ -101,9 +128,12 @@ class VirtualDrive:
 
     def reserve(self, size: int) -> None:
         """Room for *size* more bytes; raises ``DiskFull``."""
+        if size <= 0:
+            return
         used = self.used_bytes()
-        if size > 0 and used + size > self.bytes_max:
-            raise DiskFull(f"{size} bytes do not fit: {used} of {self.bytes_max} are used")
+        bytes_max = self._faults.bytes_max(self.bytes_max, used + size)
+        if used + size > bytes_max:
+            raise DiskFull(f"{size} bytes do not fit: {used} of {bytes_max} are used")
 
     def make_segment(self, base: int, size: int) -> None:
         """A new segment of zeros; its name is not on the platter yet."""
@@ -140,31 +170,35 @@ class VirtualDrive:
     # Faults ---------------------------------------------------------------------------
 
     @contextmanager
-    def full(self) -> Iterator[None]:
-        """Inside, there is no room for anything more."""
-        bytes_max, self.bytes_max = self.bytes_max, 0
+    def under(self, fault: DriveFault) -> Iterator[None]:
+        """*fault* holds inside the ``with`` and is gone after it, even on error."""
+        self.begin(fault)
         try:
             yield
         finally:
-            self.bytes_max = bytes_max
+            self.end(fault)
 
-    @contextmanager
-    def failing(self) -> Iterator[None]:
-        """Inside, every flush that ends is an error, and nothing of it is on the platter."""
-        self._is_failing = True
-        try:
-            yield
-        finally:
-            self._is_failing = False
+    def begin(self, fault: DriveFault) -> None:
+        """*fault* holds from now on, until ``end``."""
+        self._faults.begin(fault, self.used_bytes())
+        self._change_speed()
 
-    @contextmanager
-    def slow(self, seek_ms: float) -> Iterator[None]:
-        """Inside, every flush that begins takes *seek_ms* at least."""
-        before, self.seek_ms = self.seek_ms, seek_ms
-        try:
-            yield
-        finally:
-            self.seek_ms = before
+    def end(self, fault: DriveFault) -> None:
+        """*fault* holds no more."""
+        self._faults.end(fault)
+        self._change_speed()
+
+    def full(self, free_bytes: int = 0) -> AbstractContextManager[None]:
+        """Inside, there is room for *free_bytes* and no more."""
+        return self.under(DriveFault(NoRoom(free_bytes)))
+
+    def failing(self, probability: float = 1.0) -> AbstractContextManager[None]:
+        """Inside, a flush that ends is an error with *probability*; nothing of it is written."""
+        return self.under(DriveFault(FailingFlushes(probability)))
+
+    def slow(self, seek_ms: float, bytes_per_s: float = inf) -> AbstractContextManager[None]:
+        """Inside, every flush takes *seek_ms* at least, and writes no faster than that."""
+        return self.under(DriveFault(SlowFlushes(seek_ms, bytes_per_s)))
 
     def lose_power(self, rng: Random) -> PowerLoss:
         """Forget what was not flushed, except for as much as *rng* says was written anyway.
@@ -195,8 +229,7 @@ class VirtualDrive:
         self.documents = {name: bytes(text) for name, text in self._platter_documents.items()}
         self._settled_count += len(self._changes)
         self._changes.clear()
-        self._under_way, self._waiting = [], []
-        self._power_count += 1
+        self._under_way, self._waiting, self._work = [], [], None
         return loss
 
     # Inside ---------------------------------------------------------------------------
@@ -216,23 +249,38 @@ class VirtualDrive:
             if base < end and base + len(memory) > since
         }
         size = sum(map(len, copies.values()))
-        took_us = round(self.seek_ms * 1_000 + size * 1_000_000 / self.bytes_per_s)
         changes = self._settled_count + len(self._changes)
-        power_count = self._power_count
+        self._work = _Work(copies, upto, changes, whole, size)
+        self._go_on(self._work)
+
+    def _change_speed(self) -> None:
+        """A flush under way does the rest at the speed that holds now."""
+        if self._work is not None:
+            assert self._clock is not None
+            self._go_on(self._work)
+
+    def _go_on(self, work: _Work) -> None:
+        assert self._clock is not None
+        now_us = self._clock.now_us
+        if work.ends_us > work.since_us:
+            work.left *= (work.ends_us - now_us) / (work.ends_us - work.since_us)
+        took_us = self._faults.flush_us(work.size, self.seek_ms, self.bytes_per_s)
+        work.since_us, work.ends_us = now_us, now_us + round(took_us * work.left)
+        self._work_number = number = self._work_number + 1
 
         def end_it(_: object) -> None:
-            if power_count == self._power_count:
-                self._end(copies, upto, changes, whole=whole)
+            if self._work is work and number == self._work_number:
+                self._work = None
+                self._end(work)
 
-        self._clock.at(self._clock.now_us + took_us, end_it)
+        self._clock.at(work.ends_us, end_it)
 
-    def _end(
-        self, copies: dict[tuple[int, int], bytes], upto: int, changes: int, *, whole: bool
-    ) -> None:
+    def _end(self, work: _Work) -> None:
         result: int | OSError = OSError(errno.EIO, "Input/output error")
-        if not self._is_failing:
-            self._settle(changes)
-            for (base, start), data in copies.items():
+        if not self._faults.fails_flush(self._rng):
+            upto, whole = work.upto, work.whole
+            self._settle(work.changes)
+            for (base, start), data in work.copies.items():
                 if (platter := self._platter_segments.get(base)) is not None:
                     platter[start : start + len(data)] = data
             self.flushed_to = result = upto if whole else max(upto, self.flushed_to)

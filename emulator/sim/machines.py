@@ -118,7 +118,9 @@ class Machines:
             clock = WallClock(
                 self._epoch_ms, 0.0, mono_ns=time.passed_ns, new_alarm=time.alarms.new
             )
-            drive = VirtualDrive(clock=host.clock, deliver=host.take_interrupt)
+            drive = VirtualDrive(
+                clock=time, deliver=host.take_interrupt, rng=self._rngs.rng(f"{name}/drive")
+            )
             self._machines[name] = Machine(host, drive, clock, self._rngs)
         return self._machines[name]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,14 @@ import pytest
 import trio
 
 from emulator.client import Message, Producer, SendStatus
+from emulator.client.errors import SendError
 from emulator.cluster.embedded import EmbeddedCluster
 from emulator.cluster.processes import ProcessCluster
 from emulator.cluster.spec import ClusterSpec
 from emulator.cluster.virtual import VirtualCluster
+from emulator.sim.drive_faults import DriveFault, NoRoom
 from emulator.sim.world import run_virtual
+from protocol.codes import ResponseCode
 
 BROKER = "broker-a"
 SYNC = {"flush_disk_type": "SYNC_FLUSH"}
@@ -86,6 +90,47 @@ def test_a_slow_drive_makes_its_senders_wait_no_longer_than_they_were_promised()
         lambda drive: drive.slow(seek_ms=1_200), sync_flush_ms_max=500
     )
     late = SendStatus.FLUSH_DISK_TIMEOUT
-    # The third waits behind the slow flush, too.
-    assert statuses == [SendStatus.SEND_OK, late, late]
+    # What was under way when the drive was quick again ended at once.
+    assert statuses == [SendStatus.SEND_OK, late, SendStatus.SEND_OK]
     assert failures == []
+
+
+def test_a_full_drive_takes_what_its_open_segment_has_room_for_and_recovers() -> None:
+    """Bodies of 30 kB in segments of 200 kB: the next one finds no room while the fault holds."""
+    lines: list[bytes] = []
+    outcomes: list[str] = []
+
+    async def main(world: Any) -> None:
+        settings = {"segment_bytes": 200_000, "message_bytes_max": 40_000}
+        cluster = VirtualCluster(
+            world, ClusterSpec(brokers=1, store="drive", broker_settings=settings), lines.append
+        )
+        await cluster.start()
+        fault = DriveFault(NoRoom(free_bytes=5_000))
+
+        async def shop(process: Any) -> None:
+            drive = world.machines.machine(BROKER).drive
+            async with Producer(
+                process=process, namesrv=cluster.namesrv, group="shop"
+            ) as producer:
+                await producer.send(Message("orders", b"the topic is made"))
+                with drive.under(fault):
+                    outcomes.extend([await outcome(producer) for _ in range(10)])
+                outcomes.append(await outcome(producer))
+
+        await cluster.start_client("shop", shop).wait_ended()
+        assert fault.tally.count >= 4
+
+    run_virtual(main, seed=1)
+    assert outcomes == ["stored"] * 6 + [
+        f"refused with {ResponseCode.SERVICE_NOT_AVAILABLE}"
+    ] * 4 + ["stored"]
+    assert any("do not fit" in fact["reason"] for fact in facts(lines, "StoreRefused"))
+
+
+async def outcome(producer: Producer) -> str:
+    try:
+        await producer.send(Message("orders", random.Random(1).randbytes(30_000)))
+    except SendError as error:
+        return f"refused with {error.code}"
+    return "stored"
