@@ -1,0 +1,230 @@
+"""A TOML file made into a plan, or all that is wrong with it, line by line.
+
+    plan = read_plan(text, "broker_dies.toml", {"members": 5})
+
+A file says what a plan says (``scenarios.plan``), in fewer words: a step of the timeline is a
+table with the word of a fault or an act, an expectation is a metric with a number, and
+durations, sizes and rates carry their unit.  docs/scenarios.md has every word.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import PurePath
+from typing import Any
+
+from scenarios.files.parameters import SET, Substitution, Value, chosen
+from scenarios.files.positions import positions
+from scenarios.files.quantities import spelling
+from scenarios.files.typed import Fitting, Shape, Unfit, types_of
+from scenarios.plan import ConsumersPlan, Expectation, Operator, Plan, Step
+from scenarios.problems import BadScenario, Path, Problem, nearest
+from scenarios.validity import problems_of
+from scenarios.words import ACTS, WORDS
+
+TOML_CHARS_MAX = 1_000_000
+TOML_PLACE = re.compile(r" \(at line (\d+), column (\d+)\)$")
+OPERATORS: Mapping[str, Operator] = {"_max": "<=", "_min": ">="}
+ALL_TAGS = "*"
+OWN_WORDS = ("parameters", "made_with", "expect")  # of a whole file
+STEP_FIELDS = tuple(spelling(field).plain for field in types_of(Step) if field != "does")
+
+
+def read_plan(text: str, source: str, parameters: Mapping[str, Value | str] | None = None) -> Plan:
+    """The plan that the TOML *text* says; *source* is its path, for messages.
+
+    *parameters* replace the file's own values; texts are read as numbers where those are.
+    Raises ``BadScenario`` with all problems.
+    """
+    if len(text) > TOML_CHARS_MAX:
+        raise BadScenario(source, [Problem((), f"it is longer than {TOML_CHARS_MAX} characters")])
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise BadScenario(source, [_no_toml(error, text)]) from None
+    return _Reading(document, text, source).plan(parameters or {})
+
+
+def _no_toml(error: tomllib.TOMLDecodeError, text: str) -> Problem:
+    found = TOML_PLACE.search(str(error))
+    line = int(found[1]) if found else text.count("\n") + 1
+    return Problem((), f"this is no TOML: {TOML_PLACE.sub('', str(error))}", line)
+
+
+class _Reading:
+    def __init__(self, document: dict[str, Any], text: str, source: str) -> None:
+        self.document, self.source = document, source
+        self.lines = positions(text)
+        self.places: dict[Path, Path] = {}  # parts of the plan that stand elsewhere in the file
+        self.fitting = Fitting()
+        self.moved: Mapping[Path, Path] = {}
+
+    def plan(self, parameters: Mapping[str, Value | str]) -> Plan:
+        defaults = self._parameters()
+        values, problems = chosen(defaults, parameters)
+        put = Substitution(values)
+        rest = {name: part for name, part in self.document.items() if name != "parameters"}
+        document = put.into(rest)
+        self.moved = put.moved
+        shapes: dict[Any, Shape] = {ConsumersPlan: self._consumers, Step: self._step}
+        self.fitting = Fitting(put.places, shapes)
+        unused = [
+            Problem(("parameters", name), f"nothing uses ${name}")
+            for name in defaults
+            if name not in put.used
+        ]
+        self._check([*problems, *unused, *put.problems])
+        try:
+            plan = self._whole(document, values)
+        except Unfit:
+            self._check(self.fitting.problems)
+            raise AssertionError("what does not fit has a problem") from None
+        self._check(self.fitting.problems)
+        self._check([Problem(self._place(path), text) for path, text in problems_of(plan)])
+        return plan
+
+    # The file as a whole ------------------------------------------------------------------
+
+    def _whole(self, document: dict[str, Any], parameters: Mapping[str, Value]) -> Plan:
+        fitting = self.fitting
+        given, is_good = fitting.fields(Plan, document, (), OWN_WORDS)
+        given.setdefault("name", PurePath(self.source).stem)
+        try:
+            given["expect"] = self._expectations(document.get("expect", {}), ("expect",))
+        except Unfit:
+            is_good = False
+        made_with = self._made_with(document)
+        given["parameters"] = {**made_with, **parameters}
+        return fitting.made(Plan, given, is_good, ())
+
+    def _parameters(self) -> dict[str, Value]:
+        table = self.document.get("parameters", {})
+        try:
+            return self._values(table, ("parameters",))
+        except Unfit:
+            self._check(self.fitting.problems)
+            raise
+
+    def _made_with(self, document: Mapping[str, Any]) -> dict[str, Value]:
+        return self._values(document.get("made_with", {}), ("made_with",))
+
+    def _values(self, table: object, path: Path) -> dict[str, Value]:
+        if not isinstance(table, dict):
+            raise self.fitting.refuse(path, "is a table of names with their values")
+        for name, value in table.items():
+            if not isinstance(value, bool | int | float | str):
+                self.fitting.refuse((*path, name), "is a number, a text, true or false")
+        if self.fitting.problems:
+            raise Unfit
+        return table
+
+    # What a file says in its own way --------------------------------------------------------
+
+    def _consumers(self, fitting: Fitting, value: object, path: Path) -> ConsumersPlan:
+        """``topic = "orders"``, perhaps with ``tags``; or ``topics`` with tags each."""
+        own = ("topic", "tags")
+        given, is_good = fitting.fields(ConsumersPlan, value, path, own)
+        if isinstance(value, Mapping) and {"topic", "tags"} & value.keys():
+            tags = fitting.value(value.get("tags", ALL_TAGS), str, (*path, "tags"))
+            topic = value.get("topic")
+            if topic is None or "topics" in value:
+                text = "either one topic with its tags, or topics with a tag expression each"
+                raise fitting.refuse((*path, "topics" if "topics" in value else "tags"), text)
+            given["topics"] = {fitting.value(topic, str, (*path, "topic")): tags}
+            self.places[(*path, "topics")] = (*path, "topic")
+        return fitting.made(ConsumersPlan, given, is_good, path)
+
+    def _step(self, fitting: Fitting, value: object, path: Path) -> Step:
+        if not isinstance(value, Mapping):
+            raise fitting.refuse(path, 'is a table: at = "30s", kill = "broker-b"')
+        words = [name for name in value if name in WORDS]
+        known = {*WORDS, *STEP_FIELDS}
+        strange = [name for name in value if name not in known and name not in types_of(Step)] + [
+            name for name in value if name == "does"
+        ]
+        for name in strange:
+            text = f"there is no fault or act {name!r}{nearest(name, known)}"
+            fitting.refuse((*path, name), text)
+        if len(words) != 1 and not strange:
+            text = (
+                f"a step does one thing, not {' and '.join(words)}; make it several steps"
+                if words
+                else "this step does nothing: give it the word of a fault or an act"
+            )
+            fitting.refuse(path, text)
+        own = (*WORDS, *strange)
+        given, is_good = fitting.fields(Step, value, path, own)
+        if len(words) != 1 or strange:
+            raise Unfit
+        (word,) = words
+        self.places[(*path, "does")] = (*path, word)
+        given["does"] = fitting.struct(WORDS[word], value[word], (*path, word))
+        if word in ACTS and "for_ms" in given:
+            raise fitting.refuse((*path, "for"), f"{word} is done at once: it has no end")
+        return fitting.made(Step, given, is_good, path)
+
+    def _expectations(self, table: object, path: Path) -> tuple[Expectation, ...]:
+        if not isinstance(table, dict):
+            raise self.fitting.refuse(path, "is a table of metrics: lost = 0")
+        found: list[Expectation] = []
+        is_good = True
+        for scope, name, value in _scoped(table):
+            place = (*path, scope, name) if scope else (*path, name)
+            metric, operator = metric_of(name)
+            self.places["expect", len(found)] = place
+            try:
+                bound = self.fitting.value(value, float, place)
+            except Unfit:
+                is_good = False
+                continue
+            found.append(Expectation(metric=metric, operator=operator, bound=bound, scope=scope))
+        if not is_good:
+            raise Unfit
+        return tuple(found)
+
+    # Places -----------------------------------------------------------------------------------
+
+    def _place(self, path: Path) -> Path:
+        """Where a part of the plan stands in the file."""
+        place: Path = ()
+        for part in path:
+            place = (*place, part)
+            place = self.places.get(place, place)
+        return place
+
+    def _check(self, problems: list[Problem]) -> None:
+        if problems:
+            shown = [self._in_the_file(problem) for problem in problems]
+            raise BadScenario(self.source, sorted(shown, key=lambda problem: problem.line))
+
+    def _in_the_file(self, problem: Problem) -> Problem:
+        """With its line, or that of the nearest place that it stands in, and the file's names."""
+        if problem.path and str(problem.path[0]).startswith(SET):
+            return problem
+        path = self.moved.get(problem.path, problem.path)
+        line, names = 1, list(path)
+        for length in range(1, len(path) + 1):
+            above, last = tuple(names[: length - 1]), path[length - 1]
+            if (*above, last) not in self.lines and isinstance(last, str):
+                names[length - 1] = spelling(last).plain
+            line = self.lines.get(tuple(names[:length]), line)
+        return Problem(tuple(names), problem.text, line)
+
+
+def _scoped(table: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
+    """Each metric with the group or topic that it is asked of, or with none."""
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            yield from ((name, metric, bound) for metric, bound in value.items())
+        else:
+            yield "", name, value
+
+
+def metric_of(name: str) -> tuple[str, Operator]:
+    """``duplicates_max`` is ``duplicates`` and ``<=``; a name alone must be met exactly."""
+    for ending, operator in OPERATORS.items():
+        if name.endswith(ending) and len(name) > len(ending):
+            return name.removesuffix(ending), operator
+    return name, "=="

@@ -1,0 +1,292 @@
+"""Values of a file made into the structs of a plan; whatever does not fit is collected.
+
+The types of the fields say all: units (``quantities``), a struct given by its first field
+alone, one name where there may be several, request codes by name.  A value that came from a
+parameter is taken as the place where it stands needs it.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+import typing
+from collections.abc import Callable, Collection, Mapping
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias, TypeVar, Union
+
+import msgspec
+
+from protocol.bodies.reply_rules import ReplyRule
+from protocol.codes import RequestCode, ResponseCode
+from scenarios.files.quantities import Unit, parse, spelling
+from scenarios.problems import Path, Problem, nearest
+from scenarios.words import first_field
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+def _codes(names: type) -> Mapping[str, int]:
+    return {name: code for name, code in vars(names).items() if name.isupper()}
+
+
+NUMBERS: Mapping[tuple[type, str], Mapping[str, int]] = {
+    (ReplyRule, "code"): _codes(RequestCode),
+    (ReplyRule, "error_code"): _codes(ResponseCode),
+}
+TYPES: Mapping[Any, str] = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "a text",
+}
+
+
+Shape: TypeAlias = "Callable[[Fitting, object, Path], msgspec.Struct]"
+
+
+class Unfit(Exception):
+    """A value that does not fit; its problem has been collected."""
+
+
+@functools.cache
+def types_of(kind: type[msgspec.Struct]) -> Mapping[str, Any]:
+    """The types of the fields of *kind*, by field."""
+    return {field.name: field.type for field in msgspec.structs.fields(kind)}
+
+
+@functools.cache
+def names_of(kind: type[msgspec.Struct]) -> Mapping[str, tuple[str, Unit | None]]:
+    """What a file may call each field: with its unit, and without; and the unit if it must."""
+    names: dict[str, tuple[str, Unit | None]] = {}
+    for field in types_of(kind):
+        plain, unit = spelling(field)
+        if unit is not None and plain != field:
+            names[plain] = field, unit
+    return names | {field: (field, None) for field in types_of(kind)}
+
+
+class Fitting:
+    """One file's values on their way into structs, and the problems that were met.
+
+    *of_parameters* are the places whose values came from a parameter.  *shapes* are how the
+    structs are read that a file writes in another way than their fields say.
+    """
+
+    def __init__(
+        self,
+        of_parameters: Collection[Path] = (),
+        shapes: Mapping[
+            type, Callable[[Fitting, object, Path], msgspec.Struct]
+        ] = MappingProxyType({}),
+    ) -> None:
+        self.problems: list[Problem] = []
+        self._of_parameters = of_parameters
+        self._shapes = shapes
+
+    def refuse(self, path: Path, text: str) -> Unfit:
+        """Collect a problem; the caller raises what this returns, or goes on."""
+        self.problems.append(Problem(path, text))
+        return Unfit(text)
+
+    def struct(self, kind: type[S], value: object, path: Path) -> S:
+        """A *kind* of a table, or of its first field; by its own shape if it has one.
+
+        Raises ``Unfit``.
+        """
+        if (shape := self._shapes.get(kind)) is not None:
+            return typing.cast("S", shape(self, value, path))
+        return self.made(kind, *self.fields(kind, value, path), path)
+
+    def fields(
+        self,
+        kind: type[msgspec.Struct],
+        value: object,
+        path: Path,
+        own_words: Collection[str] = (),
+    ) -> tuple[dict[str, Any], bool]:
+        """The fields of *kind* in *value*, and whether all of it fit.
+
+        *own_words* are the caller's: they are left out here.
+        """
+        is_table = isinstance(value, Mapping)
+        parts = typing.cast("Mapping[str, object]", value) if is_table else {}
+        if not is_table:
+            parts = {first_field(kind, value): value}
+        given: dict[str, Any] = {}
+        is_good = True
+        for name, part in parts.items():
+            if name in own_words:
+                continue
+            place = (*path, name) if is_table else path
+            try:
+                field, fit = self._field(kind, name, part, place, own_words)
+            except Unfit:
+                is_good = False
+                continue
+            if field in given:
+                is_good = False
+                self.refuse(place, f"{field} is given twice")
+            given[field] = fit
+        return given, is_good
+
+    def made(self, kind: type[S], given: dict[str, Any], is_good: bool, path: Path) -> S:
+        """A *kind* of values that fit.  Raises ``Unfit``."""
+        if not is_good:
+            raise Unfit
+        missing = [
+            field.name
+            for field in msgspec.structs.fields(kind)
+            if field.required and field.name not in given
+        ]
+        if missing:
+            names = " and a ".join(spelling(name).plain for name in missing)
+            raise self.refuse(path, f"this needs a {names}")
+        try:
+            return kind(**given)
+        except ValueError as error:
+            raise self.refuse(path, str(error)) from None
+
+    def _field(
+        self,
+        kind: type[msgspec.Struct],
+        name: str,
+        value: object,
+        path: Path,
+        own_words: Collection[str],
+    ) -> tuple[str, Any]:
+        names = names_of(kind)
+        if name not in names:
+            known = {spelling(field).plain for field in types_of(kind)} | {*own_words}
+            raise self.refuse(path, f"there is no such field here{nearest(name, known)}")
+        field, unit = names[name]
+        wanted = types_of(kind)[field]
+        if (codes := NUMBERS.get((kind, field))) is not None and isinstance(value, str):
+            return field, self._code(codes, value, path)
+        return field, self._quantity(value, wanted, path, field, unit)
+
+    def _quantity(
+        self, value: object, wanted: Any, path: Path, field: str, must_be: Unit | None
+    ) -> Any:
+        unit = spelling(field).unit
+        if unit is None:
+            return self.value(value, wanted, path)
+        if isinstance(value, str):
+            try:
+                exact = parse(value, unit)
+            except ValueError as error:
+                if must_be is None and path in self._of_parameters:
+                    return self.value(value, wanted, path)
+                raise self.refuse(path, str(error)) from None
+            value = int(exact) if exact == exact.to_integral_value() else float(exact)
+        elif must_be is not None and _is_number(value):
+            text = f'{value} of what? Write it with its unit, such as "{unit.example}"'
+            raise self.refuse(path, text)
+        return self.value(value, wanted, path)
+
+    def _code(self, codes: Mapping[str, int], value: str, path: Path) -> int:
+        if value not in codes:
+            raise self.refuse(path, f"there is no code {value!r}{nearest(value, codes)}")
+        return int(codes[value])
+
+    # Values by type -----------------------------------------------------------------------
+
+    def value(self, value: object, wanted: Any, path: Path) -> Any:
+        """*value* as the type *wanted*.  Raises ``Unfit``."""
+        if wanted is Any:
+            return value
+        if path in self._of_parameters:
+            value = _of_a_parameter(value, wanted)
+        read = KINDS.get(typing.get_origin(wanted))
+        if read is not None:
+            return read(self, value, typing.get_args(wanted), path)
+        if isinstance(wanted, type) and issubclass(wanted, msgspec.Struct):
+            return self.struct(wanted, value, path)
+        return self._plain(value, wanted, path)
+
+    def _plain(self, value: object, wanted: Any, path: Path) -> Any:
+        if wanted is float and _is_number(value):
+            return float(typing.cast("float", value))
+        if wanted is int and isinstance(value, float) and value.is_integer():
+            return int(value)
+        if type(value) is wanted:
+            return value
+        raise self.refuse(path, f"is {TYPES[wanted]}, not {_shown(value)}")
+
+    def one_of(self, value: object, kinds: tuple[Any, ...], path: Path) -> Any:
+        """The kind that has *value*'s shape; None stands for what a file leaves out."""
+        wanted = [kind for kind in kinds if kind is not type(None)]
+        is_list = isinstance(value, list)
+        for kind in wanted:
+            if (typing.get_origin(kind) is tuple) == is_list:
+                return self.value(value, kind, path)
+        return self.value(value, wanted[0], path)
+
+    def word(self, value: object, words: tuple[Any, ...], path: Path) -> Any:
+        """One of *words*.  Raises ``Unfit``."""
+        if value in words:
+            return value
+        raise self.refuse(path, f"is one of {', '.join(words)}, not {_shown(value)}")
+
+    def list(self, value: object, kinds: tuple[Any, ...], path: Path) -> Any:
+        """As many as *kinds*, or any number; one alone is a list of one.  Raises ``Unfit``."""
+        is_open = kinds[-1] is Ellipsis
+        if is_open and not isinstance(value, list) and type(value) is kinds[0]:
+            value = [value]  # one name where there may be several
+        if not isinstance(value, list):
+            raise self.refuse(path, f"is a list, not {_shown(value)}")
+        if not is_open and len(value) != len(kinds):
+            raise self.refuse(path, f"is a list of {len(kinds)}, not of {len(value)}")
+        each = [kinds[0]] * len(value) if is_open else kinds
+        return tuple(
+            self.value(part, kind, (*path, at))
+            for at, (part, kind) in enumerate(zip(value, each, strict=True))
+        )
+
+    def table(self, value: object, kinds: tuple[Any, ...], path: Path) -> Any:
+        """A table of any names.  Raises ``Unfit``."""
+        if not isinstance(value, Mapping):
+            raise self.refuse(path, f"is a table, not {_shown(value)}")
+        found, is_good = {}, True
+        for name, part in value.items():
+            try:
+                found[name] = self.value(part, kinds[1], (*path, name))
+            except Unfit:
+                is_good = False
+        if not is_good:
+            raise Unfit
+        return found
+
+
+KINDS: Mapping[Any, Callable[[Fitting, object, tuple[Any, ...], Path], Any]] = {
+    Union: Fitting.one_of,
+    types.UnionType: Fitting.one_of,
+    Literal: Fitting.word,
+    tuple: Fitting.list,
+    dict: Fitting.table,
+}
+
+
+def _of_a_parameter(value: object, wanted: Any) -> object:
+    """As the place needs it: a number where a text stands, a number of a text."""
+    if wanted is str and not isinstance(value, str):
+        return str(value).lower() if isinstance(value, bool) else str(value)
+    if wanted in (int, float, bool) and isinstance(value, str):
+        try:
+            return msgspec.convert(value, wanted, strict=False)
+        except msgspec.ValidationError:
+            return value
+    return value
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Mapping):
+        return "a table"
+    if isinstance(value, list):
+        return "a list"
+    return repr(value) if isinstance(value, str) else str(value)

@@ -1,0 +1,58 @@
+"""What is wrong with a scenario, where it stands, and what was probably meant.
+
+All problems of a scenario are collected and shown together, each as one line:
+
+    broker_dies.toml:17: timeline.kil: there is no fault or act 'kil'; did you mean kill?
+
+Nothing has been started when they are shown.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, TypeAlias
+
+Path: TypeAlias = tuple[str | int, ...]  # of a field: ("timeline", 2, "for")
+
+PROBLEMS_MAX = 20  # shown; the rest is counted
+
+
+class Problem(NamedTuple):
+    """``line`` counts from 1; 0 where there is no file."""
+
+    path: Path
+    text: str
+    line: int = 0
+
+    def shown(self, source: str) -> str:
+        """One line for people."""
+        place = f"{source}:{self.line}" if self.line else source
+        field = ".".join(part for part in self.path if isinstance(part, str))
+        return f"{place}: {field}: {self.text}" if field else f"{place}: {self.text}"
+
+
+class BadScenario(ValueError):
+    """A scenario that cannot be run; the text has all its problems, one a line.
+
+    Nothing was started.  ``problems`` are the same as values.
+    """
+
+    def __init__(self, source: str, problems: Sequence[Problem]) -> None:
+        assert problems, "somebody found something"
+        self.source, self.problems = source, tuple(problems)
+        lines = [problem.shown(source) for problem in problems[:PROBLEMS_MAX]]
+        if (more := len(problems) - PROBLEMS_MAX) > 0:
+            lines.append(f"{source}: and {more} more")
+        super().__init__("\n".join(lines))
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The end of a sentence about an unknown *name*: what was meant, or what there is."""
+    names = sorted(set(known))
+    if near := difflib.get_close_matches(name, names, n=1):
+        return f"; did you mean {near[0]}?"
+    if not names:
+        return "; there is none"
+    shown = ", ".join(names[:12]) + (" …" if len(names) > 12 else "")
+    return f"; there {'is' if len(names) == 1 else 'are'} {shown}"

@@ -1,0 +1,172 @@
+"""Plans by chance, each of which can be run: for what must hold of every plan."""
+
+from __future__ import annotations
+
+import typing
+from typing import Any
+
+import msgspec
+from hypothesis import strategies as st
+
+from emulator.cluster.faults.values import Fault, LinkFault
+from protocol.bodies.reply_rules import ReplyRule
+from scenarios.plan import (
+    ClusterPlan,
+    ConsumersPlan,
+    Expectation,
+    Limits,
+    ListenerPlan,
+    LoadPlan,
+    Mark,
+    Plan,
+    ProgramPlan,
+    Step,
+    TopicPlan,
+    When,
+)
+from scenarios.words import ACTS, FAULTS
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+WORDS = st.from_regex(r"[A-Za-z$][\w$.-]{0,8}", fullmatch=True)
+BROKERS = ("broker-a", "broker-b", "broker-c")
+NODES = (*BROKERS, "namesrv", "billing-1", "producer-1", "brokers", "clients", "billing")
+TOPICS = ("orders", "te$t", "t.o p")
+GROUPS = ("billing", "ship ping")
+NUMBERS = st.floats(0.001, 1e6, allow_subnormal=False) | st.integers(1, 10**7).map(float)
+WHOLE = st.integers(1, 10**8) | st.integers(1, 600).map(lambda s: s * 1_000)
+BY_NAME: dict[str, st.SearchStrategy[Any]] = {
+    "node": st.sampled_from(BROKERS),
+    "nodes": st.lists(st.sampled_from(BROKERS), min_size=1).map(tuple),
+    "broker": st.sampled_from(BROKERS),
+    "name_server": st.just("namesrv"),
+    "group": st.sampled_from(GROUPS),
+    "topic": st.sampled_from(TOPICS),
+    "queues": st.integers(1_000, 2_000),
+    "members": st.integers(1, 5),
+    "text": TEXT,
+    "rule": st.sampled_from(
+        [
+            ReplyRule(code=310, delay_ms=700),
+            ReplyRule(topic="orders", count=5, error_code=2, remark="b$$usy"),
+            ReplyRule(probability=0.25, cut_connection=True),
+        ]
+    ),
+}
+ENDS = st.sampled_from(NODES) | st.lists(st.sampled_from(NODES), min_size=1).map(tuple)
+OF_TYPE: dict[Any, st.SearchStrategy[Any]] = {int: WHOLE, float: NUMBERS, bool: st.booleans()}
+
+
+def some(kind: type[msgspec.Struct], /, **given: Any) -> st.SearchStrategy[Any]:
+    """Any *kind*: its fields by name, or by type."""
+    fields = {}
+    for field in msgspec.structs.fields(kind):
+        if field.name in given or field.name in ("between", "around"):
+            continue
+        if typing.get_origin(field.type) is typing.Literal:
+            fields[field.name] = st.sampled_from(typing.get_args(field.type))
+        else:
+            by_name = field.name in BY_NAME
+            fields[field.name] = BY_NAME[field.name] if by_name else OF_TYPE[field.type]
+    fields |= given
+    return st.fixed_dictionaries(fields).map(lambda values: kind(**values))
+
+
+def a_fault(kind: type[Fault]) -> st.SearchStrategy[Any]:
+    if not issubclass(kind, LinkFault):
+        return some(kind)
+    return some(kind, between=st.tuples(ENDS, ENDS)) | some(kind, around=ENDS)
+
+
+FAULT = st.one_of([a_fault(kind) for kind in FAULTS.values()])
+ACT = st.one_of(
+    [
+        some(kind, **({"node": st.just("billing-1")} if word == "leave" else {}))
+        for word, kind in ACTS.items()
+        if word != "heal"
+    ]
+)
+WHEN = st.builds(
+    When,
+    kind=st.just("QueuesClaimed"),
+    node=st.sampled_from(["", "billing-1"]),
+    fields=st.sampled_from([{}, {"group": "bi$ling"}]),
+    wait_ms_max=WHOLE,
+)
+SETTINGS = st.sampled_from([{}, {"unit_name": "a$b"}, {"heartbeat_first_ms": 10_000}])
+LISTENER = some(ListenerPlan, fails=st.just(0.1), raises=st.just(0.0), hangs=st.just(0.25))
+
+
+@st.composite
+def _steps(draw: st.DrawFn) -> tuple[Step, ...]:
+    steps, at_ms = [], 0
+    for _ in range(draw(st.integers(0, 5))):
+        at_ms += draw(WHOLE)
+        for_ms = draw(st.none() | WHOLE)
+        steps.append(Step(does=draw(FAULT), at_ms=at_ms, for_ms=for_ms))
+    for _ in range(draw(st.integers(0, 3))):
+        when, after_ms = draw(st.none() | WHEN), draw(st.just(0) | WHOLE)
+        steps.append(Step(does=draw(ACT), when=when, after_ms=after_ms))
+    return (*steps, Step(does=Mark(text="the end")))
+
+
+def _consumers(group: str) -> st.SearchStrategy[ConsumersPlan]:
+    return some(
+        ConsumersPlan,
+        group=st.just(group),
+        topics=st.dictionaries(st.sampled_from(TOPICS), st.sampled_from("*ab"), min_size=1),
+        kind=st.just("push"),
+        strategy=st.sampled_from(["averagely", "mine:allocate"]),
+        settings=SETTINGS,
+        settings_of=st.just({}) | st.just({f"{group}-1": {"heartbeat_first_ms": 5_000}}),
+        listener=st.just(ListenerPlan()) | LISTENER,
+    )
+
+
+LOAD = some(
+    LoadPlan,
+    topic=st.sampled_from(TOPICS),
+    producers=st.integers(1, 9),
+    until_ms=st.none(),
+    tags=st.lists(WORDS).map(tuple),
+    count_max=st.none() | WHOLE,
+    settings=st.just({}),
+)
+EXPECT = st.lists(
+    some(
+        Expectation,
+        metric=st.sampled_from(["lost", "duplicates", "unowned_s"]),
+        operator=st.sampled_from(["==", "<=", ">="]),
+        scope=st.sampled_from(["", "billing"]),
+    ),
+    unique_by=lambda each: (each.metric, each.operator, each.scope),
+).map(lambda found: tuple(sorted(found, key=lambda each: each.scope)))
+PLANS = some(
+    Plan,
+    name=WORDS,
+    title=TEXT,
+    issue=TEXT,
+    teaches=TEXT,
+    cluster=st.just(ClusterPlan(brokers=3)),
+    topics=st.fixed_dictionaries(
+        {
+            name: some(
+                TopicPlan,
+                queues=st.integers(1, 16),
+                write_queues=st.none() | st.integers(1, 16),
+                perm=st.sampled_from([2, 4, 6]),
+                brokers=st.lists(st.sampled_from(BROKERS)).map(tuple),
+            )
+            for name in TOPICS
+        }
+    ),
+    consumers=st.tuples(*map(_consumers, GROUPS)),
+    load=st.lists(LOAD, min_size=1, max_size=2).map(tuple),
+    programs=st.just(())
+    | st.just((ProgramPlan(name="reader", run="a.b:c", arguments={"x": [1, {"y$": 2.5}]}),)),
+    timeline=_steps(),
+    lasts_ms=st.none(),
+    expect=EXPECT,
+    parameters=st.dictionaries(WORDS, st.booleans() | st.integers() | TEXT, max_size=2),
+    quirks=st.just(()),
+    limits=some(Limits, virtual_s_max=WHOLE.map(float)),
+)

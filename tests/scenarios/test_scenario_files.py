@@ -1,0 +1,330 @@
+"""A file becomes a plan, or a list of what is wrong with it, line by line."""
+
+from __future__ import annotations
+
+import tomllib
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from emulator.cluster.faults.values import Answer, Kill, SlowLink
+from protocol.bodies.reply_rules import ReplyRule
+from protocol.codes import RequestCode, ResponseCode
+from scenarios.files.positions import positions
+from scenarios.files.reading import read_plan
+from scenarios.files.writing import a_key, a_value
+from scenarios.plan import (
+    ClusterPlan,
+    ConsumersPlan,
+    Expectation,
+    LoadPlan,
+    Plan,
+    Step,
+    TopicPlan,
+    When,
+)
+from scenarios.problems import BadScenario
+
+BROKER_DIES = """\
+title = "A broker dies while three consumers share eight queues"
+cluster = { brokers = 2, release = "4.9.7" }
+[topics.orders]
+queues = 4
+[[consumers]]
+group = "billing"
+topic = "orders"
+members = 3
+[[load]]
+topic = "orders"
+rate = "200/s"
+[[timeline]]
+at = "30s"
+kill = "broker-b"
+for = "20s"
+[expect]
+lost = 0
+duplicates_max = 64
+unowned_s_max = 21
+"""
+
+
+def read(text: str, **parameters: Any) -> Plan:
+    return read_plan(text, "it.toml", parameters)
+
+
+def problems(text: str, **parameters: Any) -> list[str]:
+    with pytest.raises(BadScenario) as caught:
+        read(text, **parameters)
+    return str(caught.value).splitlines()
+
+
+def a_file(**changed: str) -> str:
+    """The example with lines replaced: ``a_file(rate='rate = 200')``."""
+    lines = BROKER_DIES.splitlines()
+    for name, line in changed.items():
+        (at,) = [at for at, text in enumerate(lines) if text.startswith(f"{name} =")]
+        lines[at] = line
+    return "\n".join(lines)
+
+
+def test_the_example_of_the_page_is_a_plan() -> None:
+    assert read(BROKER_DIES) == Plan(
+        name="it",
+        title="A broker dies while three consumers share eight queues",
+        cluster=ClusterPlan(brokers=2, release="4.9.7"),
+        topics={"orders": TopicPlan(queues=4)},
+        consumers=(ConsumersPlan(group="billing", topics={"orders": "*"}, members=3),),
+        load=(LoadPlan(topic="orders", rate=200.0),),
+        timeline=(Step(at_ms=30_000, does=Kill(node="broker-b"), for_ms=20_000),),
+        expect=(
+            Expectation(metric="lost", operator="==", bound=0),
+            Expectation(metric="duplicates", operator="<=", bound=64),
+            Expectation(metric="unowned_s", operator="<=", bound=21),
+        ),
+    )
+
+
+def test_a_step_may_wait_for_a_fact_and_may_follow_the_one_before_it() -> None:
+    more = """
+[[timeline]]
+when = { kind = "QueuesClaimed", node = "billing-3", wait_max = "1m" }
+after = "200ms"
+slow_link = { between = ["broker-a", "billing"], ms = 200, jitter = "5ms" }
+name = "slow"
+[[timeline]]
+after = "1.5s"
+heal = "slow"
+"""
+    _, slow, heal = read(a_file(lost="lost = 0").replace("[expect]", more + "[expect]")).timeline
+    assert slow.when == When(kind="QueuesClaimed", node="billing-3", wait_ms_max=60_000)
+    assert slow.does == SlowLink(between=("broker-a", "billing"), ms=200, jitter_ms=5)
+    assert (slow.after_ms, slow.at_ms, heal.after_ms, heal.at_ms) == (200, None, 1_500, None)
+
+
+def test_a_reply_rule_names_its_codes() -> None:
+    rule = '{ code = "SEND_MESSAGE_V2", error_code = "SYSTEM_BUSY", delay = "1s" }'
+    plan = read(a_file(kill=f'answer = {{ node = "broker-b", rule = {rule} }}'))
+    assert plan.timeline[0].does == Answer(
+        node="broker-b",
+        rule=ReplyRule(
+            code=RequestCode.SEND_MESSAGE_V2, error_code=ResponseCode.SYSTEM_BUSY, delay_ms=1_000
+        ),
+    )
+
+
+def test_expectations_of_a_group_stand_in_its_own_table() -> None:
+    plan = read(BROKER_DIES + "[expect.billing]\nidle_members = 0\n")
+    assert plan.expect[-1] == Expectation(
+        metric="idle_members", operator="==", bound=0, scope="billing"
+    )
+
+
+# Parameters -------------------------------------------------------------------------------
+
+WITH_PARAMETERS = """
+[parameters]
+members = 3
+topic = "orders"
+rate = "200/s"
+down = "20s"
+"""
+
+
+def a_file_with_parameters() -> str:
+    changed = a_file(
+        members='members = "$members"',
+        rate='rate = "$rate"',
+        **{"for": 'for = "$down"', "title": 'title = "$members members cost 5 $$"'},
+    )
+    named = changed.replace("orders", "$topic").replace("[topics.$topic]", '[topics."$topic"]')
+    return named + WITH_PARAMETERS
+
+
+def test_a_parameter_is_of_the_type_of_the_place_where_it_stands() -> None:
+    plan = read(a_file_with_parameters())
+    assert plan.title == "3 members cost 5 $"
+    assert plan.consumers[0].members == 3
+    assert plan.load[0] == LoadPlan(topic="orders", rate=200.0)
+    assert plan.timeline[0].for_ms == 20_000
+    assert plan.parameters == {"members": 3, "topic": "orders", "rate": "200/s", "down": "20s"}
+
+
+def test_parameters_are_set_by_text_or_by_value() -> None:
+    plan = read(a_file_with_parameters(), members="5", rate=50, topic="bills")
+    assert plan.consumers[0].members == 5
+    assert plan.load[0] == LoadPlan(topic="bills", rate=50.0)
+    assert plan.parameters["members"] == 5
+
+
+def test_unknown_and_unused_parameters_are_refused() -> None:
+    text = a_file(members='members = "$member"') + "\n[parameters]\nmembers = 3\n"
+    assert problems(text) == [
+        (
+            "it.toml:8: consumers.members: there is no parameter 'member'; did you mean members?; "
+            "a dollar is written $$"
+        ),
+        "it.toml:21: parameters.members: nothing uses $members",
+    ]
+    assert problems(a_file_with_parameters(), member="5") == [
+        "it.toml: --set member: there is no parameter 'member'; did you mean members?"
+    ]
+    assert problems(a_file_with_parameters(), members="many") == [
+        "it.toml: --set members: is a number, as 3 is, not 'many'"
+    ]
+
+
+# What is wrong ----------------------------------------------------------------------------
+
+WRONG = {
+    "a word that is none": (
+        {"kill": 'kil = "broker-b"'},
+        "it.toml:14: timeline.kil: there is no fault or act 'kil'; did you mean kill?",
+    ),
+    "a field that is none": (
+        {"members": "member = 3"},
+        "it.toml:8: consumers.member: there is no such field here; did you mean members?",
+    ),
+    "a field inside one line": (
+        {"cluster": "cluster = { brokers = 2, relase = '4.9.7' }"},
+        "it.toml:2: cluster.relase: there is no such field here; did you mean release?",
+    ),
+    "another type": (
+        {"members": "members = true"},
+        "it.toml:8: consumers.members: is a whole number, not true",
+    ),
+    "no unit": (
+        {"for": "for = 20"},
+        'it.toml:15: timeline.for: 20 of what? Write it with its unit, such as "30s"',
+    ),
+    "another unit": (
+        {"for": 'for = "20 sec"'},
+        "it.toml:15: timeline.for: '20 sec': a duration has one of the units us, ms, s, m, h",
+    ),
+    "a node that is none": (
+        {"kill": 'kill = "broker-c"'},
+        (
+            "it.toml:14: timeline.kill.node: there is no node or group 'broker-c'; "
+            "did you mean broker-b?"
+        ),
+    ),
+    "a topic that is none": (
+        {"group": 'group = "billing"\nstrategy = "average"'},
+        "it.toml:7: consumers.strategy: there is no strategy 'average'; did you mean averagely?",
+    ),
+    "a fault that lacks a field": (
+        {"kill": 'slow_link = { around = "broker-a" }'},
+        "it.toml:14: timeline.slow_link: this needs a ms",
+    ),
+    "a fault that cannot be": (
+        {"kill": "slow_link = { ms = 5 }"},
+        "it.toml:14: timeline.slow_link: a fault of a link has either between or around",
+    ),
+    "an act with an end": (
+        {"kill": 'join = "billing"'},
+        "it.toml:15: timeline.for: join is done at once: it has no end",
+    ),
+    "a setting that is none": (
+        {"members": "settings = { pull_batch = 3 }"},
+        (
+            "it.toml:8: consumers.settings: PushConsumer has no setting 'pull_batch': "
+            "did you mean pull_batch_max?"
+        ),
+    ),
+    "a release that is none": (
+        {"cluster": 'cluster = { release = "four" }'},
+        "it.toml:2: cluster: release: a release looks like 4.9.7 or 5.3.3, not 'four'",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_a_problem_has_its_line_its_field_and_the_nearest_right_word(what: str) -> None:
+    changed, line = WRONG[what]
+    assert problems(a_file(**changed)) == [line]
+
+
+def test_all_problems_of_a_file_are_shown_at_once() -> None:
+    text = a_file(members="members = 'x'", rate="rate = 'x'", kill="does = 'x'", lost="lost = 'x'")
+    assert [line.partition(": ")[0] for line in problems(text)] == [
+        "it.toml:8",
+        "it.toml:11",
+        "it.toml:14",
+        "it.toml:17",
+    ]
+
+
+def test_a_timeline_out_of_order_is_refused() -> None:
+    text = BROKER_DIES + '[[timeline]]\nat = "29s"\nmark = "late"\n'
+    assert problems(text) == [
+        (
+            "it.toml:21: timeline.at: the timeline is out of order: "
+            "the step before it is done at 30000 ms"
+        )
+    ]
+
+
+def test_what_is_no_toml_is_said_with_its_line() -> None:
+    assert problems("title = 'x'\nmembers = = 3\n") == [
+        "it.toml:2: this is no TOML: Invalid value"
+    ]
+
+
+# Places -----------------------------------------------------------------------------------
+
+KEYS = st.text("ab. '", max_size=3)
+VALUES = st.recursive(
+    st.integers()
+    | st.booleans()
+    | st.floats(allow_nan=False)
+    | st.text("ab\n#'\"]}$", max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def paths_of(value: Any, path: tuple[Any, ...] = ()) -> set[tuple[Any, ...]]:
+    parts: Any = value.items() if isinstance(value, dict) else ()
+    parts = enumerate(value) if isinstance(value, list) else parts
+    found = {(*path, key): part for key, part in parts}
+    return set(found).union(*(paths_of(part, key) for key, part in found.items()))
+
+
+@given(st.dictionaries(KEYS, VALUES, max_size=4))
+def test_every_key_and_item_of_a_document_has_a_place(table: dict[str, Any]) -> None:
+    text = "".join(f"{a_key(key)} = {a_value(value)} # x\n" for key, value in table.items())
+    assert set(positions(text)) == paths_of(tomllib.loads(text))
+
+
+def test_lines_are_found_through_strings_tables_and_comments() -> None:
+    text = '''a = """
+[b]
+x = 1"""  # [c]
+[[d.e]]
+f.g = [ # ]
+  1,
+  { h = '}', "i.j" = 2 },
+]
+[[d.e]]
+[d.e.k]
+"l\\u0041" = \'\'\'
+\'\'\'
+m = 1
+'''
+    assert positions(text) == {
+        ("a",): 1,
+        ("d",): 4,
+        ("d", "e"): 4,
+        ("d", "e", 0): 4,
+        ("d", "e", 0, "f"): 5,
+        ("d", "e", 0, "f", "g"): 5,
+        ("d", "e", 0, "f", "g", 0): 6,
+        ("d", "e", 0, "f", "g", 1): 7,
+        ("d", "e", 0, "f", "g", 1, "h"): 7,
+        ("d", "e", 0, "f", "g", 1, "i.j"): 7,
+        ("d", "e", 1): 9,
+        ("d", "e", 1, "k"): 10,
+        ("d", "e", 1, "k", "lA"): 11,
+        ("d", "e", 1, "k", "m"): 13,
+    }
