@@ -1,0 +1,164 @@
+"""Who owned which queue, and when: overlaps, and times without an owner.
+
+Consumers note what they claim and release.  Of clients of other languages only the brokers
+note something: who commits the offsets of a queue owns it, until somebody else does or it
+leaves the group; such a lane is ``inferred``, and of its gaps nothing is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+
+import msgspec
+
+from emulator.facts import (
+    MemberJoined,
+    MemberLeft,
+    OffsetCommitted,
+    Queue,
+    QueuesClaimed,
+    QueuesReleased,
+)
+from emulator.journal import Entry
+
+UNENDED = -1
+
+
+class Span(msgspec.Struct, array_like=True):
+    """One owner of one queue; *claim* and *release* are numbers of facts, -1: none shows it."""
+
+    owner: str
+    from_us: int
+    until_us: int  # the end of the journal if it still owns it
+    claim: int
+    release: int = -1
+    why: str = "still owned"  # how it ended: the reason of the release, or what became of it
+
+
+class Stretch(msgspec.Struct, array_like=True, frozen=True):
+    """A part of the time."""
+
+    from_us: int
+    until_us: int
+
+
+class Lane(msgspec.Struct):
+    """One queue of one group: its owners in the order of time."""
+
+    group: str
+    queue: Queue
+    inferred: bool
+    spans: list[Span]
+    overlaps: list[Stretch] = []  # two owners or more
+    gaps: list[Stretch] = []  # no owner, though there had been one
+
+
+class Owners:
+    """Takes the facts of claims, releases, commits and members."""
+
+    def __init__(self) -> None:
+        self._claimed: dict[tuple[str, Queue], list[Span]] = {}
+        self._committed: dict[tuple[str, Queue], list[Span]] = {}
+        self._open: dict[str, dict[tuple[str, Queue], Span]] = {}  # by node
+        self._clients: dict[tuple[str, str], str] = {}  # by broker and address: the client's id
+
+    def claimed(self, number: int, entry: Entry, fact: QueuesClaimed) -> None:
+        """A consumer owns these queues from now on."""
+        held = self._open.setdefault(entry.node, {})
+        for queue in fact.queues:
+            if (fact.group, queue) not in held:
+                span = Span(entry.node, entry.mono_us, UNENDED, number)
+                held[fact.group, queue] = span
+                self._claimed.setdefault((fact.group, queue), []).append(span)
+
+    def released(self, number: int, entry: Entry, fact: QueuesReleased) -> None:
+        """A consumer owns these queues no more."""
+        held = self._open.get(entry.node, {})
+        for queue in fact.queues:
+            span = held.pop((fact.group, queue), None)
+            if span is not None:
+                span.until_us, span.release, span.why = entry.mono_us, number, fact.reason
+
+    def died(self, node: str, at_us: int) -> None:
+        """*node* lives no more, and owns nothing."""
+        for span in self._open.pop(node, {}).values():
+            span.until_us, span.why = max(at_us, span.from_us), "its owner died"
+
+    def committed(self, number: int, entry: Entry, fact: OffsetCommitted) -> None:
+        """A client whose own facts are not here commits: it owns the queue."""
+        spans = self._committed.setdefault((fact.group, fact.queue), [])
+        owner = self._clients.get((entry.node, fact.peer), fact.peer)
+        if spans and spans[-1].until_us == UNENDED:
+            if spans[-1].owner == owner:
+                return
+            last = spans[-1]
+            last.until_us, last.release, last.why = entry.mono_us, number, "another one committed"
+        spans.append(Span(owner, entry.mono_us, UNENDED, number))
+
+    def joined(self, _number: int, entry: Entry, fact: MemberJoined) -> None:
+        """From now on this address is this client."""
+        self._clients[entry.node, fact.peer] = fact.client
+
+    def left(self, number: int, entry: Entry, fact: MemberLeft) -> None:
+        """A client left a group, and owns none of its queues at this broker."""
+        for (group, queue), spans in self._committed.items():
+            last = spans[-1]
+            is_its = group == fact.group and queue.broker == entry.node
+            if is_its and last.owner == fact.client and last.until_us == UNENDED:
+                last.until_us, last.release, last.why = entry.mono_us, number, fact.reason
+
+    def lanes(self, end_us: int) -> list[Lane]:
+        """One for each queue that a group ever owned, by group and queue."""
+        groups = {group for group, _ in self._claimed}
+        inferred = {key: it for key, it in self._committed.items() if key[0] not in groups}
+        found = []
+        for place, is_inferred in ((self._claimed, False), (inferred, True)):
+            for (group, queue), spans in place.items():
+                for span in spans:
+                    if span.until_us == UNENDED:
+                        span.until_us = end_us
+                lane = Lane(group, queue, is_inferred, spans, list(overlaps(spans)))
+                lane.gaps = [] if is_inferred else list(gaps(spans, end_us))
+                found.append(lane)
+        return sorted(found, key=_order)
+
+
+def _order(lane: Lane) -> tuple[str, bool, Queue]:
+    """By group; topics for retries come last."""
+    return lane.group, lane.queue.topic.startswith("%"), lane.queue
+
+
+def overlaps(spans: Iterable[Span]) -> Iterator[Stretch]:
+    """When more than one of *spans* held, the longest stretches."""
+    changes = sorted(
+        change
+        for span in spans
+        if span.until_us > span.from_us
+        for change in ((span.from_us, 1), (span.until_us, -1))
+    )
+    depth, began_us = 0, 0
+    for at_us, step in changes:
+        depth += step
+        if depth == 2 and step == 1:
+            began_us = at_us
+        elif depth == 1 and step == -1 and at_us > began_us:
+            yield Stretch(began_us, at_us)
+
+
+def gaps(spans: list[Span], end_us: int) -> Iterator[Stretch]:
+    """When none of *spans* held, from the first on.
+
+    After the last one only when its owner died: who shuts down leaves nobody to own it.
+    """
+    if not spans:
+        return
+    ordered = sorted(spans, key=lambda span: span.from_us)
+    reached_us = ordered[0].from_us
+    for before, after in pairwise(ordered):
+        reached_us = max(reached_us, before.until_us)
+        if after.from_us > reached_us:
+            yield Stretch(reached_us, after.from_us)
+    last = max(ordered, key=lambda span: span.until_us)
+    if last.until_us < end_us and last.why != "shutdown":
+        yield Stretch(last.until_us, end_us)

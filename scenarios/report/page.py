@@ -1,0 +1,67 @@
+"""The story as one HTML page that stands alone: style, script and data in one file.
+
+The data is JSON, compressed and in base64: a name in it is text for the script, never a
+part of the page.  The page may load nothing, says its policy; browsers unpack the data with
+DecompressionStream (Chromium 80, Firefox 113, Safari 16.4 and later).
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import re
+import zlib
+from importlib import resources
+from typing import Any
+
+import msgspec
+
+from scenarios.report.columns import differences
+from scenarios.report.story import Story
+
+SCRIPTS = (
+    "data.js",
+    "view.js",
+    "look.js",
+    "nodes.js",
+    "owners.js",
+    "charts.js",
+    "details.js",
+    "words.js",
+    "main.js",
+)
+PLACE = re.compile(r"\{\{(\w+)\}\}")
+COMPRESSION_LEVEL = 6  # 9 takes four times as long for 2 % less
+
+
+def write_page(story: Story, title: str) -> str:
+    """The page of *story*, headed by *title*, which may be any text."""
+    script = "'use strict';\n(() => {\n" + "".join(map(_part, SCRIPTS)) + "})();\n"
+    style = _part("page.css")
+    parts = {
+        "title": html.escape(title),
+        "policy": f"default-src 'none'; script-src '{_digest(script)}'; style-src 'unsafe-inline'",
+        "style": style,
+        "script": script,
+        "data": packed(story, title),
+    }
+    # In one pass: what is put in may itself look like a place.
+    return PLACE.sub(lambda place: parts[place[1]], _part("page.html"))
+
+
+def packed(story: Story, title: str) -> str:
+    """What the script reads: JSON, compressed (zlib), in base64."""
+    found: dict[str, Any] = {"title": title}
+    found |= {name: getattr(story, name) for name in story.__struct_fields__}
+    data = msgspec.json.encode(found, enc_hook=differences)
+    return base64.b64encode(zlib.compress(data, COMPRESSION_LEVEL)).decode()
+
+
+def _part(name: str) -> str:
+    return resources.files("scenarios.report").joinpath("web", name).read_text(encoding="utf-8")
+
+
+def _digest(text: str) -> str:
+    digest = hashlib.sha256(text.encode()).digest()
+    return "sha256-" + base64.b64encode(digest).decode()

@@ -1,0 +1,178 @@
+// How long sends and deliveries took, on a logarithmic scale, and what was left to consume.
+
+const CHART = 96, STEPS = 44, DOTS_MAX = 1500;
+const TITLES = {
+  sends: ['Sends to', 'from the call to its return; a cross above is a send that failed'],
+  consumed: ['Deliveries to', 'from stored to consumed, first deliveries only'],
+  committed: ['Deliveries to', 'from stored to the commit of its offset: its consumers note nothing'],
+  backlog: ['Backlog of', 'messages stored and not yet committed'],
+};
+
+function addCharts() {
+  for (const what of ['sends', 'consumed', 'committed', 'backlog'])
+    for (const points of story.series.filter(it => it.what === what)) addChart(what, points);
+  const failed = story.series.filter(it => it.what === 'failed sends');
+  for (const points of failed)
+    if (!story.series.some(it => it.what === 'sends' && it.of === points.of))
+      addChart('sends', { what: 'sends', of: points.of, facts: [], at: new Float64Array(), values: new Float64Array() });
+}
+
+function addChart(what, points) {
+  const [title, note] = TITLES[what], chart = { points, failed: null, most: 1 };
+  for (const value of points.values) if (value > chart.most) chart.most = value;
+  if (what === 'sends') chart.failed = story.series.find(it => it.what === 'failed sends' && it.of === points.of);
+  const of = what === 'sends' ? { topics: new Set([points.of]) } : { group: points.of, topics: topicsOf(points.of) };
+  const isBacklog = what === 'backlog';
+  addTrack(`${title} ${points.of}`, note, () => AXIS + (isBacklog ? 60 : CHART),
+    pen => {
+      drawAxis(pen);
+      shadeFaults(pen, AXIS);
+      if (isBacklog) drawBacklog(pen, chart); else drawLatency(pen, chart);
+    },
+    (x, y, pen) => (isBacklog ? aroundBacklog(chart, timeAt(pen, x)) : aroundLatency(chart, pen, x, y)), of);
+}
+
+// The scale of a chart: from its smallest to its largest value, whole powers of ten.
+function scaleOf(chart) {
+  if (chart.scale) return chart.scale;
+  let least = Infinity;
+  for (const value of chart.points.values) if (value < least) least = value;
+  const exact = chart.points.what === 'sends' ? 1000 : 100; // sends are measured in ms
+  const low = Math.floor(Math.log10(Math.max(exact, Math.min(least, chart.most))));
+  const high = Math.max(low + 1, Math.ceil(Math.log10(chart.most)));
+  chart.scale = { low, high };
+  return chart.scale;
+}
+
+function heightOf(chart, value) {
+  const { low, high } = scaleOf(chart);
+  const share = (Math.log10(Math.max(value, 10 ** low)) - low) / (high - low);
+  return AXIS + CHART - 10 - share * (CHART - 20);
+}
+
+function drawLatency(pen, chart) {
+  const { points } = chart, { low, high } = scaleOf(chart);
+  for (let power = low; power <= high; power++) {
+    const y = Math.round(heightOf(chart, 10 ** power));
+    pen.fillStyle = pen.palette.faint;
+    pen.fillRect(EDGE, y, pen.right - EDGE, 1);
+    pen.font = SMALL;
+    pen.fillStyle = pen.palette.dim;
+    pen.textAlign = 'right';
+    if (high - low < 6 || (power - low) % 2 === 0) pen.fillText(length(10 ** power), EDGE - 6, y);
+    pen.textAlign = 'left';
+  }
+  const from = firstAt(points.at, view.from), until = firstAt(points.at, view.until);
+  if (until - from <= DOTS_MAX) drawDots(pen, chart, from, until);
+  else drawCells(pen, chart, from, until);
+  if (chart.failed) drawCrosses(pen, chart.failed);
+}
+
+function drawDots(pen, chart, from, until) {
+  const size = until - from < 200 ? 5 : 3;
+  pen.fillStyle = pen.palette.line;
+  pen.globalAlpha = until - from < 200 ? 0.9 : 0.6;
+  for (let i = from; i < until; i++)
+    pen.fillRect(pen.x(chart.points.at[i]) - size / 2, heightOf(chart, chart.points.values[i]) - size / 2, size, size);
+  pen.globalAlpha = 1;
+}
+
+// Many points: how many stand in each cell is its darkness; a line goes through the medians.
+function drawCells(pen, chart, from, until) {
+  const wide = 3, columns = Math.ceil(pen.columns / wide), { at, values } = chart.points;
+  const cells = new Uint32Array(columns * (STEPS + 1)), tall = (CHART - 20) / STEPS;
+  const { low, high } = scaleOf(chart), factor = STEPS / (high - low) / Math.LN10, floor = low * Math.LN10;
+  for (let i = from; i < until; i++) {
+    const row = Math.min(STEPS, Math.max(0, Math.floor((Math.log(values[i] || 1) - floor) * factor)));
+    cells[Math.floor(((at[i] - view.from) * pen.scale) / wide) * (STEPS + 1) + row]++;
+  }
+  let most = 1;
+  for (const count of cells) if (count > most) most = count;
+  const bottom = AXIS + CHART - 10;
+  pen.fillStyle = pen.palette.line;
+  for (let place = 0; place < cells.length; place++) {
+    if (!cells[place]) continue;
+    pen.globalAlpha = 0.25 + 0.75 * (Math.log1p(cells[place]) / Math.log1p(most));
+    const row = place % (STEPS + 1), column = (place - row) / (STEPS + 1);
+    pen.fillRect(EDGE + column * wide, bottom - (row + 1) * tall, wide, Math.max(2, tall));
+  }
+  pen.globalAlpha = 1;
+  pen.fillStyle = pen.palette.median;
+  for (let column = 0; column < columns; column++) {
+    const row = medianRow(cells, column * (STEPS + 1));
+    if (row >= 0) pen.fillRect(EDGE + column * wide, bottom - (row + 0.5) * tall - 1, wide, 2);
+  }
+}
+
+function medianRow(cells, start) {
+  let sum = 0;
+  for (let row = 0; row <= STEPS; row++) sum += cells[start + row];
+  for (let row = 0, below = 0; row <= STEPS; row++) {
+    below += cells[start + row];
+    if (sum && below * 2 >= sum) return row;
+  }
+  return -1;
+}
+
+function drawCrosses(pen, points) {
+  pen.strokeStyle = pen.palette.error;
+  pen.lineWidth = 1.5;
+  pen.beginPath();
+  let last = -9;
+  for (let i = firstAt(points.at, view.from), end = firstAt(points.at, view.until); i < end; i++) {
+    const x = pen.x(points.at[i]);
+    if (x - last < 2) continue;
+    last = x;
+    pen.moveTo(x - 3, AXIS + 2); pen.lineTo(x + 3, AXIS + 8);
+    pen.moveTo(x + 3, AXIS + 2); pen.lineTo(x - 3, AXIS + 8);
+  }
+  pen.stroke();
+  pen.lineWidth = 1;
+}
+
+function aroundLatency(chart, pen, x, y) {
+  const { points, failed } = chart, near = 4 / pen.scale, at = timeAt(pen, x);
+  const [from, until] = [firstAt(points.at, at - near), firstAt(points.at, at + near)];
+  const values = Array.from(points.values.slice(from, until)).sort((a, b) => a - b);
+  const lost = failed ? Array.from(failed.facts.slice(firstAt(failed.at, at - near), firstAt(failed.at, at + near))) : [];
+  if (!values.length && !lost.length) return null;
+  const lines = [];
+  if (values.length) lines.push(values.length < 2 ? length(values[0])
+    : `${values.length} within ${length(near * 2)}: median ${length(values[values.length >> 1])}, longest ${length(values.at(-1))}`);
+  if (lost.length) lines.push(`${lost.length} failed`);
+  const order = Array.from(points.facts.slice(from, until), (fact, i) => [Math.abs(heightOf(chart, points.values[from + i]) - y), fact]);
+  const nearest = order.sort((a, b) => a[0] - b[0]).slice(0, 200).map(pair => pair[1]);
+  return { head: `${TITLES[points.what][0]} ${points.of} at ${clock(at)}`, lines, facts: [...lost, ...nearest] };
+}
+
+function drawBacklog(pen, chart) {
+  const { at, values } = chart.points, bottom = AXIS + 56, scale = 46 / chart.most;
+  pen.font = SMALL;
+  pen.fillStyle = pen.palette.dim;
+  pen.textAlign = 'right';
+  pen.fillText(chart.most.toLocaleString('en'), EDGE - 6, AXIS + 10);
+  pen.fillText('0', EDGE - 6, bottom - 2);
+  pen.textAlign = 'left';
+  const start = firstAt(at, view.from), end = firstAt(at, view.until);
+  let value = start ? values[start - 1] : 0, x = EDGE, highest = value;
+  pen.fillStyle = pen.palette.line;
+  const bar = (from, until, count) => {
+    pen.globalAlpha = 0.8;
+    if (count) pen.fillRect(from, bottom - Math.max(1, count * scale), Math.max(1, until - from), Math.max(1, count * scale));
+  };
+  for (let i = start; i < end; i++) {
+    const next = Math.floor(pen.x(at[i]));
+    if (next > x) { bar(x, x + 1, highest); bar(x + 1, next, value); x = next; highest = value; }
+    value = values[i];
+    if (value > highest) highest = value;
+  }
+  bar(x, x + 1, highest);
+  bar(x + 1, Math.min(pen.right, pen.x(story.span)), value);
+  pen.globalAlpha = 1;
+}
+
+function aroundBacklog(chart, at) {
+  const { points } = chart, i = firstAt(points.at, at) - 1;
+  if (i < 0) return null;
+  return { head: `backlog of ${points.of} at ${clock(at)}`, lines: [`${points.values[i].toLocaleString('en')} messages`], facts: [points.facts[i]] };
+}

@@ -1,0 +1,118 @@
+// The data of the page: columns of differences become typed arrays, facts are looked up by number.
+
+let story, facts;
+
+async function load() {
+  const text = document.getElementById('data').textContent;
+  const bytes = Uint8Array.from(atob(text), letter => letter.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('deflate'));
+  story = await new Response(stream).json();
+  facts = story.facts;
+  facts.at = sums(facts.at_us);
+  facts.number = sums(facts.seq);
+  facts.node = Uint16Array.from(facts.node);
+  facts.kind = Uint16Array.from(facts.kind);
+  facts.row = rows(facts);
+  for (const kind of facts.kinds) {
+    kind.columns = Object.fromEntries(kind.fields.map((name, i) => [name, sums(kind.columns[i])]));
+    kind.level = { debug: 0, info: 0, warning: 1, error: 2 }[kind.severity];
+  }
+  story.names = story.node_names;
+  story.wall = walls(facts);
+  story.span = Math.max(1000, story.end_us - story.start_us);
+  for (const node of story.nodes) node.absences.forEach(fromStart);
+  for (const fault of story.faults) fromStart(fault);
+  for (const lane of story.lanes) {
+    lane.name = queueName(lane.queue);
+    lane.spans = lane.spans.map(([owner, from, until, claim, release, why]) =>
+      ({ owner, from: from - story.start_us, until: until - story.start_us, claim, release, why }));
+    for (const key of ['gaps', 'overlaps'])
+      lane[key] = lane[key].map(([from, until]) => [from - story.start_us, until - story.start_us]);
+  }
+  for (const points of story.series) {
+    points.facts = sums(points.facts);
+    points.values = sums(points.values);
+    points.at = Float64Array.from(points.facts, number => facts.at[number]);
+  }
+  for (const place of story.places) place.at = place.at_us - story.start_us;
+}
+
+// From here on all times are µs since the first fact.
+function fromStart(span) {
+  span.from = span.from_us - story.start_us;
+  span.until = span.until_us - story.start_us;
+}
+
+function sums(differences) {
+  const column = new Float64Array(differences.length);
+  let sum = 0;
+  for (let i = 0; i < column.length; i++) column[i] = sum += differences[i];
+  return column;
+}
+
+function rows({ kind, kinds }) {
+  const next = new Uint32Array(kinds.length);
+  return Uint32Array.from(kind, number => next[number]++);
+}
+
+// Wall times: of each node, what its clock is ahead of the time since the first fact.
+function walls({ wall_ms, node, at }) {
+  const ahead = new Float64Array(story.names.length);
+  return Float64Array.from(wall_ms, (step, i) => (ahead[node[i]] += step) + Math.floor(at[i] / 1000));
+}
+
+// The first place in *column*, which grows, whose value is not below *value*.
+function firstAt(column, value) {
+  let low = 0, high = column.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (column[middle] < value) low = middle + 1; else high = middle;
+  }
+  return low;
+}
+
+function kindOf(i) { return facts.kinds[facts.kind[i]]; }
+
+// The fields of fact *i* by name, as the journal has them.
+function fieldsOf(i) {
+  const kind = kindOf(i), row = facts.row[i];
+  return kind.fields.map(name => {
+    const value = kind.columns[name][row];
+    return [name, kind.texts.includes(name) ? facts.values[value] : value];
+  });
+}
+
+function queueName(queue) { return `${queue.topic} ${queue.broker}/${queue.queue_id}`; }
+
+// Which facts pass the filters: one byte each.
+function passing({ group, topic, node }) {
+  if (!group && !topic && !node) return null;
+  const topics = topic ? new Set([topic]) : group ? topicsOf(group) : null;
+  const tests = facts.kinds.map(kind => testOf(kind, group, topics));
+  const number = node ? story.names.indexOf(node) : -1;
+  const mask = new Uint8Array(facts.count);
+  for (let i = 0; i < facts.count; i++)
+    mask[i] = (number < 0 || facts.node[i] === number) && tests[facts.kind[i]](facts.row[i]) ? 1 : 0;
+  return mask;
+}
+
+function topicsOf(group) {
+  return new Set(story.lanes.filter(lane => lane.group === group).map(lane => lane.queue.topic));
+}
+
+// Facts that name neither group nor topic pass: they are of the node.
+function testOf(kind, group, topics) {
+  const wanted = [];
+  if (group && kind.columns.group) wanted.push(indexes(kind.columns.group, value => value === group));
+  if (topics && kind.columns.topic) wanted.push(indexes(kind.columns.topic, value => topics.has(value)));
+  if (topics && kind.columns.queue) wanted.push(indexes(kind.columns.queue, value => topics.has(value.topic)));
+  if (topics && kind.columns.queues)
+    wanted.push(indexes(kind.columns.queues, value => value.some(queue => topics.has(queue.topic))));
+  return row => wanted.every(({ column, good }) => good.has(column[row]));
+}
+
+function indexes(column, isWanted) {
+  const good = new Set();
+  for (const index of new Set(column)) if (isWanted(facts.values[index])) good.add(index);
+  return { column, good };
+}

@@ -1,0 +1,234 @@
+// The faults, one bar each, and the nodes: what each noted, and when it was not there.
+
+const LANE = 18, AXIS = 20;
+
+function addTrack(title, note, height, draw, at, of = {}) {
+  const section = document.createElement('section');
+  section.className = 'track-section';
+  const head = document.createElement('h2');
+  head.textContent = title;
+  const small = document.createElement('small');
+  small.textContent = note ? ` ${note}` : '';
+  head.append(small);
+  const canvas = document.createElement('canvas');
+  canvas.className = 'track';
+  canvas.setAttribute('role', 'img');
+  canvas.setAttribute('aria-label', `${title} ${note}`);
+  section.append(head, canvas);
+  document.getElementById('tracks').append(section);
+  canvas.style.height = height() + 'px';
+  tracks.push({ section, canvas, height, draw, at, of });
+}
+
+// Faults that hold at the same time stand in rows of their own.
+function faultRows() {
+  const ends = [];
+  for (const fault of story.faults) {
+    let row = ends.findIndex(end => end <= fault.from);
+    if (row < 0) row = ends.length;
+    ends[row] = fault.until;
+    fault.row = row;
+  }
+  return ends.length;
+}
+
+function addFaults() {
+  const rowCount = faultRows();
+  if (!rowCount) return;
+  const seen = () => story.faults.filter(fault => !filter.node || fault.nodes.includes(filter.node));
+  addTrack('Faults', 'what was done to the cluster on purpose; shaded below',
+    () => AXIS + rowCount * LANE,
+    pen => {
+      drawAxis(pen);
+      for (const fault of seen()) drawFault(pen, fault);
+    },
+    (x, y, pen) => {
+      const at = timeAt(pen, x), row = Math.floor((y - AXIS) / LANE);
+      const near = 3 / pen.scale;
+      const fault = seen().find(it => it.row === row && it.from - near <= at && at <= it.until + near);
+      return fault && { head: fault.text, lines: faultLines(fault), facts: [fault.begin, fault.end].filter(it => it >= 0) };
+    });
+}
+
+function drawFault(pen, fault) {
+  const [x, width] = extent(pen, fault.from, fault.until), y = AXIS + fault.row * LANE;
+  if (!width) return;
+  pen.fillStyle = pen.palette.fault;
+  pen.fillRect(x, y + 1, Math.max(2, width), LANE - 3);
+  pen.font = SMALL;
+  const inside = fitted(pen, fault.text, width - 8);
+  pen.fillStyle = inside ? '#000' : pen.palette.ink;
+  pen.fillText(inside || fitted(pen, fault.text, Math.min(220, pen.right - x - width - 6)), inside ? x + 4 : x + width + 4, y + LANE / 2);
+}
+
+function faultLines(fault) {
+  return [`${clock(fault.from)} – ${clock(fault.until)} (${length(fault.until - fault.from)}), ended: ${fault.reason}`,
+    `touches ${fault.nodes.join(', ') || 'nobody'}; it changed what happened ${fault.acted_count} times`];
+}
+
+function drawAxis(pen) {
+  const step = niceStep(90 / pen.scale);
+  pen.font = SMALL;
+  pen.fillStyle = pen.palette.dim;
+  for (let at = Math.ceil(Math.max(view.from, 0) / step) * step; at < view.until; at += step)
+    if (pen.x(at) < pen.right - 30) pen.fillText(clock(at, step), pen.x(at) + 3, AXIS / 2);
+}
+
+function addNodes() {
+  const shown = () => story.nodes.filter(node => !filter.node || node.name === filter.node).slice(0, 200);
+  const more = story.nodes.length > 200 ? `; the first 200 of ${story.nodes.length}, choose one above` : '';
+  addTrack('Nodes', `how many facts each noted; hatched: down, paused or silent; ▲ warnings, ● errors${more}`,
+    () => AXIS + shown().length * LANE + 4,
+    pen => {
+      drawAxis(pen);
+      shadeFaults(pen, AXIS);
+      const counts = countFacts(pen);
+      shown().forEach((node, row) => drawNode(pen, node, AXIS + row * LANE, counts));
+    },
+    (x, y, pen) => {
+      const node = shown()[Math.floor((y - AXIS) / LANE)];
+      return node && aroundNode(node, timeAt(pen, x), 3 / pen.scale);
+    });
+}
+
+// Facts by node and pixel, and the worst level of each.
+function countFacts(pen) {
+  const wide = pen.columns + 1, names = story.names.length;
+  const counts = new Uint32Array(names * wide), levels = new Uint8Array(names * wide);
+  const { at, node, kind, kinds } = facts, levelOf = Uint8Array.from(kinds, it => it.level);
+  const end = firstAt(at, view.until);
+  for (let i = firstAt(at, view.from); i < end; i++) {
+    if (mask && !mask[i]) continue;
+    const place = node[i] * wide + Math.floor((at[i] - view.from) * pen.scale);
+    counts[place]++;
+    const level = levelOf[kind[i]];
+    if (level > levels[place]) levels[place] = level;
+  }
+  let most = 1;
+  for (const count of counts) if (count > most) most = count;
+  return { counts, levels, wide, most };
+}
+
+function drawNode(pen, node, y, { counts, levels, wide, most }) {
+  const start = story.names.indexOf(node.name) * wide, { palette } = pen;
+  label(pen, node.name, y + LANE / 2);
+  for (const absence of node.absences) drawAbsence(pen, absence, y);
+  pen.fillStyle = palette.routine;
+  for (let i = 0; i < wide; i++) {
+    const count = counts[start + i];
+    if (!count) continue;
+    const height = 3 + (LANE - 7) * Math.sqrt(count / most);
+    pen.fillRect(EDGE + i, y + LANE - 2 - height, 1, height);
+  }
+  for (let i = 0, last = -9; i < wide; i++) {
+    const level = levels[start + i];
+    if (!level || i - last < 5) continue;
+    last = i;
+    pen.fillStyle = level === 2 ? palette.error : palette.warning;
+    pen.beginPath();
+    if (level === 2) pen.arc(EDGE + i, y + 5, 3.5, 0, 7);
+    else { pen.moveTo(EDGE + i - 4, y + 8); pen.lineTo(EDGE + i + 4, y + 8); pen.lineTo(EDGE + i, y + 1); }
+    pen.fill();
+  }
+}
+
+function drawAbsence(pen, absence, y) {
+  const [x, width] = extent(pen, absence.from, absence.until);
+  if (!width) return;
+  pen.save();
+  pen.fillStyle = pen.palette.soft;
+  pen.fillRect(x, y + 1, width, LANE - 3);
+  pen.fillStyle = stripes(pen, pen.palette.faint, 8, 2);
+  pen.fillRect(x, y + 1, width, LANE - 3);
+  pen.font = SMALL;
+  pen.fillStyle = pen.palette.dim;
+  const text = absence.how === 'gone' ? 'no more facts' : absence.how;
+  pen.fillText(fitted(pen, text, width - 8), x + 5, y + LANE / 2);
+  pen.restore();
+}
+
+function aroundNode(node, at, near) {
+  const number = story.names.indexOf(node.name);
+  const found = between(at - near, at + near, i => facts.node[i] === number);
+  const absence = node.absences.find(it => it.from <= at && at <= it.until);
+  const lines = absence ? [`${absence.how} for ${length(absence.until - absence.from)}, from ${clock(absence.from)}`] : [];
+  return { head: `${node.name} at ${clock(at)}`, lines, facts: found, count: found.length };
+}
+
+// Numbers of the facts in a time that pass the filters and *test*.
+function between(from, until, test) {
+  const found = [], end = firstAt(facts.at, until);
+  for (let i = firstAt(facts.at, from); i < end; i++)
+    if ((!mask || mask[i]) && test(i)) found.push(i);
+  return found;
+}
+
+// The whole run in one strip; what is shown below is bright.
+function drawMap(palette) {
+  const canvas = document.getElementById('map');
+  const pen = penOf(canvas, 30, palette), width = pen.width - EDGE - 8;
+  const x = at => EDGE + ((at + story.span * 0.01) / (story.span * 1.02)) * width;
+  pen.mapTime = px => ((px - EDGE) / width) * story.span * 1.02 - story.span * 0.01;
+  canvas.pen = pen;
+  label(pen, `${facts.count.toLocaleString('en')} facts`, 15, palette.dim, SMALL);
+  pen.fillStyle = palette.soft;
+  pen.fillRect(EDGE, 4, width, 22);
+  const bins = mapBins(Math.max(1, Math.floor(width / 2))), most = Math.max(...bins);
+  pen.fillStyle = palette.routine;
+  bins.forEach((count, i) => {
+    const height = count ? 2 + 18 * (Math.log1p(count) / Math.log1p(most)) : 0;
+    pen.fillRect(EDGE + i * 2, 26 - height, 2, height);
+  });
+  pen.fillStyle = palette.fault;
+  for (const fault of story.faults) pen.fillRect(x(fault.from), 4, Math.max(2, x(fault.until) - x(fault.from)), 4);
+  pen.fillStyle = palette.error;
+  for (const place of story.places.slice(0, 2000)) {
+    pen.beginPath();
+    pen.moveTo(x(place.at) - 4, 2);
+    pen.lineTo(x(place.at) + 4, 2);
+    pen.lineTo(x(place.at), 11);
+    pen.fill();
+  }
+  const left = Math.max(EDGE, x(view.from)), right = Math.min(EDGE + width, x(view.until));
+  pen.fillStyle = palette.paper;
+  pen.globalAlpha = 0.65;
+  pen.fillRect(EDGE, 4, left - EDGE, 22);
+  pen.fillRect(right, 4, EDGE + width - right, 22);
+  pen.globalAlpha = 1;
+  pen.strokeStyle = palette.ink;
+  pen.strokeRect(left + 0.5, 3.5, Math.max(2, right - left - 1), 23);
+}
+
+let binned = { of: null, count: 0, bins: [] };
+function mapBins(count) {
+  if (binned.of === mask && binned.count === count) return binned.bins;
+  const bins = new Array(count).fill(0), span = story.span * 1.02, shift = story.span * 0.01;
+  for (let i = 0; i < facts.count; i++)
+    if (!mask || mask[i]) bins[Math.floor(((facts.at[i] + shift) / span) * count)]++;
+  binned = { of: mask, count, bins };
+  return bins;
+}
+
+function listenMap() {
+  const canvas = document.getElementById('map');
+  let from = null;
+  canvas.addEventListener('pointerdown', event => {
+    from = event.offsetX;
+    canvas.setPointerCapture(event.pointerId);
+  });
+  canvas.addEventListener('pointermove', event => {
+    if (from !== null && Math.abs(event.offsetX - from) > 3) selectOnMap(canvas.pen, from, event.offsetX);
+  });
+  canvas.addEventListener('pointerup', event => {
+    if (from !== null && Math.abs(event.offsetX - from) <= 3) {
+      const half = (view.until - view.from) / 2, at = canvas.pen.mapTime(event.offsetX);
+      show(at - half, at + half);
+    }
+    from = null;
+  });
+}
+
+function selectOnMap(pen, from, until) {
+  const times = [pen.mapTime(from), pen.mapTime(until)].sort((a, b) => a - b);
+  show(...times);
+}

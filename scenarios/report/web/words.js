@@ -1,0 +1,119 @@
+// What stands in words: the run, the verdict, the violations, the choices, the figures.
+
+const VIOLATIONS_MAX = 500;
+
+function writeHead() {
+  document.getElementById('title').textContent = story.title;
+  const { run, ended } = story, begun = new Date(story.start_ms).toISOString().slice(0, 19).replace('T', ' ');
+  const words = run ? [`scenario ${run.scenario}`, `seed ${run.seed}`, `${run.world} world`, `RocketMQ ${run.release}`, `code ${run.code_version}`] : [];
+  if (run && run.parameters !== '{}') words.push(`parameters ${run.parameters}`);
+  words.push(`${facts.count.toLocaleString('en')} facts of ${story.names.length} nodes in ${length(story.span)}, from ${begun} UTC`);
+  if (ended && ended.reason !== 'finished') words.push(`the run ended: ${ended.reason} ${ended.detail}`);
+  document.getElementById('run').textContent = words.join(' · ');
+  writeVerdict();
+  if (run) {
+    const plan = document.getElementById('plan');
+    plan.hidden = false;
+    plan.querySelector('pre').textContent = pretty(run.plan);
+  }
+}
+
+function pretty(text) {
+  try { return JSON.stringify(JSON.parse(text), null, 1); } catch { return text; }
+}
+
+function writeVerdict() {
+  const place = document.getElementById('verdict'), { places, metrics } = story;
+  if (!metrics && !places.length) {
+    place.textContent = 'No checker has judged this journal.';
+    return;
+  }
+  place.append(places.length ? line('b', `${places.length} violation${places.length === 1 ? '' : 's'}`, 'bad') : line('b', 'no violation', 'good'));
+  if (!places.length) return;
+  const list = document.getElementById('violations');
+  list.hidden = false;
+  places.slice(0, VIOLATIONS_MAX).forEach((it, i) => list.append(violationItem(it, i)));
+  if (places.length > VIOLATIONS_MAX) list.append(line('li', `and ${places.length - VIOLATIONS_MAX} more, by the key n`));
+}
+
+function violationItem({ violation, at }, i) {
+  const item = document.createElement('li'), link = line('a', violation.what);
+  link.href = `#violation-${i + 1}`;
+  link.addEventListener('click', () => showViolation(i)); // again, when the link is there already
+  item.append(line('b', violation.checker), ` at ${clock(at, 1e3)}${violation.node ? ' by ' + violation.node : ''}: `, link, line('small', ` — ${violation.rule}`));
+  return item;
+}
+
+function addChoices() {
+  const groups = new Set(groupsOf()), topics = new Set(story.lanes.map(lane => lane.queue.topic));
+  for (const points of story.series) (points.what.endsWith('sends') ? topics : groups).add(points.of);
+  const choices = { group: [...groups], topic: [...topics], node: story.nodes.map(node => node.name) };
+  for (const [what, names] of Object.entries(choices)) {
+    const select = document.getElementById(what);
+    select.append(new Option('all', ''), ...names.sort().map(name => new Option(name, name)));
+    select.addEventListener('change', () => { filter[what] = select.value; applyFilter(); });
+  }
+}
+
+function applyFilter() {
+  mask = passing(filter);
+  for (const { section, of } of tracks)
+    section.hidden = Boolean((filter.group && of.group && of.group !== filter.group)
+      || (filter.topic && of.topics && !of.topics.has(filter.topic))
+      || (filter.group && !of.group && of.topics && ![...of.topics].some(topic => topicsOf(filter.group).has(topic))));
+  redraw();
+}
+
+function addTheme() {
+  const select = document.getElementById('theme'), root = document.documentElement;
+  select.addEventListener('change', () => {
+    if (select.value === 'auto') delete root.dataset.theme; else root.dataset.theme = select.value;
+    redraw();
+  });
+}
+
+// The numbers behind the pictures, for paper and for those who do not see them.
+function writeFigures() {
+  const place = document.getElementById('figures');
+  const owned = groupsOf().map(ownedFigures);
+  if (owned.length) place.append(table('Queues and their owners', ['group', 'queues', 'owners', 'two owners', 'no owner', 'longest without'], owned));
+  const timed = story.series.filter(it => it.what !== 'backlog' && it.facts.length).map(timedFigures);
+  if (timed.length) place.append(table('How long it took', ['', 'count', 'median', '99 %', 'longest'], timed));
+  const left = story.series.filter(it => it.what === 'backlog').map(it => [it.of, most(it.values), it.values.at(-1)]);
+  if (left.length) place.append(table('Backlog', ['group', 'most', 'at the end'], left));
+  const metrics = Object.entries(story.metrics ?? {}).map(([name, value]) => [name, value]);
+  if (metrics.length) place.append(table('What the checkers measured', ['metric', 'value'], metrics));
+}
+
+function ownedFigures(group) {
+  const lanes = story.lanes.filter(lane => lane.group === group);
+  const sum = key => lanes.reduce((all, lane) => all + lane[key].reduce((a, [from, until]) => a + until - from, 0), 0);
+  const gaps = lanes.flatMap(lane => lane.gaps.map(([from, until]) => until - from));
+  const names = new Set(lanes.flatMap(lane => lane.spans.map(span => span.owner)));
+  const known = !lanes[0].inferred;
+  return [group, lanes.length, names.size, length(sum('overlaps')), known ? length(sum('gaps')) : 'unknown',
+    known ? length(gaps.reduce((a, b) => Math.max(a, b), 0)) : 'unknown'];
+}
+
+function timedFigures({ what, of, values }) {
+  if (what === 'failed sends') return [`failed sends to ${of}`, values.length, '', '', ''];
+  const sorted = Float64Array.from(values).sort(), at = share => length(sorted[Math.floor((sorted.length - 1) * share)]);
+  return [`${TITLES[what][0].toLowerCase()} ${of}`, values.length, at(0.5), at(0.99), at(1)];
+}
+
+function most(values) { return values.reduce((a, b) => Math.max(a, b), 0); }
+
+function table(title, heads, rowsOf) {
+  const section = document.createElement('div'), body = document.createElement('table');
+  const row = (cells, tag) => {
+    const line_ = document.createElement('tr');
+    for (const cell of cells) {
+      const shown = typeof cell === 'number' ? Number(cell.toPrecision(6)).toLocaleString('en') : cell;
+      line_.append(line(tag, shown, typeof cell === 'number' ? 'number' : ''));
+    }
+    return line_;
+  };
+  body.append(row(heads, 'th'), ...rowsOf.map(cells => row(cells, 'td')));
+  section.append(line('h2', title), body);
+  return section;
+}
