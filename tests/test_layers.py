@@ -118,6 +118,7 @@ SHELLS = {  # file by file: what of the machine it touches
     "emulator.cluster.embedded": "os signal threading time trio",
     "emulator.cluster.embedded_node": "trio",
     "emulator.cluster.ending": "os signal threading",
+    "emulator.cluster.faults.in_real_time": "threading time",
     "emulator.cluster.forking": "os signal socket subprocess threading",
     "emulator.cluster.log_output": "os",
     "emulator.cluster.node_process": "os signal subprocess threading time",

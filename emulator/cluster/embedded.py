@@ -32,7 +32,7 @@ from emulator.cluster.spec import checked_spec
 from emulator.cluster.starting import NodeProgress
 from emulator.cluster.world import START_S_MAX, STOP_S_MAX, ClusterEnded, NotReady, NotStarted
 from emulator.disk.line_file import LineFile
-from emulator.facts import LogRecovering, TimersRecovering
+from emulator.facts import LogRecovering, ReplyRuleApplied, TimersRecovering
 from emulator.logs import LogSettings, log_to, log_to_application
 from emulator.sim.scheduler import PausedTasks
 
@@ -70,7 +70,7 @@ class EmbeddedCluster(RealWorld):
         on_progress: OnProgress | None = None,
         **fields: Unpack[SpecFields],
     ) -> None:
-        super().__init__(checked_spec(spec, fields), control)
+        super().__init__(checked_spec(spec, fields), control, journal=journal)
         self._on_progress = on_progress
         self._journal = journal
         self._log = log
@@ -79,7 +79,6 @@ class EmbeddedCluster(RealWorld):
         self._files = contextlib.ExitStack()
         self._nodes: dict[str, EmbeddedNode] = {}
         self._paused = PausedTasks()
-        self._skews_ms: dict[str, int] = {}  # of wrong clocks, perhaps before a start
         self._token: trio.lowlevel.TrioToken | None = None
         self._nursery: trio.Nursery | None = None
         self._stopping = trio.Event()
@@ -110,6 +109,7 @@ class EmbeddedCluster(RealWorld):
         traceback: TracebackType | None,
     ) -> None:
         self._close_control()
+        self._faults.close()
         try:
             if self._failure is None:
                 self.stop()
@@ -155,6 +155,7 @@ class EmbeddedCluster(RealWorld):
             down = [name for name in wanted if not self.is_running(name)]
             self._do(self._start, down)
             self._announce_control(name for name in down if name in self.spec.name_server_names)
+            self._faults.started(down)
 
     def stop(self, *names: str) -> None:
         """Each node is asked to end, and its scope is cancelled when it does not."""
@@ -173,6 +174,7 @@ class EmbeddedCluster(RealWorld):
         """Its tasks go on with what came meanwhile."""
         with self._alone(names := self._named(name)):
             self._do(self._resume, [n for n in names if self.is_running(n)])
+            self._faults.resumed(name)
 
     def skew_clock(self, name: str, ms: int) -> None:
         """That node's wall clock alone, through restarts too."""
@@ -328,6 +330,7 @@ class EmbeddedCluster(RealWorld):
             self._on_progress(entry.node, NodeProgress.of(entry.fact))
 
     def _attach_log(self, journal: Journal) -> None:
+        journal.listen(self._faults.rule_applied, (ReplyRuleApplied,))
         journal.listen(self._note_progress, (LogRecovering, TimersRecovering))
         if self._log is None:
             log_to_application(journal)

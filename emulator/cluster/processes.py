@@ -58,13 +58,13 @@ class ProcessCluster(RealWorld):
         on_progress: OnProgress | None = None,
         **fields: Unpack[SpecFields],
     ) -> None:
-        super().__init__(checked_spec(spec, fields), control)
+        super().__init__(checked_spec(spec, fields), control, journal=journal)
         self._journal = journal
         self._log = log
         self._on_progress = on_progress or _nobody_looks
         self._nodes: dict[str, NodeProcess] = {}  # the latest process of each node
         self._configs: dict[str, RoleConfig] = {}  # of those that were ready, with bound addresses
-        self._skews_ms: dict[str, int] = {}  # of wrong clocks, perhaps before a start
+        self._late_skews: set[str] = set()  # of nodes that stand still: given when they go on
         self._is_over = False
 
     def __enter__(self) -> Self:
@@ -87,6 +87,7 @@ class ProcessCluster(RealWorld):
         traceback: TracebackType | None,
     ) -> None:
         self._close_control()
+        self._faults.close()
         self._is_over = True
         self.stop()
 
@@ -132,7 +133,9 @@ class ProcessCluster(RealWorld):
     def start(self, *names: str) -> None:
         """Processes that load together: the brokers' while the NameServers get ready."""
         with self._alone(wanted := self._named(*names)):
-            self._start([name for name in wanted if not self.is_running(name)])
+            down = [name for name in wanted if not self.is_running(name)]
+            self._start(down)
+            self._faults.started(down)
 
     def _start(self, down: list[str]) -> None:
         if self._journal:
@@ -172,12 +175,21 @@ class ProcessCluster(RealWorld):
         with self._alone(names := self._named(name)):
             for node in self._of(names):
                 node.resume()
+            if name in self._late_skews and self.is_running(name):
+                self._late_skews.remove(name)
+                self._ask_to_skew(name, self._skews_ms[name])
+            self._faults.resumed(name)
 
     def skew_clock(self, name: str, ms: int) -> None:
-        """A node that runs is asked to; raises ``ReplyRuleRefused`` where that is not allowed."""
+        """A node that runs is asked to, one that stands still when it goes on.
+
+        Raises ``ReplyRuleRefused`` where that is not allowed.
+        """
         for known in self._named(name):
             with self._alone([known]):
-                if self.is_running(known):
+                if self.is_paused(known):
+                    self._late_skews.add(known)
+                elif self.is_running(known):
                     self._ask_to_skew(known, ms)
                 self._skews_ms[known] = ms
 
@@ -209,6 +221,7 @@ class ProcessCluster(RealWorld):
             dead.wait_ended(time.monotonic())  # it may have died by itself: its files are open
         journal = str(Path(self._journal) / f"{name}.jsonl") if self._journal else ""
         skew_ms = self._skews_ms.get(name, 0)
+        self._late_skews.discard(name)
         node = self._nodes[name] = NodeProcess(role, name, journal, self._log, skew_ms)
         return node
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Self
 
+from emulator.cluster.faults.in_real_time import FaultsInRealTime
 from emulator.cluster.node_view import Condition, Histories, NodeView
 from emulator.cluster.world import World
 from emulator.net.transport import AddressInUse
@@ -20,8 +21,10 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from emulator.cluster.control.server import ControlServer
+    from emulator.cluster.faults.values import AnyFault, FaultState, Reason
     from emulator.cluster.node_process import NodeDied
     from emulator.cluster.spec import ClusterSpec
+    from emulator.facts import Fact
     from protocol.bodies.reply_rules import ReplyRule, ReplyRuleState
 
 
@@ -30,12 +33,16 @@ class RealWorld(World[None]):
 
     blocks = True
 
-    def __init__(self, spec: ClusterSpec, control: int | None = None) -> None:
+    def __init__(
+        self, spec: ClusterSpec, control: int | None = None, *, journal: str = ""
+    ) -> None:
         self.spec = spec
         self.ready_s = 0.0
         self._control_port = control  # wanted from the start; None: none
         self._control: ControlServer | None = None
         self._histories = Histories()
+        self._skews_ms: dict[str, int] = {}  # of wrong clocks, perhaps before a start
+        self._faults = FaultsInRealTime(self, journal)
         self._locks = {name: threading.RLock() for name in self.node_names}
 
     @abstractmethod
@@ -140,6 +147,45 @@ class RealWorld(World[None]):
 
         call = reply_rules.remove_rule(rule_id)
         return reply_rules.ask_blocking(node, self._address_of(node), call)
+
+    # Faults ---------------------------------------------------------------------------
+
+    def begin_fault(self, fault: AnyFault, for_ms: int | None = None) -> int:
+        """It ends at the latest when the cluster does."""
+        return self._faults.begin(fault, for_ms)
+
+    def end_fault(self, fault_id: int) -> bool:
+        """Done when what it changed is as before; a node that it kept down is ready."""
+        return self._faults.end(fault_id, "removed")
+
+    def end_faults(self, reason: Reason = "removed") -> tuple[int, ...]:
+        """The last one first; *reason* is for the journal."""
+        return self._faults.end_all(reason)
+
+    def faults(self) -> tuple[FaultState, ...]:
+        """Nodes are asked how often they applied rules, where only they know it."""
+        return self._faults.states()
+
+    @contextmanager
+    def under(self, fault: AnyFault) -> Iterator[int]:
+        """*fault* holds inside the ``with``."""
+        fault_id = self.begin_fault(fault)
+        try:
+            yield fault_id
+        finally:
+            self._faults.end(fault_id, "healed")
+
+    def note(self, fact: Fact) -> None:
+        """A line of ``world.jsonl``, and to whoever listens at the control address."""
+        self._faults.note(fact)
+
+    def is_paused(self, name: str) -> bool:
+        """Does its process stand still?"""
+        return self._condition(name).state == "paused"
+
+    def skew_ms(self, name: str) -> int:
+        """By how much its clock was set wrong, also before its start."""
+        return self._skews_ms.get(name, 0)
 
     # For the worlds -------------------------------------------------------------------
 

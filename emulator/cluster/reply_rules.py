@@ -37,8 +37,6 @@ from protocol.rpc import AnyRpc
 if TYPE_CHECKING:
     from emulator.sim.machines import Machine
 
-OPERATOR = "operator"  # the virtual machine that sends what no node and no client sends
-
 R = TypeVar("R")
 
 

@@ -7,8 +7,8 @@ lines, in the order in which things happened.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from contextlib import AbstractContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import msgspec
@@ -17,8 +17,9 @@ import trio
 from emulator.client import ClientProcess
 from emulator.client.instance.plain_functions import InlineWithDuration
 from emulator.clock import WallClock
+from emulator.cluster.faults.naming import OPERATOR
+from emulator.cluster.faults.register import HeldFaults
 from emulator.cluster.reply_rules import (
-    OPERATOR,
     RuleCall,
     call_from,
     list_rules,
@@ -28,11 +29,12 @@ from emulator.cluster.reply_rules import (
 from emulator.cluster.roles import RoleConfig, serve_role
 from emulator.cluster.spec import ClusterSpec
 from emulator.cluster.world import START_S_MAX, STOP_S_MAX, NotReady, World
-from emulator.facts import Note, PowerLost, kinds_on_demand
+from emulator.facts import Fact, PowerLost, ReplyRuleApplied, kinds_on_demand
 from emulator.journal import WORLD_NODE, Entry, Journal, Listener
 from emulator.net.address_server import HttpNames, NoHttp
 
 if TYPE_CHECKING:
+    from emulator.cluster.faults.values import AnyFault, FaultState, Reason
     from emulator.sim.machines import Machine, Program
     from emulator.sim.rules import Rule
     from emulator.sim.world import VirtualWorld
@@ -80,7 +82,8 @@ class VirtualCluster(World[Awaitable[None]]):
         self._own_journal = Journal(
             WORLD_NODE, clock, lines, listeners=() if listener is None else (listener,)
         )
-        self.note: Note = self._own_journal.note  # facts of the world itself
+        self._faults = HeldFaults(self, self.note)
+        self._fault_times: dict[int, trio.CancelScope] = {}
 
     # What it is -----------------------------------------------------------------------
 
@@ -95,6 +98,14 @@ class VirtualCluster(World[Awaitable[None]]):
         """Is there a process on the machine *name*, paused or not?"""
         return self._machines.machine(name).is_running
 
+    def is_paused(self, name: str) -> bool:
+        """Does the process on the machine *name* stand still?"""
+        return self._machines.machine(name).is_paused
+
+    def skew_ms(self, name: str) -> int:
+        """By how much that machine's clock was set wrong."""
+        return self._machines.machine(name).clock.skew_ms
+
     # What can be done to it -----------------------------------------------------------
 
     async def start(self, *names: str) -> None:
@@ -102,6 +113,7 @@ class VirtualCluster(World[Awaitable[None]]):
         wanted = self._named(*names)
         servers = [name for name in wanted if name in self.spec.name_server_names]
         for group in (servers, [name for name in wanted if name not in servers]):
+            new = [name for name in group if not self.is_running(name)]
             machines = [self._started(name) for name in group]
             with trio.move_on_after(START_S_MAX):
                 for machine in machines:
@@ -110,6 +122,7 @@ class VirtualCluster(World[Awaitable[None]]):
                         await machine.wait_ready()
             if late := [m.name for m in machines if m.is_running and not m.is_ready]:
                 raise NotReady(START_S_MAX, late)
+            await self._faults.started(new)
 
     def start_client(self, name: str, program: ClientProgram) -> Machine:
         """A machine whose one process runs *program* with clients on it."""
@@ -155,6 +168,8 @@ class VirtualCluster(World[Awaitable[None]]):
         """It goes on with what came meanwhile."""
         self._named(name)
         self._machines.resume(name)
+        if self._faults:
+            self.world.nursery.start_soon(self._faults.resumed, name)
 
     def power_off(self, name: str) -> None:
         """The drive loses what was not flushed; the journal gets ``PowerLost``."""
@@ -197,6 +212,56 @@ class VirtualCluster(World[Awaitable[None]]):
     async def _call_about_rules(self, node: str, call: RuleCall[R]) -> R:
         address, operator = self._address_of(node), self._machines.machine(OPERATOR)
         return await call_from(operator, node, address, call, self.spec.release)
+
+    # Faults ---------------------------------------------------------------------------
+
+    async def begin_fault(self, fault: AnyFault, for_ms: int | None = None) -> int:
+        """Whom it names may be clients, too; it takes the time of calls to servers."""
+        now_ms = self.world.now_ms()
+        until_s = trio.current_time() + (for_ms or 0) / 1_000
+        fault_id = await _whole(self._faults.begin(fault, self._known_names(), now_ms, for_ms))
+        if for_ms is not None:
+            self.world.nursery.start_soon(self._end_at, fault_id, until_s)
+        return fault_id
+
+    async def end_fault(self, fault_id: int) -> bool:
+        """Done when what it changed is as before; a node that it kept down is ready."""
+        return await self._end_fault(fault_id, "removed")
+
+    async def end_faults(self, reason: Reason = "removed") -> tuple[int, ...]:
+        """The last one first; *reason* is for the journal."""
+        return await _whole(self._faults.end_all(reason))
+
+    def faults(self) -> tuple[FaultState, ...]:
+        """Those that hold; this takes no time."""
+        return self._faults.states(self.world.now_ms())
+
+    @asynccontextmanager
+    async def under(self, fault: AnyFault) -> AsyncIterator[int]:
+        """*fault* holds inside the ``async with``."""
+        fault_id = await self.begin_fault(fault)
+        try:
+            yield fault_id
+        finally:
+            await self._end_fault(fault_id, "healed")
+
+    def note(self, fact: Fact) -> None:
+        """A line of the node ``world``, at the true time."""
+        self._own_journal.note(fact)
+
+    async def _end_at(self, fault_id: int, until_s: float) -> None:
+        with trio.CancelScope() as scope:
+            self._fault_times[fault_id] = scope
+            await trio.sleep_until(until_s)
+        if self._fault_times.pop(fault_id, None) is not None:
+            await self._end_fault(fault_id, "time is up")
+
+    async def _end_fault(self, fault_id: int, reason: Reason) -> bool:
+        if (time := self._fault_times.pop(fault_id, None)) is not None:
+            time.cancel()
+        if self.world.nursery.cancel_scope.cancel_called:
+            self._faults.drop_all()  # no machine has power any more
+        return await _whole(self._faults.end(fault_id, reason))
 
     # Programs -------------------------------------------------------------------------
 
@@ -286,4 +351,17 @@ class VirtualCluster(World[Awaitable[None]]):
             listeners=() if listener is None else (listen_alive,),
         )
         journal.ask_for(self._facts_on_demand)
+        journal.listen(self._rule_applied, (ReplyRuleApplied,))
         return journal
+
+    def _rule_applied(self, entry: Entry) -> None:
+        assert isinstance(entry.fact, ReplyRuleApplied)
+        self._faults.rule_applied(entry.node, entry.fact.rule_id)
+
+
+async def _whole(work: Awaitable[R]) -> R:
+    """*work* to its end, also while its caller is cancelled: or half of a fault would hold."""
+    results: list[R] = []
+    with trio.CancelScope(shield=True):
+        results.append(await work)
+    return results[0]

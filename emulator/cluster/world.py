@@ -22,7 +22,9 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, get_args
 
 if TYPE_CHECKING:
+    from emulator.cluster.faults.values import AnyFault, Reason
     from emulator.cluster.spec import ClusterSpec
+    from emulator.facts import Fact
     from emulator.sim.rules import Rule
     from protocol.bodies.reply_rules import ReplyRule
 
@@ -40,6 +42,10 @@ Verb: TypeAlias = Literal[
     "set_reply_rule",
     "reply_rules",
     "remove_reply_rule",
+    "begin_fault",
+    "end_fault",
+    "end_faults",
+    "faults",
 ]
 WorldKind: TypeAlias = Literal["processes", "embedded", "virtual"]
 VERBS: tuple[Verb, ...] = get_args(Verb)
@@ -59,6 +65,10 @@ CAPABILITIES: Mapping[Verb, tuple[WorldKind, ...]] = {
     "set_reply_rule": _EVERYWHERE,
     "reply_rules": _EVERYWHERE,
     "remove_reply_rule": _EVERYWHERE,
+    "begin_fault": _EVERYWHERE,
+    "end_fault": _EVERYWHERE,
+    "end_faults": _EVERYWHERE,
+    "faults": _EVERYWHERE,
 }
 assert set(CAPABILITIES) == set(VERBS)
 
@@ -71,19 +81,23 @@ Done_co = TypeVar("Done_co", covariant=True)
 class CannotDo(Exception):
     """A verb was called that this world does not have; ``instead`` names the worlds that do."""
 
-    def __init__(self, world: WorldKind, verb: Verb, what: str) -> None:
+    def __init__(self, world: WorldKind, verb: Verb, what: str, text: str = "") -> None:
         self.world = world
         self.verb = verb
         self.instead = CAPABILITIES[verb]
         use = " or ".join(self.instead)
-        super().__init__(f"the {world} world has no verb {verb} (asked for {what}): use {use}")
+        super().__init__(
+            text or f"the {world} world has no verb {verb} (asked for {what}): use {use}"
+        )
 
 
 class UnknownNode(Exception):
-    """A verb names a node that is not there."""
+    """A verb names a node that is not there; *near* is the one that was probably meant."""
 
-    def __init__(self, name: str, known: Iterable[str]) -> None:
-        super().__init__(f"there is no node named {name!r}; there are {', '.join(known)}")
+    def __init__(self, name: str, known: Iterable[str], near: str = "") -> None:
+        advice = f"; did you mean {near}?" if near else ""
+        text = f"there is no node named {name!r}; there are {', '.join(known)}{advice}"
+        super().__init__(text)
         self.name = name
 
 
@@ -155,6 +169,19 @@ class World(ABC, Generic[Done_co]):
     @abstractmethod
     def is_running(self, name: str) -> bool:
         """Is there a process, paused or not?"""
+
+    @abstractmethod
+    def is_paused(self, name: str) -> bool:
+        """Does its process stand still?"""
+
+    @abstractmethod
+    def skew_ms(self, name: str) -> int:
+        """By how much its wall clock was set wrong."""
+
+    @property
+    def has_links(self) -> bool:
+        """Does it carry out rules of links?"""
+        return self.can("link")
 
     # What can be done to it -----------------------------------------------------------
 
@@ -234,6 +261,44 @@ class World(ABC, Generic[Done_co]):
     @abstractmethod
     def remove_reply_rule(self, node: str, rule_id: int | None = None) -> Any:
         """Remove one rule, or all; returns the ids of those that held until now."""
+
+    # Faults: verbs with a lifetime; see docs/faults.md ------------------------------------
+
+    @abstractmethod
+    def begin_fault(self, fault: AnyFault, for_ms: int | None = None) -> Any:
+        """Let *fault* hold for *for_ms*, or until it is ended; returns its id.
+
+        Raises ``CannotDo`` for what this world cannot do; then nothing has happened.
+        """
+
+    @abstractmethod
+    def end_fault(self, fault_id: int) -> Any:
+        """What the fault changed is as before; returns whether it held until now.
+
+        A node comes back when the last fault that keeps it down has ended.
+        """
+
+    @abstractmethod
+    def end_faults(self, reason: Reason = "removed") -> Any:
+        """End all faults, the last one first; returns the ids of those that held.
+
+        *reason* is for the journal.
+        """
+
+    @abstractmethod
+    def faults(self) -> Any:
+        """The faults that hold, in the order in which they began."""
+
+    @abstractmethod
+    def under(self, fault: AnyFault) -> Any:
+        """Inside the block *fault* holds, and it is healed after it, even on error.
+
+        Gives the fault's id; in the virtual world it is an ``async with``.
+        """
+
+    @abstractmethod
+    def note(self, fact: Fact) -> None:
+        """Write *fact* in the name of the world itself: the node ``world`` of the journal."""
 
     # For the worlds -------------------------------------------------------------------
 

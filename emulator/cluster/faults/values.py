@@ -15,7 +15,8 @@ it changed is as before.  A killed node is started again, a paused one goes on.
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from collections.abc import Mapping
+from typing import Literal, TypeAlias, get_args
 
 import msgspec
 
@@ -23,6 +24,7 @@ from protocol.bodies.reply_rules import ReplyRule
 
 Nodes: TypeAlias = str | tuple[str, ...]  # one name, or several
 Distribution: TypeAlias = Literal["uniform", "normal", "exponential", "pareto"]
+Reason: TypeAlias = Literal["healed", "time is up", "removed", "run ended"]  # of an end
 Pool: TypeAlias = Literal["send", "pull", "heartbeat", "client", "query", "admin", "default"]
 
 
@@ -213,3 +215,24 @@ AnyFault: TypeAlias = (
     | Unregistered
     | Answer
 )
+FAULTS: Mapping[str, type[Fault]] = {
+    kind.__struct_config__.tag: kind for kind in get_args(AnyFault)
+}
+
+
+class FaultState(msgspec.Struct, frozen=True, kw_only=True):
+    """A fault that holds now."""
+
+    fault_id: int
+    fault: AnyFault
+    nodes: tuple[str, ...]  # whom it touches, as known when it began
+    since_ms: int  # wall time
+    left_ms: int | None  # None: until it is ended
+    acted_count: int  # how often it changed what happened, as far as is known
+
+
+def word_of(fault: Fault) -> str:
+    """The word that people write: ``slow_link``."""
+    word = type(fault).__struct_config__.tag
+    assert isinstance(word, str)
+    return word

@@ -17,6 +17,7 @@ from emulator.client import ClientConfig, Message, Producer
 from emulator.client.instance.process import ClientProcess
 from emulator.cluster.admin import Admin, AdminError
 from emulator.cluster.embedded import EmbeddedCluster
+from emulator.cluster.faults.values import Kill
 from emulator.cluster.processes import ProcessCluster
 from emulator.cluster.spec import ClusterSpec
 from emulator.cluster.virtual import VirtualCluster
@@ -37,6 +38,8 @@ from protocol.queues import MessageQueue
 
 WORLDS = {world.kind: world for world in (ProcessCluster, EmbeddedCluster, VirtualCluster)}
 TOPIC, BROKER = "orders", "broker-b"
+OF_NO_NODE: tuple[Verb, ...] = ("end_fault", "end_faults", "faults")
+VERBS_OF_NODES = tuple(verb for verb in VERBS if verb not in OF_NO_NODE)
 SETTLE_S_MAX, ANSWER_S_MAX = 10.0, 1.5
 
 
@@ -317,6 +320,8 @@ def test_whole_clusters_stop_and_start_where_they_were(kind, tmp_path) -> None:
 
 
 def arguments_of(verb: Verb, node: str) -> tuple:
+    if verb == "begin_fault":
+        return (Kill(node=node),)
     if verb == "link":
         return (Rule(between(node, "namesrv"), Stall()),)
     if verb == "set_reply_rule":
@@ -340,7 +345,7 @@ def test_a_verb_that_a_world_has_not_is_refused_with_who_has_it(kind) -> None:
 @pytest.mark.parametrize("kind", ["processes", "embedded"])
 def test_a_node_that_is_not_there_is_an_error_that_names_those_that_are(kind) -> None:
     world = WORLDS[kind](ClusterSpec())
-    for verb in VERBS:
+    for verb in VERBS_OF_NODES:
         if world.can(verb):
             with pytest.raises(UnknownNode, match="named 'nobody'; there are namesrv, broker-a,"):
                 getattr(world, verb)(*arguments_of(verb, "nobody"))
@@ -379,11 +384,11 @@ def test_a_clock_may_be_skewed_before_its_node_is_started(kind, tmp_path) -> Non
 def test_virtual_verbs_take_clients_too_and_refuse_who_is_neither(tmp_path) -> None:
     async def story(stage: Stage) -> None:
         await stage.make_topic()  # by client-1
-        for verb in VERBS:
+        for verb in VERBS_OF_NODES:
             if verb != "link":
                 with pytest.raises(UnknownNode, match="broker-a, broker-b"):
                     await perform(stage.world, verb, *arguments_of(verb, "nobody"))
-                if "reply_rule" not in verb:  # only servers have any
+                if "reply_rule" not in verb and verb != "begin_fault":  # only servers have any
                     await perform(stage.world, verb, *arguments_of(verb, "client-1"))
 
     play("virtual", ClusterSpec(), tmp_path, story)

@@ -1,0 +1,79 @@
+"""Faults of links, as rules of the network: the same values whichever network carries them out.
+
+A rule asks by name which way is meant, whenever somebody joins: it also means who comes later.
+The operator's machine is never meant, or a rule could not be taken back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from emulator.cluster.faults.held import Effect
+from emulator.cluster.faults.naming import NO_CLIENTS, is_meant
+from emulator.cluster.faults.values import (
+    Bandwidth,
+    CutLink,
+    Fault,
+    LinkFault,
+    Partition,
+    RefuseConnections,
+    SlowLink,
+    StallLink,
+)
+from emulator.sim.rules import Cut, Refuse, Rule, Separate, Slow, Stall, Throttle
+
+if TYPE_CHECKING:
+    from emulator.cluster.faults.held import Grip, Held
+    from emulator.cluster.spec import ClusterSpec
+    from emulator.sim.rules import Traffic, Verdict
+
+VERDICTS: Mapping[type[Fault], Callable[[Any], Verdict]] = {
+    SlowLink: lambda fault: Slow(fault.ms, fault.jitter_ms, fault.distribution),
+    Bandwidth: lambda fault: Throttle(fault.bytes_per_s),
+    Partition: lambda _: Separate(),
+    StallLink: lambda _: Stall(),
+    RefuseConnections: lambda _: Refuse(),
+    CutLink: lambda _: Cut(),
+}
+
+
+class LinkEffect(Effect):
+    """A rule of the network, by the world's verb ``link``."""
+
+    async def begin(self, grip: Grip, held: Held) -> None:
+        """The rule holds between all whom the fault means, now and later."""
+        traffic = traffic_of(held.fault, grip.world.spec)
+        rule = Rule(traffic, VERDICTS[type(held.fault)](held.fault), held.tally)
+        held.links.enter_context(grip.world.link(rule))
+
+    async def end(self, grip: Grip, held: Held) -> None:
+        """What was held arrives."""
+        del grip  # the rule knows its network
+        held.links.close()
+
+
+def traffic_of(fault: LinkFault, spec: ClusterSpec) -> Traffic:
+    """Which ways *fault* means."""
+    if fault.between is None:
+        inside = fault.around
+        assert inside is not None, "a fault of a link has either between or around"
+
+        def leaves(source: str, target: str) -> bool:
+            return is_meant(spec, inside, source) and not is_meant(spec, inside, target)
+
+        there = leaves
+    else:
+        left, right = fault.between
+
+        def goes(source: str, target: str) -> bool:
+            return is_meant(spec, left, source) and is_meant(spec, right, target)
+
+        there = goes
+
+    def meant(source: str, target: str) -> bool:
+        if source in NO_CLIENTS or target in NO_CLIENTS:
+            return False
+        return there(source, target) or (not fault.one_way and there(target, source))
+
+    return meant

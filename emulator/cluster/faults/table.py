@@ -1,0 +1,101 @@
+"""Which fault works in which world, and what begins and ends it: one row a word.
+
+``refusal_of`` answers from the table alone, so that a scenario is refused when it is loaded.
+A world of real time can do what the table says ``with_links`` only when its nodes stand behind
+proxies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+
+from emulator.cluster.faults.held import Effect
+from emulator.cluster.faults.link_effects import LinkEffect
+from emulator.cluster.faults.naming import SELECTORS, nearest
+from emulator.cluster.faults.node_effects import DownEffect, JumpEffect, StillEffect
+from emulator.cluster.faults.server_effects import AnswerEffect
+from emulator.cluster.faults.values import Fault, word_of
+from emulator.cluster.world import CannotDo, WorldKind
+
+if TYPE_CHECKING:
+    from emulator.cluster.spec import ClusterSpec
+
+Can: TypeAlias = Literal["yes", "with_links", "no"]
+
+
+class FaultRow(NamedTuple):
+    """A fault: its effect, and what each world can do of it."""
+
+    effect: Effect
+    processes: Can
+    embedded: Can
+    virtual: Can = "yes"
+
+    def can(self, world: WorldKind) -> Can:
+        """What that world can do of it."""
+        found: Can = getattr(self, world)
+        return found
+
+
+LINK = LinkEffect()
+
+TABLE: Mapping[str, FaultRow] = {
+    "kill": FaultRow(DownEffect("kill"), "yes", "yes"),
+    "stop": FaultRow(DownEffect("stop"), "yes", "yes"),
+    "pause": FaultRow(StillEffect(), "yes", "yes"),
+    "power_off": FaultRow(DownEffect("power_off"), "no", "no"),
+    "clock_jump": FaultRow(JumpEffect(), "yes", "yes"),
+    "slow_link": FaultRow(LINK, "with_links", "with_links"),
+    "bandwidth": FaultRow(LINK, "with_links", "with_links"),
+    "partition": FaultRow(LINK, "with_links", "with_links"),
+    "stall": FaultRow(LINK, "with_links", "with_links"),
+    "refuse": FaultRow(LINK, "with_links", "with_links"),
+    "cut": FaultRow(LINK, "with_links", "with_links"),
+    "answer": FaultRow(AnswerEffect(), "yes", "yes"),
+}
+
+
+class CannotBegin(CannotDo):
+    """A fault was asked for that this world cannot do; nothing has happened."""
+
+    def __init__(self, world: WorldKind, text: str) -> None:
+        super().__init__(world, "begin_fault", text, text=text)
+
+
+def refusal_of(
+    fault: Fault, world: WorldKind, spec: ClusterSpec, *, has_links: bool = False
+) -> str | None:
+    """Why a cluster of *spec* in *world* cannot do *fault*; None if it can.
+
+    A client's name is known only when it runs: in the virtual world every name may be one.
+    """
+    word = word_of(fault)
+    can = TABLE[word].can(world) if word in TABLE else "no"
+    if can == "no":
+        ways = [kind for kind in WORLDS if word in TABLE and TABLE[word].can(kind) != "no"]
+        return f"the {world} world cannot do {word}: use {' or '.join(ways)}"
+    if can == "with_links" and not has_links:
+        return f"{word} needs proxies in front of the nodes: start the cluster with links"
+    return _unknown_server(fault, world, spec)
+
+
+def _unknown_server(fault: Fault, world: WorldKind, spec: ClusterSpec) -> str | None:
+    """Does it name a server that the cluster does not have?"""
+    nodes = (*spec.name_server_names, *spec.broker_names)
+    known = {
+        "broker": (*spec.broker_names, "brokers"),
+        "name_server": (*spec.name_server_names, "name_servers"),
+    }
+    if world != "virtual":
+        known["node"] = (*nodes, *(name for name in SELECTORS if name != "clients"))
+    for field, names in known.items():
+        given = getattr(fault, field, None)
+        if given is not None and given not in names:
+            near = nearest(given, names)
+            advice = f"did you mean {near}?" if near else f"there are {', '.join(names)}"
+            return f"{word_of(fault)}: there is no {field} named {given!r}; {advice}"
+    return None
+
+
+WORLDS: tuple[WorldKind, ...] = ("processes", "embedded", "virtual")
