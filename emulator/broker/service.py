@@ -24,7 +24,7 @@ from emulator.broker.topic_routes import TopicRoutePolling
 from emulator.clock import WallClock
 from emulator.config import BrokerConfig
 from emulator.disk.port import Disk
-from emulator.facts import NodeStarted, NodeStopped, StartedWithoutNameServer
+from emulator.facts import NodeStarted, NodeStopped, StartedWithoutNameServer, StoreOpened
 from emulator.journal import Journal
 from emulator.net.address_server import (
     FETCH_FIRST_MS,
@@ -82,7 +82,7 @@ async def serve_broker(
             registration = _connected(broker, server, client, nursery)
             tasks = ScheduledTasks(broker, server, clock)
             server.on_closed = broker.clients.close
-            journal.note(NodeStarted("broker", listener.address, config.release))
+            _note_started(config, listener.address, disk, journal)
             await registration.register()
             nursery.start_soon(_keep_registered, broker, registration, http)
             tasks.start(nursery)
@@ -97,6 +97,12 @@ async def serve_broker(
         finally:
             broker.close(clock.now_ms())
         nursery.cancel_scope.cancel()
+
+
+def _note_started(config: BrokerConfig, address: str, disk: Disk, journal: Journal) -> None:
+    journal.note(NodeStarted("broker", address, config.release))
+    hours = config.retained_hours_max
+    journal.note(StoreOpened(config.flush_disk_type, disk.needs_flush, hours))
 
 
 async def _loaded(

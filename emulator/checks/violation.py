@@ -26,9 +26,13 @@ class Violation(msgspec.Struct, frozen=True, kw_only=True):
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     """What all checkers found in one journal: violations in the order of time, and metrics.
 
-    Metrics are numbers by name; one of a group or topic is called ``name.group``.
+    Metrics are numbers by name; one of a group or topic is called ``name.group``.  A metric of
+    a checker that is ``not_judged`` is missing.
     """
 
     violations: tuple[Violation, ...]
     metrics: dict[str, float]
     fact_count: int
+    not_judged: dict[str, str] = {}  # checker: why there is no evidence, or no whole one
+    raised: dict[str, str] = {}  # checker: the error that ended it, a defect of ours
+    more_violations: int = 0  # beyond what each checker may name

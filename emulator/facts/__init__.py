@@ -31,6 +31,8 @@ from emulator.facts.brokers import (
 from emulator.facts.clients import (
     BrokerIsolated,
     CallbackRaised,
+    ConsumerStarted,
+    ConsumerStopped,
     ListenerRaised,
     MessageConsumed,
     MessageGivenToListener,
@@ -108,6 +110,7 @@ from emulator.facts.stores import (
     OffsetsBeyondLog,
     OldestDropped,
     PowerLost,
+    StoreOpened,
     StoreRefused,
     TimersRecovering,
 )
@@ -129,6 +132,8 @@ __all__ = [
     "CallbackRaised",
     "ConnectionClosed",
     "ConnectionOpened",
+    "ConsumerStarted",
+    "ConsumerStopped",
     "DelayedDelivered",
     "DelayedMessageDropped",
     "DocumentDamaged",
@@ -204,6 +209,7 @@ __all__ = [
     "Severity",
     "SlowReaderClosed",
     "StartedWithoutNameServer",
+    "StoreOpened",
     "StoreRefused",
     "SubscriptionChanged",
     "TimerMessageDelivered",

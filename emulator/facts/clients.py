@@ -102,6 +102,29 @@ class RouteQueriesRecovered(Fact, frozen=True):
         )
 
 
+# Membership -------------------------------------------------------------------------------
+
+
+class ConsumerStarted(Fact, frozen=True):
+    """A consumer became a member of its group; it has no queues yet."""
+
+    group: str
+    client: str  # its client id
+    consumer_kind: Literal["push", "lite_pull", "pull"]  # who calls whom
+    broadcast: bool  # every member gets every message
+    orderly: bool  # its listener gets a queue's messages one after the other, under a lock
+    topics: tuple[str, ...]  # that it subscribes now, without its retry topic
+    expressions: tuple[str, ...]  # which messages of each: "*", "TagA || TagB"
+    release: str  # the RocketMQ release that it behaves as
+
+
+class ConsumerStopped(Fact, frozen=True):
+    """A consumer left its group and has no queues any more."""
+
+    group: str
+    client: str  # its client id
+
+
 # Rebalance --------------------------------------------------------------------------------
 
 

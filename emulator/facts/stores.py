@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from emulator.facts.fact import Fact, Queue, Severity
 
@@ -71,6 +71,16 @@ class PowerLost(Fact, frozen=True):
     kept_position: int  # the end of what is left, at or after it
     end_position: int  # the end of what had been appended
     documents: tuple[str, ...]  # files that went back to their former content
+
+
+class StoreOpened(Fact, frozen=True):
+    """A broker has its store, and promises what these say."""
+
+    severity: ClassVar[Severity] = "debug"
+
+    flush_disk_type: Literal["SYNC_FLUSH", "ASYNC_FLUSH"]  # sync: acknowledged is on the disk
+    outlives_process: bool  # what was written is there for the next process; else nothing is
+    retained_hours_max: int  # older messages may be deleted
 
 
 class LogRecovering(Fact, frozen=True):

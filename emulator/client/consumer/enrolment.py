@@ -6,7 +6,7 @@ Upstream: the checkConfig, subscribe and initOffsetStore of each consumer.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from emulator.client.arguments import check_plain_function, check_subscriptions
 from emulator.client.consumer.allocation import Strategy
@@ -18,6 +18,7 @@ from emulator.client.consumer.offsets import (
 )
 from emulator.client.errors import BadArgument, BadSubscription, MessageIllegal
 from emulator.client.instance.process import ClientProcess, check_process
+from emulator.facts import ConsumerStarted, ConsumerStopped
 from protocol.arguments import not_a
 from protocol.names import DEFAULT_CONSUMER_GROUP
 from protocol.subscription import TAG, BadExpression, build_subscription
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from emulator.client.consumer.consumer_config import GroupMemberConfig
     from emulator.client.consumer.group_calls import GroupCalls
+    from emulator.client.consumer.member import Member
     from emulator.client.consumer.offsets import Documents, OffsetStore
     from emulator.client.instance.instance import ClientInstance
     from protocol.subscription import SubscriptionData
@@ -111,3 +113,27 @@ def offset_store(
         folder = config.offset_folder
         documents = OffsetFolder(folder) if folder else OffsetsInMemory()
     return FileOffsets(documents, instance.client_id, config.group, config.rules)
+
+
+def note_started(
+    member: Member, kind: Literal["push", "lite_pull", "pull"], *, orderly: bool = False
+) -> None:
+    """The consumer is registered at its instance: what the journal needs to know of it."""
+    wanted = [each for topic, each in member.subscriptions.items() if topic != member.retry_topic]
+    member.note(
+        ConsumerStarted(
+            group=member.group,
+            client=member.instance.client_id,
+            consumer_kind=kind,
+            broadcast=member.is_broadcasting,
+            orderly=orderly,
+            topics=tuple(each.topic for each in wanted),
+            expressions=tuple(each.sub_string for each in wanted),
+            release=member.config.release,
+        )
+    )
+
+
+def note_stopped(member: Member) -> None:
+    """It has dropped its queues."""
+    member.note(ConsumerStopped(member.group, member.instance.client_id))

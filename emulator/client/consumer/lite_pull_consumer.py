@@ -31,6 +31,8 @@ from emulator.client.consumer.enrolment import (
     check_group,
     check_parts,
     instance_for,
+    note_started,
+    note_stopped,
     offset_store,
     process_for,
 )
@@ -112,6 +114,8 @@ class LitePullConsumer:
             beside = await stack.enter_async_context(plain_nursery())
             running = self._build(instance, beside)
             instance.register_consumer(running.membership)
+            note_started(running.member, "lite_pull")
+            stack.callback(note_stopped, running.member)
             stack.callback(running.membership.stop)
             stack.push_async_callback(running.membership.unregister)
             await running.start(beside)

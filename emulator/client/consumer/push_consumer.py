@@ -37,6 +37,8 @@ from emulator.client.consumer.enrolment import (
     check_group,
     check_parts,
     instance_for,
+    note_started,
+    note_stopped,
     offset_store,
     process_for,
     subscription_to,
@@ -131,6 +133,8 @@ class PushConsumer:
             member = self._member(instance, await stack.enter_async_context(plain_nursery()))
             pipeline = self._build(member, plain_calls)
             instance.register_consumer(pipeline)
+            note_started(member, "push", orderly=self.config.orderly)
+            stack.callback(note_stopped, member)
             # What is pushed last ends first: listeners, then offsets and the group, then queues.
             stack.callback(pipeline.stop)
             stack.push_async_callback(pipeline.unregister)

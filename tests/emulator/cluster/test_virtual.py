@@ -56,7 +56,12 @@ def test_a_killed_node_writes_nothing_while_it_dies() -> None:
         await trio.sleep(1)
 
     run_virtual(main, seed=1)
-    assert kinds(lines, "broker-a") == ["NodeStarted", "ConnectionOpened", "RegisteredWith"]
+    assert kinds(lines, "broker-a") == [
+        "NodeStarted",
+        "StoreOpened",
+        "ConnectionOpened",
+        "RegisteredWith",
+    ]
     assert "BrokerUnregistered" in kinds(lines, "namesrv")
 
 

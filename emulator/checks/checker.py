@@ -1,0 +1,120 @@
+"""What a checker is: a fold over the facts of a journal, with a table kind → method.
+
+A checker is made for one journal, is given each entry of the kinds in its table once, in the
+order of time, and speaks by ``objects`` (a rule was broken) and ``measures`` (a number).  It
+never sees anything that runs.  What several checkers need is in ``Evidence``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import msgspec
+
+from emulator.checks.folding import Table
+from emulator.checks.violation import Violation
+from emulator.facts import Fact
+from emulator.journal import Entry, EntryKey
+
+if TYPE_CHECKING:
+    from emulator.checks.progress import Progress
+    from emulator.checks.scene import Scene
+
+VIOLATIONS_MAX = 100  # that one checker names; more are counted
+
+
+class Metric(msgspec.Struct, frozen=True):
+    """One number that a checker finds.  *of* whom it is told besides the whole run."""
+
+    name: str
+    unit: str
+    sentence: str  # what it counts
+    of: Literal["group", "topic", "node", ""] = ""
+    total: Literal["sum", "max"] = "sum"  # how the run's number follows from theirs
+
+
+class Evidence:
+    """What is known of the whole cluster at the moment of the current entry."""
+
+    def __init__(self, scene: Scene, progress: Progress) -> None:
+        self.scene = scene
+        self.progress = progress
+
+
+class Checker:
+    """One rule or a few that belong together.
+
+    ``needs`` are kinds of facts: if the journal has none of them, nothing is judged.
+    """
+
+    name: ClassVar[str]
+    rule: ClassVar[str]  # what it demands, in one sentence
+    metrics: ClassVar[tuple[Metric, ...]] = ()
+    needs: ClassVar[tuple[type[Fact], ...]] = ()
+    needs_whole: ClassVar[bool] = True  # a journal with holes proves nothing
+
+    def __init__(self, evidence: Evidence) -> None:
+        self.scene = evidence.scene
+        self.progress = evidence.progress
+        self.violations: list[Violation] = []
+        self.more_violations = 0
+        self.measured: dict[str, float] = {}
+
+    def table(self) -> Table:
+        """Which kinds go to which method."""
+        raise NotImplementedError
+
+    def end(self) -> None:
+        """The journal is over: whatever only shows now."""
+
+    def why_not(self) -> str:
+        """Why the journal cannot show whether the rule was kept; empty: it can."""
+        return ""
+
+    # What it says -----------------------------------------------------------------------
+
+    def objects(
+        self, what: str, *entries: Entry | EntryKey, node: str | None = None, rule: str = ""
+    ) -> None:
+        """*what* happened against the rule; *entries* show it, the last one when."""
+        if len(self.violations) >= VIOLATIONS_MAX:
+            self.more_violations += 1
+            return
+        keys = tuple(key_of(entry) for entry in entries)
+        when = keys[-1]
+        self.violations.append(
+            Violation(
+                checker=self.name,
+                rule=rule or self.rule,
+                what=what,
+                mono_us=when.mono_us,
+                node=when.node if node is None else node,
+                entries=keys,
+            )
+        )
+
+    def measures(self, metric: str, value: float, of: str = "") -> None:
+        """The number of *metric*, for the group, topic or node *of*, or for the run."""
+        self.measured[f"{metric}.{of}" if of else metric] = value
+
+    def adds(self, metric: str, value: float, of: str = "") -> None:
+        """The same, added to what it was."""
+        name = f"{metric}.{of}" if of else metric
+        self.measured[name] = self.measured.get(name, 0.0) + value
+
+    def numbers(self) -> dict[str, float]:
+        """All that was measured; a metric's number for the run follows from its parts."""
+        found = dict(self.measured)
+        for metric in self.metrics:
+            if metric.name in found:
+                continue
+            parts = [n for name, n in found.items() if name.startswith(metric.name + ".")]
+            found[metric.name] = float((sum if metric.total == "sum" else max)(parts or [0.0]))
+        return found
+
+
+def key_of(entry: Entry | EntryKey) -> EntryKey:
+    """Where *entry* stands."""
+    if isinstance(entry, EntryKey):
+        return entry
+    return EntryKey(entry.mono_us, entry.node, entry.seq)

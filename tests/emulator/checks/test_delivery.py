@@ -1,0 +1,181 @@
+"""Nothing that was promised is lost; what was not promised is not called lost."""
+
+from __future__ import annotations
+
+from small_journals import Q0, Q1, RECORD_BYTES, AJournal, a_consumed_journal, objections
+
+from emulator.facts import (
+    DelayedMessageDropped,
+    GroupOffsetMoved,
+    LogFlushed,
+    MessagePolled,
+    OffsetRepaired,
+    PowerLost,
+    Queue,
+    SeekRequested,
+)
+
+RETRY = Queue("%RETRY%billing", "broker-a", 0)
+WAITING = Queue("SCHEDULE_TOPIC_XXXX", "broker-a", 2)
+
+
+def a_started_journal(**consumer: object) -> AJournal:
+    return AJournal().runs().store().consumer("billing-1", **consumer)
+
+
+def lost(journal: AJournal) -> list[str]:
+    return objections(journal.judged(), "lost")
+
+
+def test_all_consumed_is_nothing_lost() -> None:
+    judgement = a_consumed_journal().judged()
+    assert objections(judgement, "lost") == []
+    assert judgement.metrics["lost"] == judgement.metrics["lost.billing"] == 0
+    assert judgement.metrics["backlog"] == 0
+
+
+def test_a_message_that_the_committed_offset_passed_and_nobody_consumed_is_lost() -> None:
+    journal = a_started_journal()
+    for offset in range(6):
+        journal.sent(offset)
+    journal.pulled(0, 6)
+    for offset in (0, 1, 4, 5):
+        journal.consumed("billing-1", offset)
+    judgement = journal.committed(6).judged()
+    assert objections(judgement, "lost") == [
+        (
+            "billing never consumed offset 2, 3 of orders@broker-a:0, which were acknowledged, "
+            "and goes on from 6"
+        )
+    ]
+    assert judgement.metrics["lost.billing"] == 2
+
+
+def test_what_the_offset_has_not_passed_is_backlog_and_not_lost() -> None:
+    journal = a_started_journal().sent(0).sent(1).sent(2).sent(0, Q1)
+    judgement = journal.pulled(0, 3).consumed("billing-1", 0).committed(1).judged()
+    assert objections(judgement, "lost") == []
+    assert judgement.metrics["backlog.billing"] == 3
+
+
+def test_a_group_owes_nothing_from_before_it_began() -> None:
+    journal = a_started_journal().sent(0).sent(1).pulled(2, 0).sent(2).consumed("billing-1", 2)
+    assert lost(journal.committed(3)) == []
+
+
+def test_a_failed_message_waits_for_its_retry_and_is_not_lost() -> None:
+    journal = a_started_journal().sent(0, key="k").pulled(0, 1)
+    journal.consumed("billing-1", 0, key="k", ok=False)
+    assert lost(journal.stored(0, WAITING, key="k").committed(1)) == []
+    journal.stored(0, RETRY, key="k").pulled(0, 1, RETRY)
+    journal.consumed("billing-1", 0, RETRY, key="k", times=1)
+    assert lost(journal.committed(1, RETRY)) == []
+
+
+def test_a_failed_message_that_is_stored_nowhere_is_lost() -> None:
+    journal = a_started_journal().sent(0, key="k").pulled(0, 1)
+    journal.consumed("billing-1", 0, key="k", ok=False).committed(1)
+    assert len(lost(journal)) == 1
+
+
+def test_a_retry_that_nobody_consumed_is_lost() -> None:
+    journal = a_started_journal().sent(0, key="k").pulled(0, 1)
+    journal.consumed("billing-1", 0, key="k", ok=False).committed(1)
+    journal.stored(0, WAITING, key="k").stored(0, RETRY, key="k")
+    assert len(lost(journal.pulled(0, 1, RETRY).committed(1, RETRY))) == 1
+
+
+def test_a_dead_letter_is_not_lost() -> None:
+    journal = a_started_journal().sent(0, key="k").pulled(0, 1)
+    journal.consumed("billing-1", 0, key="k", ok=False).committed(1)
+    assert lost(journal.stored(0, Queue("%DLQ%billing", "broker-a", 0), key="k")) == []
+
+
+def test_a_tool_that_moves_the_group_loses_nothing() -> None:
+    journal = a_started_journal()
+    for offset in range(5):
+        journal.sent(offset)
+    journal.pulled(0, 5).consumed("billing-1", 0)
+    journal.note("broker-a", GroupOffsetMoved("billing", Q0, 4, "broker", "10.0.0.8:1"))
+    judgement = journal.consumed("billing-1", 4).committed(5).judged()
+    assert objections(judgement, "lost") == []
+    assert judgement.metrics["excused.billing"] == 3
+
+
+def test_what_the_log_no_longer_has_is_not_owed() -> None:
+    journal = a_started_journal().sent(0).sent(1).pulled(0, 0)
+    journal.note("billing-1", OffsetRepaired("billing", Q0, 0, 1))
+    assert lost(journal.consumed("billing-1", 1).committed(2)) == []
+
+
+def test_a_group_with_tags_passes_over_what_it_does_not_want() -> None:
+    journal = a_started_journal(expressions=("TagA",)).sent(0).sent(1).pulled(0, 2)
+    judgement = journal.consumed("billing-1", 1).committed(2).judged()
+    assert objections(judgement, "lost") == []
+    assert judgement.metrics["filtered.billing"] == 1
+
+
+def a_journal_with_power_lost(*, sync: bool, status: str = "SEND_OK") -> AJournal:
+    journal = AJournal().runs().store(sync=sync).consumer("billing-1").pulled(0, 0)
+    journal.sent(0).note("broker-a", LogFlushed(RECORD_BYTES, RECORD_BYTES, 1))
+    journal.sent(1, status=status)
+    end = 2 * RECORD_BYTES
+    journal.note("broker-a", PowerLost(RECORD_BYTES, RECORD_BYTES, end, ()))
+    return journal.store(sync=sync)
+
+
+def test_what_was_not_flushed_may_go_with_the_power() -> None:
+    judgement = a_journal_with_power_lost(sync=False).judged()
+    assert objections(judgement, "lost") == []
+    assert judgement.metrics["lost_with_power"] == 1
+
+
+def test_what_was_acknowledged_as_flushed_may_not() -> None:
+    assert lost(a_journal_with_power_lost(sync=True)) == [
+        (
+            "broker-a acknowledged offset 1 of orders:0 (1 messages) and does not have them "
+            "after a restart"
+        )
+    ]
+    assert lost(a_journal_with_power_lost(sync=True, status="FLUSH_DISK_TIMEOUT")) == []
+
+
+def test_a_place_that_is_used_again_is_another_message() -> None:
+    journal = a_journal_with_power_lost(sync=False).sent(1, key="new").pulled(0, 2)
+    journal.consumed("billing-1", 0).committed(2)
+    assert len(lost(journal)) == 1
+    journal = a_journal_with_power_lost(sync=False).sent(1, key="new").pulled(0, 2)
+    journal.consumed("billing-1", 0).consumed("billing-1", 1, key="new").committed(2)
+    assert lost(journal) == []
+
+
+def test_a_delayed_message_that_a_broker_gave_up_is_lost() -> None:
+    fact = DelayedMessageDropped(Q0, 3, "the disk is full", "k")
+    assert len(lost(a_consumed_journal().note("broker-a", fact))) == 1
+
+
+def test_each_member_of_a_broadcasting_group_owes_every_message() -> None:
+    journal = a_started_journal(broadcast=True).consumer("billing-2", broadcast=True)
+    for offset in range(3):
+        journal.sent(offset)
+        journal.consumed("billing-1", offset, ok=offset != 1)  # a failure is dropped
+    assert lost(journal.consumed("billing-2", 0).consumed("billing-2", 1)) == []
+    assert len(lost(journal.consumed("billing-2", 3))) == 1
+
+
+def test_a_lite_pull_consumer_is_judged_by_what_it_polled() -> None:
+    journal = a_started_journal(consumer_kind="lite_pull").sent(0).sent(1).pulled(0, 2)
+    assert "MessagePolled is asked for" in journal.judged().not_judged["lost"]
+    journal.note("billing-1", MessagePolled("billing", Q0, 0, "0-0")).committed(1)
+    assert lost(journal) == []
+    assert len(lost(journal.committed(2))) == 1
+    journal = a_started_journal(consumer_kind="lite_pull").sent(0).sent(1).pulled(0, 2)
+    journal.note("billing-1", SeekRequested("billing", Q0, 1))
+    journal.note("billing-1", MessagePolled("billing", Q0, 1, "0-1"))
+    assert lost(journal.committed(2)) == []
+
+
+def test_without_consumers_facts_nothing_is_judged() -> None:
+    judgement = AJournal().runs().store().sent(0).judged()
+    assert "no group is known" in judgement.not_judged["lost"]
+    assert "lost" not in judgement.metrics

@@ -1,0 +1,57 @@
+"""Sets of offsets as runs do what sets do."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from emulator.checks.offset_runs import OffsetRuns
+from emulator.checks.quantiles import Quantiles
+
+SMALL = st.integers(0, 30)
+ACTS = st.lists(st.one_of(SMALL, st.tuples(SMALL, SMALL), st.builds(str, SMALL)), max_size=40)
+
+
+def after(acts) -> tuple[OffsetRuns, set[int]]:
+    """Single offsets and runs are added; a text cuts the set there."""
+    runs, plain = OffsetRuns(), set()
+    for act in acts:
+        if isinstance(act, int):
+            assert runs.add(act) == (act not in plain)
+            plain.add(act)
+        elif isinstance(act, tuple):
+            runs.add_run(*act)
+            plain |= set(range(*act))
+        else:
+            runs.cut(int(act))
+            plain = {each for each in plain if each < int(act)}
+    return runs, plain
+
+
+@given(ACTS, SMALL, SMALL)
+def test_runs_are_a_set(acts, start: int, end: int) -> None:
+    runs, plain = after(acts)
+    everything = range(40)
+    assert [each in runs for each in everything] == [each in plain for each in everything]
+    assert len(runs) == len(plain)
+    found = {each for run in runs.runs(start, end) for each in range(*run)}
+    holes = {each for run in runs.holes(start, end) for each in range(*run)}
+    assert found == plain & set(range(start, end))
+    assert holes == set(range(start, end)) - plain
+    assert runs.behind(start) == next(n for n in range(start, 99) if n not in plain)
+
+
+@given(ACTS)
+def test_runs_never_touch(acts) -> None:
+    runs, _ = after(acts)
+    assert all(end < start for end, start in zip(runs.ends, runs.starts[1:], strict=False))
+    assert all(start < end for start, end in zip(runs.starts, runs.ends, strict=True))
+
+
+@given(st.lists(st.integers(0, 10**12), min_size=1), st.floats(0.01, 1))
+def test_a_quantile_is_at_most_two_percent_below(values: list[int], share: float) -> None:
+    sketch = Quantiles()
+    for value in values:
+        sketch.add(value)
+    exact = sorted(values)[max(0, -int(-share * len(values) // 1) - 1)]
+    assert 0.98 * exact <= sketch.at(share) <= exact
