@@ -22,6 +22,7 @@ from protocol.arguments import not_a, shown
 from protocol.validation import MESSAGE_BYTES_MAX
 
 NO_INSTANCE_NAME = "DEFAULT"
+FAULT_TABLE_NAMES = ("", "4.x", "5.1.4", "seed_prose")
 
 
 def _check_namesrv(namesrv: str) -> None:
@@ -31,6 +32,11 @@ def _check_namesrv(namesrv: str) -> None:
             check_target(address)
         except ValueError:
             raise ValueError(f"it is host:port, several split by ';', not {address!r}") from None
+
+
+def _check_fault_table(name: str) -> None:
+    if name not in FAULT_TABLE_NAMES:
+        raise ValueError(f"it is {', '.join(FAULT_TABLE_NAMES[1:])} or empty, not {name!r}")
 
 
 CLIENT_RULES = SettingRules(
@@ -57,7 +63,8 @@ PRODUCER_RULES = SettingRules(
         (Range(0), "sync_retries async_retries compress_bytes_min"),
         (Range(0, 9), "compress_level"),  # of zlib
         (Range(1), "detect_timeout_ms detect_interval_ms"),
-    )
+    ),
+    {"fault_table": _check_fault_table},
 )
 
 
@@ -119,6 +126,7 @@ class ProducerConfig(ClientConfig, frozen=True, kw_only=True, forbid_unknown_fie
     compress_level: int = 5  # property rocketmq.message.compressLevel
     message_bytes_max: int = MESSAGE_BYTES_MAX  # maxMessageSize
     send_latency_fault_enable: bool = False  # sendLatencyFaultEnable
+    fault_table: str = ""  # ours: 4.x, 5.1.4 or seed_prose; empty = that of the release
     start_detector_enable: bool = False  # startDetectorEnable (5.1.4)
     detect_timeout_ms: int = 200  # detectTimeout (5.1.4)
     detect_interval_ms: int = 2_000  # detectInterval (5.1.4)

@@ -32,6 +32,8 @@ from protocol.queues import MessageQueue
 class MQFaultStrategy:
     """One producer's choice of queues.  *enabled*: latency awareness.
 
+    *table* is the name of another ``FaultTable`` than the release's.
+
     Upstream: MQFaultStrategy.
     """
 
@@ -43,10 +45,11 @@ class MQFaultStrategy:
         enabled: bool,
         note: Note = silent,
         worst_index: ThreadLocalIndex | None = None,
+        table: str = "",
     ) -> None:
         self._release = release
         self._filters = release >= QUEUES_ARE_FILTERED
-        self._table = fault_table(release)
+        self._table = fault_table(release, table)
         self._note = note
         self.enabled = enabled
         self.faults = LatencyFaultTolerance(release, rng, worst_index)

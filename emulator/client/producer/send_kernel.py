@@ -57,6 +57,7 @@ class SendKernel:
             instance.rng,
             enabled=config.send_latency_fault_enable,
             note=instance.note,
+            table=config.fault_table,
         )
         self._headers = SendHeaders(config)
         self._brokers = instance.brokers

@@ -62,6 +62,15 @@ async def test_invariant_20_a_heartbeat_makes_the_retry_topic_and_announces_it(
     ]
 
 
+async def test_a_heartbeat_changes_no_topic_but_the_group_s_retry_topic() -> None:
+    bench = Bench()
+    bench.client().heartbeat("c1", topics=T1)
+    before = bench.broker.topics.all()
+    bench.client().heartbeat("c2", topics=T2, version=99)
+    assert bench.broker.topics.all() == before
+    assert members(bench.client()) == ["c1", "c2"]
+
+
 async def test_invariant_57_a_new_member_is_told_to_everybody_once() -> None:
     bench = Bench()
     first, second = bench.client(), bench.client()

@@ -9,6 +9,7 @@ from golden_data import cases
 
 from emulator.client.producer.fault_strategy import MQFaultStrategy
 from emulator.client.producer.latency_faults import (
+    FAULT_TABLES,
     LONG,
     SHORT,
     AttemptEnding,
@@ -191,3 +192,20 @@ def test_from_5_1_4_a_broker_without_a_master_is_not_isolated() -> None:
     assert fault_update(AttemptEnding.REMOTE_ERROR, since, detector=False).isolate
     assert fault_update(AttemptEnding.REMOTE_ERROR, since, detector=False).reachable
     assert not fault_update(AttemptEnding.REMOTE_ERROR, since, detector=True).reachable
+
+
+@pytest.mark.parametrize(
+    ("latency_ms", "in_4", "in_5", "in_prose"),
+    [
+        (550, 30_000, 2_000, 0),
+        (551, 30_000, 2_000, 3_000),
+        (1_000, 60_000, 2_000, 3_000),
+        (1_001, 60_000, 2_000, 60_000),
+        (30_000, 600_000, 30_000, 60_000),
+    ],
+)
+def test_articles_about_latency_faults_describe_a_table_that_no_release_has(
+    latency_ms, in_4, in_5, in_prose
+) -> None:
+    durations = {n: table.duration_ms(latency_ms) for n, table in FAULT_TABLES.items()}
+    assert durations == {"4.x": in_4, "5.1.4": in_5, "seed_prose": in_prose}

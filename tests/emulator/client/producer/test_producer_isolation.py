@@ -6,7 +6,9 @@ import pytest
 import trio
 from client_cluster import a_message, producing
 
+from emulator.client.config import ProducerConfig
 from emulator.facts import BrokerIsolated
+from emulator.fitting import BadField
 from emulator.sim.rules import Cut, Rule, between
 from protocol.queues import MessageQueue
 
@@ -72,3 +74,18 @@ def test_the_detector_finds_out_that_a_broker_can_be_reached_again() -> None:
         assert faults.is_reachable("a")
 
     producing(story, release="5.3.3", send_latency_fault_enable=True, start_detector_enable=True)
+
+
+def test_a_producer_may_use_the_fault_table_that_articles_describe() -> None:
+    async def story(cluster, producer):
+        cluster.brokers["a"].slow_ms = 600
+        for _ in range(4):
+            await producer.send(a_message())
+        assert cluster.facts_of(BrokerIsolated) == [BrokerIsolated("a", 3_000)]
+
+    producing(story, send_latency_fault_enable=True, fault_table="seed_prose")
+
+
+def test_a_fault_table_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(BadField, match="fault_table: it is 4"):
+        ProducerConfig(group="g", fault_table="prose")
