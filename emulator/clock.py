@@ -2,16 +2,16 @@
 
 trio's clock is the only clock: in the real worlds it runs, in the virtual one a test or
 a scenario moves it.  A machine's wall time is trio time since the world began, plus the
-epoch the world began at, plus that machine's own skew.  Monotonic time orders what happened
-in different processes of one machine (in the virtual world: of the whole world); wall clocks
-may be set, and be skewed, so they cannot.
+epoch the world began at, plus that machine's own error: a jump, a drift.  Monotonic time
+orders what happened in different processes of one machine (in the virtual world: of the
+whole world); wall clocks may be set, and be skewed, so they cannot.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import trio
 
@@ -28,12 +28,40 @@ class Clock(Protocol):
         """Monotonic time in microseconds, shared by all processes of the machine."""
 
 
+class ClockError(NamedTuple):
+    """How wrong a wall clock is: ahead by ``skew_ms``, and by a part of the time that passes.
+
+    The drift has added nothing yet at the true time ``since_ms``.
+    """
+
+    skew_ms: int = 0
+    drift_ppm: int = 0  # millionths: 100 gains 8.64 s a day, -100 loses as much
+    since_ms: int = 0  # since 1970
+
+    def at(self, true_ms: int) -> int:
+        """How many milliseconds the clock is ahead at the true time *true_ms*."""
+        return self.skew_ms + (true_ms - self.since_ms) * self.drift_ppm // 1_000_000
+
+    def plus(self, other: ClockError) -> ClockError:
+        """Both at once: jumps and drifts add up, each drift from where it began."""
+        if not self.drift_ppm:
+            since_ms, gained_ms = other.since_ms, 0
+        else:
+            since_ms = self.since_ms
+            gained_ms = (since_ms - other.since_ms) * other.drift_ppm // 1_000_000
+        skew_ms = self.skew_ms + other.skew_ms + gained_ms
+        return ClockError(skew_ms, self.drift_ppm + other.drift_ppm, since_ms)
+
+
 class WallClock:
     """One machine's reading of the time, in milliseconds since 1970.
 
     *mono_ns* is the machine's monotonic clock, *began_ns* what it showed at the epoch; without
     one it is trio's time since the world began, which all machines of a virtual world share.
     *new_alarm* makes what its services wait with.
+
+    To set it wrong, change ``error``, or ``skew_ms`` alone.  Then the readings are wrong from
+    now on; whatever waits already goes on waiting as long as it was to.
     """
 
     def __init__(
@@ -50,7 +78,7 @@ class WallClock:
         self._began_s = began_s
         self._mono_ns = mono_ns or self._passed_ns  # asked for every frame: a plain function
         self._began_ns = began_ns
-        self.skew_ms = skew_ms
+        self.error = ClockError(skew_ms)
         self.new_alarm = new_alarm
 
     @classmethod
@@ -62,10 +90,39 @@ class WallClock:
         # trio.current_time() has a random offset in each process: it orders nothing.
         return cls(epoch_ms, trio.current_time(), mono_ns=time.monotonic_ns, began_ns=began_ns)
 
+    @property
+    def error(self) -> ClockError:
+        """How wrong it is."""
+        return self._error
+
+    @error.setter
+    def error(self, error: ClockError) -> None:
+        if error.drift_ppm <= -1_000_000:
+            raise ValueError(f"with drift_ppm = {error.drift_ppm} the clock does not go on")
+        self._error = error
+        self._base_ms = self._epoch_ms + error.skew_ms
+        self._drift_ppm = error.drift_ppm
+        self._drifts_from_ns = (error.since_ms - self._epoch_ms) * 1_000_000
+
+    @property
+    def skew_ms(self) -> int:
+        """How far it is ahead, besides its drift."""
+        return self._error.skew_ms
+
+    @skew_ms.setter
+    def skew_ms(self, ms: int) -> None:
+        self.error = self._error._replace(skew_ms=ms)
+
+    def true_ms(self) -> int:
+        """What it would show if it were right."""
+        return self._epoch_ms + (self._mono_ns() - self._began_ns) // 1_000_000
+
     def now_ms(self) -> int:
         """Wall time, in milliseconds since 1970, as this machine reads it."""
         passed_ns = self._mono_ns() - self._began_ns
-        return self._epoch_ms + passed_ns // 1_000_000 + self.skew_ms
+        if self._drift_ppm:
+            passed_ns += (passed_ns - self._drifts_from_ns) * self._drift_ppm // 1_000_000
+        return self._base_ms + passed_ns // 1_000_000
 
     def mono_us(self) -> int:
         """The monotonic time in microseconds, the same in all processes of the machine."""
@@ -73,7 +130,14 @@ class WallClock:
 
     def trio_time(self, at_ms: int) -> float:
         """When, in trio's seconds, this machine's clock will show *at_ms*."""
-        return self._began_s + (at_ms - self._epoch_ms - self.skew_ms) / 1000
+        if not self._drift_ppm:
+            return self._began_s + (at_ms - self._base_ms) / 1000
+        # Never before it shows that, or who waited would find that it is not due.
+        million = 1_000_000
+        shown_ns = (at_ms - self._base_ms) * million
+        parts_ns = shown_ns * million + self._drifts_from_ns * self._drift_ppm
+        passed_us = -(-parts_ns // ((million + self._drift_ppm) * 1000))
+        return self._began_s + passed_us / million
 
     def _passed_ns(self) -> int:
         # To whole microseconds: a float of seconds holds no more.

@@ -12,6 +12,7 @@ import random
 from collections import deque
 from functools import partial
 
+from emulator.clock import ClockError
 from emulator.facts import Fact, RequestReceived, all_facts
 from emulator.journal import Entry, Journal, encode_entry
 from emulator.net.handler_table import Row, table_of
@@ -56,7 +57,12 @@ class OwnCalls:
 
     def set_clock_skew(self, call: Call[Header]) -> Result:
         """From now on the wall clock is wrong by so much; timers that run already go on."""
-        self._server.clock.skew_ms = self._body(call, ClockSkew).ms
+        wanted, clock = self._body(call, ClockSkew), self._server.clock
+        since_ms = wanted.since_ms
+        if since_ms is None:
+            goes_on = clock.error.drift_ppm == wanted.drift_ppm
+            since_ms = clock.error.since_ms if goes_on else clock.true_ms()
+        clock.error = ClockError(wanted.ms, wanted.drift_ppm, since_ms)
         return Reply()
 
     def fetch_facts(self, call: Call[Header]) -> Result:

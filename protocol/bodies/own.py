@@ -13,6 +13,7 @@ import msgspec
 from protocol.fields import BadFields
 
 SKEW_MS_MAX = 10 * 365 * 24 * 3_600_000  # ten years
+DRIFT_PPM_MAX = 500_000  # half as fast again, or half as fast
 FACTS_WAIT_MS_MAX = 30_000
 
 
@@ -20,14 +21,23 @@ class OwnBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """A body of our own: snake_case names, nothing unknown."""
 
 
-class ClockSkew(OwnBody, frozen=True):
-    """The server's wall clock is ``ms`` ahead of the true time, or behind it; 0: right again."""
+class ClockSkew(OwnBody, frozen=True, omit_defaults=True):
+    """The server's wall clock is ``ms`` ahead of the true time, or behind it; 0: right again.
+
+    Besides it gains ``drift_ppm`` millionths of the time that passes since ``since_ms`` (true
+    time; None: from now on, or as before if it drifts so already), or loses them.
+    """
 
     ms: int
+    drift_ppm: int = 0
+    since_ms: int | None = None
 
     def __post_init__(self) -> None:
         if abs(self.ms) > SKEW_MS_MAX:
             raise ValueError(f"ms is at most {SKEW_MS_MAX} either way, not {self.ms}")
+        if abs(self.drift_ppm) > DRIFT_PPM_MAX:
+            text = f"drift_ppm is at most {DRIFT_PPM_MAX} either way, not {self.drift_ppm}"
+            raise ValueError(text)
 
 
 class FactsWanted(OwnBody, frozen=True):

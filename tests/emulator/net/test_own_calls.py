@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 import pytest
+import trio
+from trio.testing import MockClock
 from wired_server import Server, Wire
 
 from emulator.facts import NodeStopped, RequestReceived, TopicCreated
@@ -64,11 +66,35 @@ async def test_a_clock_is_wrong_from_now_on_and_right_again() -> None:
     assert server.remoting.clock.now_ms() - right_ms < 3_600_000
 
 
-@pytest.mark.parametrize("body", [{}, {"ms": "soon"}, {"ms": 10**15}, {"days": 1}], ids=str)
+async def test_a_clock_drifts_until_it_is_right_and_a_jump_does_not_start_its_drift_anew(
+    autojump_clock: MockClock,
+) -> None:
+    server = Listened()
+    clock = server.remoting.clock
+
+    def wrong_ms() -> int:
+        return clock.now_ms() - clock.true_ms()
+
+    assert server.ask(SKEW, ms=0, drift_ppm=1_000).code == 0
+    await trio.sleep(100)
+    assert wrong_ms() == 100
+    assert server.ask(SKEW, ms=5_000, drift_ppm=1_000).code == 0
+    assert wrong_ms() == 5_100
+    since_ms = clock.true_ms() - 1_000_000
+    assert server.ask(SKEW, ms=0, drift_ppm=-500, since_ms=since_ms).code == 0
+    assert wrong_ms() == -500
+    assert server.ask(SKEW, ms=0).code == 0
+    assert wrong_ms() == 0
+
+
+BAD_SKEWS = [{}, {"ms": "soon"}, {"ms": 10**15}, {"days": 1}, {"ms": 0, "drift_ppm": 500_001}]
+
+
+@pytest.mark.parametrize("body", BAD_SKEWS, ids=str)
 async def test_a_skew_that_makes_no_sense_is_refused_with_its_field(body) -> None:
     answer = Listened().ask(SKEW, **body)
     assert answer.code == ResponseCode.INVALID_PARAMETER
-    assert "ms" in answer.remark or "days" in answer.remark
+    assert any(name in answer.remark for name in ("ms", "days", "drift_ppm"))
 
 
 async def test_where_they_are_not_allowed_the_setting_is_named() -> None:
