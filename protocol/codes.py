@@ -169,6 +169,7 @@ class RequestCode:
     SET_CLOCK_SKEW = 9003
     FETCH_FACTS = 9004
     GET_BROKER_OVERVIEW = 9005
+    RESET_SERVER = 9010
 
 
 class ResponseCode:

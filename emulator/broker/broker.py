@@ -76,7 +76,7 @@ class Broker:
         rng: random.Random | None = None,
         loading: StoreLoading | None = None,
     ) -> None:
-        self.config = config
+        self.config = self.first_config = config
         self.release = config.profile
         self.bad_parameter_code = _bad_parameter_code(self.release)
         self.see_faq = see_faq(self.release)  # what some remarks end with

@@ -18,6 +18,7 @@ from emulator.broker.handlers.table import handler_table
 from emulator.broker.misfits import misfits
 from emulator.broker.quirks import switch_on
 from emulator.broker.registration import NameServerRegistration
+from emulator.broker.resetting import reset_broker
 from emulator.broker.store.loading import StoreLoading
 from emulator.broker.store.timer_messages import TimerMessageStore
 from emulator.broker.topic_routes import TopicRoutePolling
@@ -75,7 +76,8 @@ async def serve_broker(
         try:
             server = RemotingServer(clock, config.net, config.profile, journal.note, handlers)
             note_requests(server, journal)
-            answer_own_calls(server, journal, allowed=config.reply_rules_allowed, rng=rng)
+            allowed, reset = config.reply_rules_allowed, partial(reset_broker, broker)
+            answer_own_calls(server, journal, allowed=allowed, rng=rng, reset=reset)
             listener = await server.serve(network, config.listen_address, nursery)
             broker.listens_at(advertised or listener.address, store_host or listener.address)
             client = _client(config, network, nursery, clock, journal)

@@ -1,8 +1,10 @@
-"""One request to a server over a socket of its own, for code that is not under trio."""
+"""Requests to servers, each over a socket of its own, for code that is not under trio."""
 
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterable
+from contextlib import ExitStack
 
 from protocol.command import RemotingCommand, decode_command, encode_command
 from protocol.framing import BadFrame, FrameDecoder
@@ -15,13 +17,29 @@ def call_blocking(
     address: str, request: RemotingCommand, timeout_ms: int = CALL_MS_MAX
 ) -> RemotingCommand:
     """The reply.  Raises ``OSError`` when nobody answers at *address*, ``host:port``."""
-    host, _, port = address.rpartition(":")
-    with socket.create_connection((host.strip("[]"), int(port)), timeout_ms / 1000) as line:
-        line.sendall(encode_command(request))
-        try:
-            return _read_reply(line)
-        except BadFrame as error:  # a web server, or whatever else listens there
-            raise ConnectionAbortedError(f"{address} speaks another protocol: {error}") from error
+    return call_all_blocking([address], request, timeout_ms)[0]
+
+
+def call_all_blocking(
+    addresses: Iterable[str], request: RemotingCommand, timeout_ms: int = CALL_MS_MAX
+) -> list[RemotingCommand]:
+    """The same request to several servers at the same time: the replies, in their order."""
+    data, lines = encode_command(request), list[tuple[str, socket.socket]]()
+    with ExitStack() as closing:
+        for address in addresses:
+            host, _, port = address.rpartition(":")
+            where = host.strip("[]"), int(port)
+            line = closing.enter_context(socket.create_connection(where, timeout_ms / 1000))
+            line.sendall(data)
+            lines.append((address, line))
+        return [_reply_of(address, line) for address, line in lines]
+
+
+def _reply_of(address: str, line: socket.socket) -> RemotingCommand:
+    try:
+        return _read_reply(line)
+    except BadFrame as error:  # a web server, or whatever else listens there
+        raise ConnectionAbortedError(f"{address} speaks another protocol: {error}") from error
 
 
 def _read_reply(line: socket.socket) -> RemotingCommand:

@@ -183,6 +183,11 @@ class EmbeddedCluster(RealWorld):
             if known in self._nodes:
                 self._nodes[known].skew_clock(ms)
 
+    def _right_clocks(self) -> None:
+        for name in list(self._skews_ms):
+            self.skew_clock(name, 0)
+        self._skews_ms.clear()
+
     # In the thread --------------------------------------------------------------------
 
     def _run(self) -> None:

@@ -193,6 +193,9 @@ class ProcessCluster(RealWorld):
                     self._ask_to_skew(known, ms)
                 self._skews_ms[known] = ms
 
+    def _right_clocks(self) -> None:
+        self._skews_ms.clear()  # of those to come: a node that is reset sets its own right
+
     # Inside ---------------------------------------------------------------------------
 
     def _condition(self, name: str) -> Condition:

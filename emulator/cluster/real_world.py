@@ -125,6 +125,25 @@ class RealWorld(World[None]):
             self.kill(name)
             self.start(name)
 
+    def reset(self) -> None:
+        """As if it had just started.  Raises what a node that was away could not do.
+
+        NameServers come first: brokers register with them what they have afterwards.
+        """
+        from emulator.cluster import reply_rules  # noqa: PLC0415  # see there
+
+        self.end_faults()
+        with self._alone(self.node_names):
+            for name in self.node_names:
+                if self._condition(name).state == "paused":
+                    self.resume(name)
+            self.start()
+            self._right_clocks()
+            for names in (self.spec.name_server_names, self.spec.broker_names):
+                addresses = {name: self._address_of(name) for name in names}
+                reply_rules.ask_all_blocking(addresses, reply_rules.reset_server())
+            self.announce_control()
+
     # Reply rules: they raise ReplyRuleRefused, and OSError when nobody answers there. ----
 
     def set_reply_rule(self, node: str, rule: ReplyRule) -> int:
@@ -186,6 +205,10 @@ class RealWorld(World[None]):
     def skew_ms(self, name: str) -> int:
         """By how much its clock was set wrong, also before its start."""
         return self._skews_ms.get(name, 0)
+
+    @abstractmethod
+    def _right_clocks(self) -> None:
+        """No node's clock is wrong any more; all of them run."""
 
     # For the worlds -------------------------------------------------------------------
 

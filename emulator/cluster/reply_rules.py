@@ -11,10 +11,10 @@ Worlds import this file at the first such call, because it loads the catalog of 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
-from emulator.cluster.blocking_calls import CALL_MS_MAX, call_blocking
+from emulator.cluster.blocking_calls import CALL_MS_MAX, call_all_blocking, call_blocking
 from emulator.config import NetConfig
 from emulator.journal import silent
 from emulator.net.plain_nursery import plain_nursery
@@ -86,10 +86,22 @@ def set_clock_skew(ms: int) -> RuleCall[None]:
     return RuleCall(catalog.SET_CLOCK_SKEW, encode_own_body(ClockSkew(ms=ms)), lambda _: None)
 
 
+def reset_server() -> RuleCall[None]:
+    """No rule either: the node is as if it had just started, but for its connections."""
+    return RuleCall(catalog.RESET_SERVER, b"", lambda _: None)
+
+
 def ask_blocking(node: str, address: str, call: RuleCall[R]) -> R:
     """Over TCP.  Raises ``ReplyRuleRefused``, and ``OSError`` when nobody answers there."""
     request = RemotingCommand(code=call.rpc.code, opaque=1, body=call.body)
     return _result(node, call_blocking(address, request), call)
+
+
+def ask_all_blocking(nodes: Mapping[str, str], call: RuleCall[R]) -> list[R]:
+    """The same of several nodes, addresses by name, at the same time; raises the same."""
+    request = RemotingCommand(code=call.rpc.code, opaque=1, body=call.body)
+    replies = call_all_blocking(nodes.values(), request)
+    return [_result(node, reply, call) for node, reply in zip(nodes, replies, strict=True)]
 
 
 async def call_from(

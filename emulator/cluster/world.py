@@ -39,6 +39,7 @@ Verb: TypeAlias = Literal[
     "power_on",
     "link",
     "skew_clock",
+    "reset",
     "set_reply_rule",
     "reply_rules",
     "remove_reply_rule",
@@ -62,6 +63,7 @@ CAPABILITIES: Mapping[Verb, tuple[WorldKind, ...]] = {
     "power_on": ("virtual",),
     "link": ("virtual",),
     "skew_clock": _EVERYWHERE,
+    "reset": ("embedded", "processes"),
     "set_reply_rule": _EVERYWHERE,
     "reply_rules": _EVERYWHERE,
     "remove_reply_rule": _EVERYWHERE,
@@ -244,6 +246,14 @@ class World(ABC, Generic[Done_co]):
 
         It stays so through restarts.
         """
+
+    def reset(self) -> Done_co:
+        """As if it had just started, for the next test; see docs/pytest.md for what stays.
+
+        Messages, topics, groups, offsets, queue locks, changed settings, faults and reply rules
+        are gone, wrong clocks are right, nodes that are away or paused run.  Connections stay.
+        """
+        raise CannotDo(self.kind, "reset", "a reset")
 
     # What its servers answer, by rules; see docs/reply-rules.md -------------------------
 

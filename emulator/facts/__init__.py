@@ -6,6 +6,7 @@ version: a reader can refuse what it does not know.  docs/facts.md lists them al
 """
 
 from emulator.facts.brokers import (
+    BrokerReset,
     GroupCreated,
     GroupDeleted,
     GroupOffsetMoved,
@@ -72,6 +73,7 @@ from emulator.facts.name_servers import (
     BrokerExpired,
     BrokerRegistered,
     BrokerUnregistered,
+    NameServerReset,
     WritePermChanged,
 )
 from emulator.facts.nodes import (
@@ -128,6 +130,7 @@ __all__ = [
     "BrokerExpired",
     "BrokerIsolated",
     "BrokerRegistered",
+    "BrokerReset",
     "BrokerUnregistered",
     "CallbackRaised",
     "ConnectionClosed",
@@ -163,6 +166,7 @@ __all__ = [
     "MessageSentBack",
     "MessageStored",
     "MessagesWithoutTopic",
+    "NameServerReset",
     "NameServersChanged",
     "NodeStarted",
     "NodeStopped",

@@ -87,6 +87,16 @@ class MemberAnswerIgnored(Fact, frozen=True):
     error: str  # what is wrong with it
 
 
+class BrokerReset(Fact, frozen=True):
+    """A broker is as if it had just started: no message, no topic, no offset is left.
+
+    But these stay, because clients are connected that consume.
+    """
+
+    kept_groups: tuple[str, ...]  # those that have members
+    kept_topics: tuple[str, ...]  # those that they read: without messages, still counting
+
+
 class RegisteredWith(Fact, frozen=True):
     """A broker has sent its registration to all NameServers."""
 

@@ -27,6 +27,10 @@ class BrokerUnregistered(Fact, frozen=True):
     reason: str  # "asked", "channel closed"
 
 
+class NameServerReset(Fact, frozen=True):
+    """A NameServer is as if it had just started: it knows brokers, and none of their topics."""
+
+
 class BrokerExpired(Fact, frozen=True):
     """A broker has not registered for too long and was removed from the routes."""
 

@@ -40,6 +40,12 @@ class KVConfig:
         """All of a namespace, or None if nothing was ever put there."""
         return self._config_table.get(namespace)
 
+    def reset(self) -> None:
+        """Nothing was ever put."""
+        if self._config_table:
+            self._config_table = {}
+            self._disk.replace(KV_CONFIG, encode_config_file(KVConfigSerializeWrapper(), R_4_9_7))
+
     def put(self, namespace: str, key: str, value: str) -> None:
         """Set a value.  Raises ``Refusal`` when there is no room or the disk fails: unchanged."""
         if self.get(namespace, key) is None and self._count() >= self._entries_max:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from emulator.facts import NameServerReset
 from emulator.nameserver.kv_config import KVConfig
 from emulator.nameserver.routes import Routes, SmallestIdChanged
 from emulator.nameserver.settings import NameServerSettings
@@ -64,6 +65,13 @@ class NameServer:
     def scan(self, now_ms: int) -> list[Peer]:
         """Remove silent brokers; returns their connections, which the caller closes."""
         return self.routes.expire(now_ms)
+
+    def reset(self, now_ms: int) -> None:
+        """As if it had just started: it knows its brokers, which are to register their topics."""
+        self.settings.reset()
+        self.kv_config.reset()
+        self.routes.reset(now_ms)
+        self.note(NameServerReset())
 
     def is_ready(self, now_ms: int) -> bool:
         """False while routes are refused, so that brokers can register first (5.1, by setting)."""

@@ -93,6 +93,11 @@ class Routes:
         """The identity of a replica in this release: 4.x uses the address alone."""
         return BrokerKey(cluster if self._release >= BROKERS_KEYED_BY_CLUSTER else "", address)
 
+    def reset(self, now_ms: int) -> None:
+        """No topic is known.  Brokers stay, as if they had registered just now."""
+        self.topics.clear()
+        self.live.heard_all(now_ms)
+
     # Registering ----------------------------------------------------------------------
 
     def register(self, given: BrokerRegistration, peer: Peer, now_ms: int) -> MasterSeen:

@@ -47,7 +47,8 @@ async def serve_name_server(
             unknown_is_silent=name_server.unknown_is_silent,
         )
         note_requests(server, journal)
-        answer_own_calls(server, journal, allowed=config.reply_rules_allowed, rng=rng)
+        allowed, reset = config.reply_rules_allowed, name_server.reset
+        answer_own_calls(server, journal, allowed=allowed, rng=rng, reset=reset)
         name_server.push = server.push
         server.on_closed = name_server.closed
 

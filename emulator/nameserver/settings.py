@@ -82,10 +82,21 @@ class NameServerSettings:
     """``config`` is frozen, but replaced when an operator changes a setting."""
 
     def __init__(self, config: NameServerConfig) -> None:
-        self.config = config
+        self.config = self._first_config = config
         self.release = config.profile
         self._has_more = self.release >= NAMESRV_HAS_MORE_SETTINGS
         self._changeable = SETTINGS_5 if self._has_more else SETTINGS
+        self._show(config)
+        self.listens_at(config.listen_address)
+
+    def reset(self) -> None:
+        """Nobody has changed anything."""
+        host, port = self._shown["bindAddress"], self._shown["listenPort"]
+        self.config = self._first_config
+        self._show(self.config)
+        self.listens_at(f"{host}:{port}")
+
+    def _show(self, config: NameServerConfig) -> None:
         self._shown = {
             **(SHOWN_5 if self._has_more else SHOWN),
             "rocketmqHome": config.store,
@@ -93,7 +104,6 @@ class NameServerSettings:
         }
         if self._has_more and config.scan_interval_ms:
             self._shown["scanNotActiveBrokerInterval"] = str(config.scan_interval_ms)
-        self.listens_at(config.listen_address)
 
     def properties(self) -> dict[str, str]:
         """Every setting by upstream's name, as text."""

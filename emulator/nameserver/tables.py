@@ -156,6 +156,11 @@ class TopicQueues:
             self.put(topic, msgspec.structs.replace(queue, perm=change(queue.perm)))
         return len(topics)
 
+    def clear(self) -> None:
+        """No topic has queues."""
+        self.topic_queue_table.clear()
+        self.topic_queue_mapping_table.clear()
+
     def remove_topic(self, topic: str) -> None:
         """Remove the topic at every broker; nothing if it is unknown."""
         self.topic_queue_table.pop(topic, None)
@@ -221,6 +226,11 @@ class LiveBrokers:
     def refresh(self, key: BrokerKey, now_ms: int) -> None:
         """Set the time of its last heartbeat; nothing if the broker is unknown."""
         if (live := self.broker_live_table.get(key)) is not None:
+            live.last_update_ms = now_ms
+
+    def heard_all(self, now_ms: int) -> None:
+        """As if every broker had sent its heartbeat just now."""
+        for live in self.broker_live_table.values():
             live.last_update_ms = now_ms
 
     def data_version(self, key: BrokerKey) -> DataVersion | None:

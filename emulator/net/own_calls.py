@@ -10,9 +10,13 @@ from __future__ import annotations
 
 import random
 from collections import deque
+from collections.abc import Callable, Hashable
 from functools import partial
+from typing import TypeAlias
 
 from emulator.clock import ClockError
+from emulator.disk.port import NOT_WRITTEN
+from emulator.disk.refusals import reason
 from emulator.facts import Fact, RequestReceived, all_facts
 from emulator.journal import Entry, Journal, encode_entry
 from emulator.net.handler_table import Row, table_of
@@ -27,23 +31,34 @@ from protocol.fields import BadFields, Header
 LISTENERS_MAX = 16
 LINES_MAX, LINES_BYTES_MAX = 20_000, 8 * 1024 * 1024  # kept for each listener
 ANSWER_BYTES_MAX = 1024 * 1024
+RESET_MS_MAX = 3_000  # until the NameServers know
+Reset: TypeAlias = Callable[[int], Hashable | None]  # given the time
 NOT_ALLOWED = "this is not allowed here: start this server with reply_rules_allowed=true"
 
 
 def answer_own_calls(
-    server: Remoting, journal: Journal, *, allowed: bool, rng: random.Random
+    server: Remoting, journal: Journal, *, allowed: bool, rng: random.Random, reset: Reset
 ) -> None:
-    """Let *server* answer every call of our own, and obey the reply rules that are set."""
-    obey_reply_rules(server, allowed=allowed, rng=rng)
-    rows = OwnCalls(server, journal, allowed=allowed).rows()
+    """Let *server* answer every call of our own, and obey the reply rules that are set.
+
+    *reset* makes its role as if it had just started; the bell that rings when others know.
+    """
+    rules = obey_reply_rules(server, allowed=allowed, rng=rng)
+
+    def reset_all(now_ms: int) -> Hashable | None:
+        rules.reset()
+        return reset(now_ms)
+
+    rows = OwnCalls(server, journal, reset_all, allowed=allowed).rows()
     server.handlers = {**server.handlers, **table_of(rows, server.release)}
 
 
 class OwnCalls:
     """The clock of one *server*, and who listens to its *journal*."""
 
-    def __init__(self, server: Remoting, journal: Journal, *, allowed: bool) -> None:
+    def __init__(self, server: Remoting, journal: Journal, reset: Reset, *, allowed: bool) -> None:
         self._server = server
+        self._reset = reset
         self._journal = journal
         self._allowed = allowed
         self._listeners: dict[Peer, _FactListener] = {}
@@ -53,6 +68,7 @@ class OwnCalls:
         return (
             Row(catalog.SET_CLOCK_SKEW, self.set_clock_skew),
             Row(catalog.FETCH_FACTS, self.fetch_facts),
+            Row(catalog.RESET_SERVER, self.reset_server),
         )
 
     def set_clock_skew(self, call: Call[Header]) -> Result:
@@ -64,6 +80,23 @@ class OwnCalls:
             since_ms = clock.error.since_ms if goes_on else clock.true_ms()
         clock.error = ClockError(wanted.ms, wanted.drift_ppm, since_ms)
         return Reply()
+
+    def reset_server(self, _call: Call[Header]) -> Result:
+        """As if it had just started; answered when the NameServers know of it, too.
+
+        Its clock is right again, and no reply rule holds.  Connections stay.
+        """
+        self._check_allowed()
+        clock = self._server.clock
+        clock.error = ClockError()
+        try:
+            bell = self._reset(clock.now_ms())
+        except NOT_WRITTEN as error:
+            remark = f"the store cannot be reset: {reason(error)}"
+            raise Refusal(ResponseCode.SERVICE_NOT_AVAILABLE, remark) from error
+        if bell is None:
+            return Reply()
+        return Wait(bell, clock.now_ms() + RESET_MS_MAX, lambda _now_ms, _expired: Reply())
 
     def fetch_facts(self, call: Call[Header]) -> Result:
         """Lines since the last call, as soon as there are any; the first call begins to listen."""
@@ -81,9 +114,12 @@ class OwnCalls:
 
     # Inside ---------------------------------------------------------------------------
 
-    def _body(self, call: Call[Header], kind: type[B]) -> B:
+    def _check_allowed(self) -> None:
         if not self._allowed:
             raise Refusal(ResponseCode.NO_PERMISSION, NOT_ALLOWED)
+
+    def _body(self, call: Call[Header], kind: type[B]) -> B:
+        self._check_allowed()
         try:
             return decode_own_body(call.body, kind)
         except BadFields as error:

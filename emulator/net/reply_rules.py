@@ -61,6 +61,7 @@ class ReplyRules:
         self._rules: dict[int, _SetRule] = {}
         self._last_id = 0
         self._delayed_count = 0
+        self._resets = 0  # so many there were
 
     def handlers(self) -> Table:
         """The calls that manage rules, for the server's table."""
@@ -115,6 +116,12 @@ class ReplyRules:
             self._end(self._rules[number], "asked")
         return Reply(body=encode_own_body(RemovedReplyRules(rule_ids=ids)))
 
+    def reset(self) -> None:
+        """No rule holds, and what one has delayed is refused when its time comes."""
+        for held in list(self._rules.values()):
+            self._end(held, "asked")
+        self._resets += 1
+
     # Obeying --------------------------------------------------------------------------
 
     def decide(self, call: Call[Any]) -> Result | Defer | None:
@@ -149,10 +156,13 @@ class ReplyRules:
         if self._delayed_count >= DELAYED_MAX:
             raise Refusal(ResponseCode.SYSTEM_BUSY, f"{DELAYED_MAX} requests are delayed already")
         self._delayed_count += 1
-        return Defer(call.now_ms + rule.delay_ms, partial(self._after_delay, rule))
+        return Defer(call.now_ms + rule.delay_ms, partial(self._after_delay, rule, self._resets))
 
-    def _after_delay(self, rule: ReplyRule, call: Call[Any]) -> Result | None:
+    def _after_delay(self, rule: ReplyRule, resets: int, call: Call[Any]) -> Result | None:
         self._delayed_count -= 1
+        if resets != self._resets:
+            remark = "this server was reset while a reply rule delayed the request"
+            raise Refusal(ResponseCode.SYSTEM_BUSY, remark)
         return self._end_with(rule, call)
 
     def _end_with(self, rule: ReplyRule, call: Call[Any]) -> Result | None:
@@ -177,10 +187,11 @@ class ReplyRules:
             self._server.chain.put(Place.REPLY_RULES, None)
 
 
-def obey_reply_rules(server: Remoting, *, allowed: bool, rng: random.Random) -> None:
+def obey_reply_rules(server: Remoting, *, allowed: bool, rng: random.Random) -> ReplyRules:
     """Let *server* answer the calls that manage rules, and obey those that are set."""
     rules = ReplyRules(server, allowed=allowed, rng=rng)
     server.handlers = {**server.handlers, **rules.handlers()}
+    return rules
 
 
 def _is_about(rule: ReplyRule, names: RequestNames) -> bool:

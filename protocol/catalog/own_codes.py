@@ -27,4 +27,5 @@ REMOVE_REPLY_RULE = nameserver_or_broker(
 )
 SET_CLOCK_SKEW = nameserver_or_broker("SET_CLOCK_SKEW", request_body=ClockSkew)
 FETCH_FACTS = nameserver_or_broker("FETCH_FACTS", request_body=FactsWanted)
+RESET_SERVER = nameserver_or_broker("RESET_SERVER")
 GET_BROKER_OVERVIEW = broker("GET_BROKER_OVERVIEW", reply_body=BrokerOverview)

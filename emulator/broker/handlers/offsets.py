@@ -42,9 +42,11 @@ class ConsumerManageProcessor:
                 "Not found, do not set to zero, maybe this group boot first",
             )
         if found is None:
-            begin = broker.store.min_offset(topic, queue_id)
-            end = broker.store.max_offset(topic, queue_id)
+            begun_at = broker.store.begun_at(topic, queue_id)
+            begin = broker.store.min_offset(topic, queue_id) - begun_at
+            end = broker.store.max_offset(topic, queue_id) - begun_at
             found = first_offset(begin, end, broker.release)
+            found = None if found is None else found + begun_at
         if found is None:
             raise Refusal(
                 ResponseCode.QUERY_NOT_FOUND,

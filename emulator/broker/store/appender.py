@@ -118,6 +118,11 @@ class Appender:
         self._levels = parse_delay_levels(config.delay_levels)
         self._is_refusing = False
 
+    def reset(self) -> None:
+        """The log is empty: times begin anew, too."""
+        self._last_ms = 0
+        self._is_refusing = False
+
     def check(self, topic: bytes, message: MessageToStore) -> bytes:
         """The property block as bytes, if the log can hold the message; raises PutRefused."""
         block = message.properties.encode("utf-8", "replace")

@@ -122,6 +122,16 @@ class CommitLog:
             self._fill_from(position - last.base)
             _erase(last.view, self._filled)
 
+    def clear(self) -> None:
+        """Remove all segments.  Positions are not used again: the next one begins behind them."""
+        if self._segments:
+            self.end_position = self._segments[-1].base + self._segments[-1].size
+        while self._segments:
+            self._disk.remove_segment(self._segments.pop().base)
+            self._bases.pop()
+        self._view = memoryview(b"")
+        self._capacity = self._filled = 0
+
     def close(self) -> None:
         """Close the segments; what is in them stays."""
         for segment in self._segments:

@@ -34,6 +34,7 @@ class ConsumeQueue:
     """Entries ``min_offset`` … ``max_offset - 1`` of one queue, 20 bytes each."""
 
     __slots__ = (
+        "began_at",
         "codes",
         "max_offset",
         "min_offset",
@@ -48,6 +49,7 @@ class ConsumeQueue:
         self.topic = topic
         self.topic_bytes = topic.encode()
         self.queue_id = queue_id
+        self.began_at = 0  # the first offset it ever had; another one after a reset
         self.max_offset = first_offset  # the offset the next message gets
         self.restart(first_offset)
 
@@ -72,6 +74,16 @@ class ConsumeQueue:
         if gone:
             self.min_offset += gone
             del self.positions[:gone], self.sizes[:gone], self.codes[:gone]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every message it ever got is there still."""
+        return self.min_offset == self.began_at
+
+    def begin_anew(self) -> None:
+        """Empty, as if the next message were the first one, whatever its offset."""
+        self.restart(self.max_offset)
+        self.began_at = self.max_offset
 
     def restart(self, offset: int) -> None:
         """Empty, the next message gets *offset*."""

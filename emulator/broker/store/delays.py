@@ -107,6 +107,13 @@ class ScheduleMessageService:
         if self._is_dirty:
             self._is_dirty = not self._document.save(self.wrapper())
 
+    def reset(self, now_ms: int) -> None:
+        """Nothing waits, and nothing was ever delivered."""
+        self.offset_table = {}
+        self._looks_from_ms = now_ms
+        self._document.save(self.wrapper())
+        self._is_dirty = False
+
     def _heads(self) -> Iterator[_Head]:
         for level in sorted(self._levels.delay_ms):
             if (head := self._head(level)) is not None:

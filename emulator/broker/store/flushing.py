@@ -75,6 +75,16 @@ class Flushing:
         if self._disk.needs_flush and end > start:
             self._flush()
 
+    def begin_at(self, end: int) -> None:
+        """The log is empty and goes on at *end*: whoever waits for a flush waits for nothing."""
+        self.flushed_to = self._end = self._asked_to = end
+        self._safe_count = self._message_count
+        self._asked = {}
+        self._is_failing = False
+        if self._disk.needs_flush and not self.is_sync:
+            self._act_at = end + 1
+        self.on_flushed(end)
+
     def wrote(self, end: int, message_count: int = 1) -> None:
         """The log ends at *end* now, and has *message_count* messages more."""
         self._end = end

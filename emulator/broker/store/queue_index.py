@@ -89,6 +89,17 @@ class QueueIndex:
         for key in gone:
             del self.queues[key]
 
+    def reset(self, kept_topics: Collection[str]) -> None:
+        """Every queue is empty; only those of *kept_topics* go on counting.
+
+        Raises what a disk without room raises, and then all is as it was.
+        """
+        kept = {key: queue for key, queue in self.queues.items() if key[0] in kept_topics}
+        self._floors.set_all({key: Floor(queue.max_offset) for key, queue in kept.items()})
+        for queue in kept.values():
+            queue.begin_anew()
+        self.queues = kept
+
     def topics(self) -> list[str]:
         """Every topic that has a queue, each once."""
         return list(dict.fromkeys(topic for topic, _ in self.queues))
@@ -193,6 +204,10 @@ class QueueFloors:
             for queue, floor in {**self._floors, **floors}.items()
             if floor.next_offset or floor.since_position > min_position
         }
+        self.set_all(changed)
+
+    def set_all(self, changed: dict[tuple[str, int], Floor]) -> None:
+        """There are no floors but these; as ``set``."""
         if changed == self._floors:
             return
         rows = [(*queue, *floor) for queue, floor in changed.items()]

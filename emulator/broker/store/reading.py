@@ -161,7 +161,10 @@ def out_of_range(queue: ConsumeQueue | None, offset: int, release: Release) -> G
     if high == 0:
         status, better = GetStatus.NO_MESSAGE_IN_QUEUE, 0
     elif offset < low:
-        status, better = GetStatus.OFFSET_TOO_SMALL, low
+        # From before a reset of this broker?  Then nothing is lost, and nothing to be waited for.
+        is_old = queue is not None and queue.is_whole and low > 0
+        status = GetStatus.NO_MATCHED_MESSAGE if is_old else GetStatus.OFFSET_TOO_SMALL
+        better = low
     elif offset == high:
         status, better = GetStatus.OFFSET_OVERFLOW_ONE, offset
     elif offset > high:

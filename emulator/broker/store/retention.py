@@ -38,6 +38,10 @@ class Retention:
         self._note = note
         self._newest: dict[int, int] = {}
 
+    def reset(self) -> None:
+        """No segment is left."""
+        self._newest = {}
+
     def drop_expired(self, now_ms: int) -> None:
         """Drop what has grown too old; if the disk has no room for what must stay, later."""
         older_than_ms = now_ms - self.config.retained_hours_max * _HOUR_MS

@@ -169,6 +169,19 @@ class Store:
         """Drop what has grown too old.  Upstream looks every 10 s."""
         self._retention.drop_expired(now_ms)
 
+    def reset(self, kept_topics: Collection[str], now_ms: int) -> None:
+        """No message is left; only queues of *kept_topics* go on counting.
+
+        Raises what a disk without room raises, and then all is as it was.
+        """
+        self._index.reset(kept_topics)
+        self.log.clear()
+        self.flushing.begin_at(self.log.end_position)
+        self._retention.reset()
+        self._appender.reset()
+        cluster = self._config.cluster
+        self.figures = BrokerFigures(now_ms, cluster, _not_counted(self._config))
+
     def close(self) -> None:
         """Flush what is left and close the segments; what was stored stays."""
         self.flushing.finish()
@@ -208,6 +221,11 @@ class Store:
         if queue is None or not queue.min_offset <= offset < queue.max_offset:
             return -1
         return store_ms_at(self.log, queue.positions[offset - queue.min_offset])
+
+    def begun_at(self, topic: str, queue_id: int) -> int:
+        """The first offset that the queue ever had: 0, or where it stood at the last reset."""
+        queue = self._index.queues.get((topic, queue_id))
+        return queue.began_at if queue is not None else 0
 
     def earliest_ms(self, topic: str, queue_id: int) -> int:
         """When the oldest message of the queue was stored; -1 if there is none."""

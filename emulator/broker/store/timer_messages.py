@@ -93,11 +93,7 @@ class TimerMessageStore:
         self._gives_up = (
             config.profile >= TIMER_PUT_GIVEN_UP and not config.timer_retry_until_success
         )
-        self._wheel = TimerWheel()
-        self._puts = 0  # of the message that is to be delivered next
-        self._held_until_ms = 0  # its next try
-        self._persist_at_ms: int | None = None
-        self._progress_end = 0  # of the log, behind the last delivery
+        self._begin()
         self._is_refusing = False
         saved = disk.read(DOCUMENT)
         self._saved = decode_checkpoint(saved)
@@ -108,6 +104,26 @@ class TimerMessageStore:
         self._saved = self._saved._replace(queue_offset=min(self._saved.queue_offset, end))
         self._read_ms = self._saved.read_ms
         self._next_offset = store.min_offset(TIMER_TOPIC, 0)  # the first that was not read
+
+    def _begin(self) -> None:
+        """Nothing waits."""
+        self._wheel = TimerWheel()
+        self._puts = 0  # of the message that is to be delivered next
+        self._held_until_ms = 0  # its next try
+        self._persist_at_ms: int | None = None
+        self._progress_end = 0  # of the log, behind the last delivery
+        self._next_offset = 0  # the first that was not read
+        self._read_ms = 0
+
+    def reset(self, now_ms: int) -> None:
+        """Nothing waits, and nothing was ever put aside."""
+        self._begin()
+        self._looks_from_ms = now_ms
+        self.enqueued = SampledSums((RATES,), now_ms, now_ms)
+        self.dequeued = SampledSums((RATES,), now_ms, now_ms)
+        self._save(now_ms)
+        self._saved = TimerCheckpoint()
+        self.on_planned()
 
     def read_found(self) -> Iterator[None]:
         """Read what the timer topic holds, with pauses; nothing else is to be done before."""

@@ -97,6 +97,20 @@ class ClientChannels:
         """Upstream: ConsumerManager.queryTopicConsumeByWho."""
         return [n for n, g in self.consumer_table.items() if topic in g.subscription_table]
 
+    def consumer_ids(self) -> set[str]:
+        """Every client that is connected as a consumer."""
+        groups = self.consumer_table.values()
+        return {name for group in groups for name in group.client_ids() if name is not None}
+
+    def heard_all(self, now_ms: int) -> None:
+        """As if every client had sent its heartbeat just now."""
+        for group in self.consumer_table.values():
+            for channel in group.channel_info_table.values():
+                channel.last_update_ms = now_ms
+        for channels in self.producer_table.values():
+            for channel in channels.values():
+                channel.last_update_ms = now_ms
+
     # Heartbeats -----------------------------------------------------------------------
 
     def check_room(self, data: HeartbeatData, peer: Peer) -> None:

@@ -8,7 +8,7 @@ Upstream: RebalanceLockManager.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -55,6 +55,18 @@ class RebalanceLocks:
         """The client that holds the queue just now."""
         lock = self._locks.get(group, {}).get(queue)
         return None if lock is None or self._has_lapsed(lock, now_ms) else lock.client
+
+    def reset(self, kept_clients: Collection[str], now_ms: int) -> None:
+        """Only locks of *kept_clients* stay, as if renewed just now."""
+        self._sweep_ms = 0
+        for group, held in list(self._locks.items()):
+            self._locks[group] = {
+                queue: _Lock(lock.client, now_ms)
+                for queue, lock in held.items()
+                if lock.client in kept_clients and not self._has_lapsed(lock, now_ms)
+            }
+            if not self._locks[group]:
+                del self._locks[group]
 
     @property
     def held_count(self) -> int:

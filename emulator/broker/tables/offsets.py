@@ -10,7 +10,7 @@ Upstream: ConsumerOffsetManager.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -169,6 +169,14 @@ class ConsumerOffsets:
             self.pending_resets.pop(key, None)
         if keys:
             self._changed(now_ms)
+
+    def replace_all(self, offsets: Mapping[tuple[str, str], dict[int, int]], now_ms: int) -> None:
+        """Nothing is committed but *offsets*, by topic and group; no reset is pending."""
+        self.offset_table = {_key(*place): dict(queues) for place, queues in offsets.items()}
+        self.pending_resets = {}
+        self._commits = 0
+        self._changes += 1
+        self.persist(now_ms)
 
     def persist(self, now_ms: int) -> None:
         """Write the table at once if it has changed since."""

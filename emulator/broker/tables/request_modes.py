@@ -36,6 +36,12 @@ class MessageRequestModes:
         """What was set for a group and a topic; None if nothing was."""
         return self._by_topic.get(topic, {}).get(group)
 
+    def reset(self) -> None:
+        """Nothing was ever set."""
+        if self._by_topic:
+            self._by_topic = {}
+            self._document.save(MessageRequestModeTable())
+
     def set(self, topic: str, group: str, body: SetMessageRequestModeBody) -> None:
         """Keep it, on disk before the caller goes on.  Raises ``Refusal`` if there is no room."""
         if self.get(topic, group) is None:

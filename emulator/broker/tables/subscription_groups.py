@@ -8,6 +8,7 @@ Upstream: SubscriptionGroupManager.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from emulator.broker.checks import check_name, check_room
@@ -59,9 +60,8 @@ class SubscriptionGroups:
         )
         has_more = config.profile >= MORE_SYSTEM_GROUPS
         own = (*_OWN_GROUPS, names.CID_SYS_RMQ_TRANS) if has_more else _OWN_GROUPS
-        self.subscription_group_table = TextTable(
-            (name, SubscriptionGroupConfig(group_name=name)) for name in own
-        )
+        self._own = own
+        self.subscription_group_table = _with_defaults(own)
         self._forbidden: dict[str, dict[str, int]] = {}
         self.data_version = DataVersion(timestamp=now_ms)
         self._load()
@@ -119,6 +119,14 @@ class SubscriptionGroups:
             self._changed(name, now_ms)
             self._note(GroupDeleted(name))
 
+    def reset(self, kept: Iterable[str], now_ms: int) -> None:
+        """The broker's own groups stay, and *kept*, all with the settings of a new group."""
+        known = [name for name in kept if name in self.subscription_group_table]
+        self.subscription_group_table = _with_defaults((*self._own, *known))
+        self._forbidden = {}
+        self.data_version = self.data_version.next(now_ms)
+        self._document.begin_anew()
+
     def saved_together(self) -> AbstractContextManager[None]:
         """All that changes inside is saved once, at the end; what finds no room, later."""
         return self._document.saved_together()
@@ -172,3 +180,7 @@ class SubscriptionGroups:
             data_version=self.data_version,
             forbidden_table=self._forbidden,
         )
+
+
+def _with_defaults(names: Iterable[str]) -> TextTable[SubscriptionGroupConfig]:
+    return TextTable((name, SubscriptionGroupConfig(group_name=name)) for name in names)

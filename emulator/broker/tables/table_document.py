@@ -120,6 +120,11 @@ class TableDocument(Generic[Table, Entry]):
         self._owes = self._owes or not is_done
         return is_done
 
+    def begin_anew(self) -> bool:
+        """The table is another one: write it whole."""
+        self._owes = True
+        return self.rewrite()
+
     # Inside ---------------------------------------------------------------------------
 
     def _save(self, change: TableChange[Entry]) -> bool:

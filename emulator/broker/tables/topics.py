@@ -182,6 +182,17 @@ class TopicConfigs:
         if self.topic_config_table.pop(name, None) is not None:
             self._changed([name], now_ms)
 
+    def reset(self, kept: Collection[str], now_ms: int) -> None:
+        """The broker's own topics stay, and *kept*, which may be written and read again."""
+        stay = {
+            name: msgspec.structs.replace(topic, perm=READ_WRITE)
+            for name in kept
+            if (topic := self.get(name)) is not None
+        }
+        self.topic_config_table = TextTable((stay | self._system).items())
+        self.data_version = self.data_version.next(now_ms)
+        self._document.begin_anew()
+
     def saved_together(self) -> AbstractContextManager[None]:
         """All that changes inside is saved once, at the end; what finds no room, later."""
         return self._document.saved_together()

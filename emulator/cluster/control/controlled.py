@@ -37,6 +37,10 @@ class Controlled(Protocol):
         """As ``RealWorld.node``."""
         ...
 
+    def reset(self) -> None:
+        """As ``World.reset``."""
+        ...
+
     def skew_clock(self, name: str, ms: int) -> None:
         """As ``World.skew_clock``."""
         ...

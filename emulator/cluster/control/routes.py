@@ -104,6 +104,11 @@ def _nodes(world: Controlled, _request: HttpRequest, _names: Names) -> HttpRespo
     return HttpResponse.json({"nodes": world.nodes})
 
 
+def _reset(world: Controlled, _request: HttpRequest, _names: Names) -> HttpResponse:
+    world.reset()
+    return HttpResponse.json({"nodes": world.nodes})
+
+
 def _links(world: Controlled, request: HttpRequest, _names: Names) -> NoReturn:
     raise CannotDo(world.kind, "link", f"{request.method} {request.path}")
 
@@ -135,6 +140,7 @@ def check_verb(node: NodeView, verb: Verb) -> None:
 
 ROUTES: tuple[Route, ...] = (
     Route("GET", "/", _about),
+    Route("POST", "/reset", _reset),
     Route("GET", "/nodes", _nodes),
     Route("GET", "/nodes/{name}", _node),
     *(Route("POST", f"/nodes/{{name}}/{verb}", _verb(verb)) for verb in VERB_STATES),

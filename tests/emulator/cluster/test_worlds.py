@@ -38,7 +38,7 @@ from protocol.queues import MessageQueue
 
 WORLDS = {world.kind: world for world in (ProcessCluster, EmbeddedCluster, VirtualCluster)}
 TOPIC, BROKER = "orders", "broker-b"
-OF_NO_NODE: tuple[Verb, ...] = ("end_fault", "end_faults", "faults")
+OF_NO_NODE: tuple[Verb, ...] = ("end_fault", "end_faults", "faults", "reset")
 VERBS_OF_NODES = tuple(verb for verb in VERBS if verb not in OF_NO_NODE)
 SETTLE_S_MAX, ANSWER_S_MAX = 10.0, 1.5
 
@@ -326,6 +326,8 @@ def arguments_of(verb: Verb, node: str) -> tuple:
         return (Rule(between(node, "namesrv"), Stall()),)
     if verb == "set_reply_rule":
         return (node, ReplyRule(code=310, count=5, error_code=2))
+    if verb == "reset":
+        return ()
     return (node, 1_000) if verb == "skew_clock" else (node,)
 
 

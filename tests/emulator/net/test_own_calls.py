@@ -18,7 +18,7 @@ from emulator.net.own_calls import answer_own_calls
 from protocol.codes import ResponseCode
 from protocol.command import RemotingCommand, encode_command
 
-SKEW, FETCH = 9003, 9004
+SKEW, FETCH, RESET = 9003, 9004, 9010
 STOPPED = NodeStopped("broker", "asked")
 
 
@@ -29,7 +29,11 @@ class Listened(Server):
         super().__init__()
         self.journal = Journal("broker-a", self.remoting.clock)
         self.note = self.journal.note
-        answer_own_calls(self.remoting, self.journal, allowed=allowed, rng=random.Random(1))
+        self.reset_times: list[int] = []
+        rng = random.Random(1)
+        answer_own_calls(
+            self.remoting, self.journal, allowed=allowed, rng=rng, reset=self.reset_times.append
+        )
         self._opaque = 0
 
     def ask(self, code: int, wire: Wire | None = None, **body: Any) -> RemotingCommand | None:
@@ -195,3 +199,26 @@ async def test_so_many_may_listen_and_those_who_have_gone_do_not_count(monkeypat
     assert server.ask(FETCH, other).code == ResponseCode.SYSTEM_BUSY
     server.wire.close()
     assert server.ask(FETCH, other).code == 0
+
+
+async def test_a_reset_sets_the_clock_right_and_ends_rules_and_what_they_delay() -> None:
+    server = Listened()
+    late = msgspec.json.encode({"code": 11, "delay_ms": 1})
+    server.wire.endpoint.feed(encode_command(RemotingCommand(code=9000, opaque=90, body=late)))
+    server.wire.endpoint.feed(encode_command(RemotingCommand(code=11, opaque=91)))
+    server.ask(SKEW, ms=3_600_000)
+    right_ms = server.remoting.clock.now_ms() - 3_600_000
+    assert server.ask(RESET).code == ResponseCode.SUCCESS
+    assert [ms - right_ms < 1_000 for ms in server.reset_times] == [True]
+    assert server.ask(9001).body == b'{"rules":[]}'
+    assert server.answer(91) is None
+    server.remoting.timers.fire(trio.current_time() + 1)
+    refused = server.answer(91)
+    assert refused.code == ResponseCode.SYSTEM_BUSY
+    assert "was reset while a reply rule delayed" in refused.remark
+
+
+async def test_who_may_not_set_rules_may_not_reset_either() -> None:
+    server = Listened(allowed=False)
+    assert server.ask(RESET).code == ResponseCode.NO_PERMISSION
+    assert server.reset_times == []
