@@ -51,8 +51,9 @@ class EmbeddedCluster(RealWorld):
     Give a whole *spec*, or single fields of ``ClusterSpec`` by name.
     *journal* is a folder: one file of facts a node.  With *log* its nodes' lines are kept for
     ``log_lines``; without, they go to the program's logger ``rocketmq_emulator``.  *control* is
-    the port of a control address, 0 means any.  *on_progress* is called, in the cluster's
-    thread, while a node reads a large store.
+    the port of a control address, 0 means any.  *with_links* puts a proxy before each node, for
+    faults of links.  *on_progress* is called, in the cluster's thread, while a node reads a
+    large store.
     ``ready_s`` is how long the start took, in seconds.  What one node stored in memory
     outlives its restarts.
     """
@@ -67,10 +68,13 @@ class EmbeddedCluster(RealWorld):
         journal: str = "",
         log: LogSettings | None = None,
         control: int | None = None,
+        with_links: bool = False,
         on_progress: OnProgress | None = None,
         **fields: Unpack[SpecFields],
     ) -> None:
-        super().__init__(checked_spec(spec, fields), control, journal=journal)
+        super().__init__(
+            checked_spec(spec, fields), control, journal=journal, with_links=with_links
+        )
         self._on_progress = on_progress
         self._journal = journal
         self._log = log
@@ -93,11 +97,13 @@ class EmbeddedCluster(RealWorld):
         self._thread.start()
         try:
             self._wait_for_loop()
+            self._open_links()
             self.start()
             self._open_wanted_control()
         except BaseException:
             self._close_control()
             self._end()
+            self._close_links()
             raise
         self.ready_s = time.monotonic() - began_s
         return self
@@ -115,6 +121,7 @@ class EmbeddedCluster(RealWorld):
                 self.stop()
         finally:
             self._end()
+            self._close_links()
 
     # What it is -----------------------------------------------------------------------
 
@@ -233,6 +240,7 @@ class EmbeddedCluster(RealWorld):
             self._nodes[name] = node
         try:
             await self._nursery.start(self._nodes[name].serve)
+            self._node_is_up(name)
         except RuntimeError as error:
             if self._is_alive(name):
                 raise
@@ -247,10 +255,13 @@ class EmbeddedCluster(RealWorld):
                 for name in group:
                     if name in names:
                         stopping.start_soon(self._nodes[name].stop, STOP_S_MAX)
+        for name in names:
+            self._node_is_down(name)
 
     async def _kill(self, names: list[str]) -> None:
         for name in names:
             await self._nodes[name].kill()
+            self._node_is_down(name)
 
     async def _pause(self, names: list[str]) -> None:
         for name in names:
@@ -324,8 +335,8 @@ class EmbeddedCluster(RealWorld):
 
     def _config(self, name: str) -> RoleConfig:
         if name in self.spec.name_server_names:
-            return self.spec.name_server_config(name)
-        return self.spec.broker_config(name, self._name_servers)
+            return self._behind_doors(name, self.spec.name_server_config(name))
+        return self._behind_doors(name, self.spec.broker_config(name, self._name_servers))
 
     def _note_progress(self, entry: Entry) -> None:
         """A node that reads a large store is waited for as long as it gets on."""

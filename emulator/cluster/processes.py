@@ -41,7 +41,8 @@ class ProcessCluster(RealWorld):
     Give a whole *spec*, or single fields of ``ClusterSpec`` by name.
     Raises ``NodeDied`` and ``NotReady``.  *journal* is a folder: one file of facts a node.
     *log* is what the nodes show on standard error.  *control* is the port of a control
-    address, 0 means any.  *on_progress* is called while a node
+    address, 0 means any.  *with_links* puts a proxy before each node, for faults of links.
+    *on_progress* is called while a node
     reads a large store.  ``ready_s`` is how long the start took, in seconds.
     """
 
@@ -55,10 +56,13 @@ class ProcessCluster(RealWorld):
         journal: str = "",
         log: LogSettings = WARNINGS,
         control: int | None = None,
+        with_links: bool = False,
         on_progress: OnProgress | None = None,
         **fields: Unpack[SpecFields],
     ) -> None:
-        super().__init__(checked_spec(spec, fields), control, journal=journal)
+        super().__init__(
+            checked_spec(spec, fields), control, journal=journal, with_links=with_links
+        )
         self._journal = journal
         self._log = log
         self._on_progress = on_progress or _nobody_looks
@@ -71,11 +75,13 @@ class ProcessCluster(RealWorld):
         began_s = time.monotonic()
         self._is_over = False
         try:
+            self._open_links()
             self.start()
             self._open_wanted_control()
         except BaseException:
             self._close_control()
             self.stop()
+            self._close_links()
             raise
         self.ready_s = time.monotonic() - began_s
         return self
@@ -90,6 +96,7 @@ class ProcessCluster(RealWorld):
         self._faults.close()
         self._is_over = True
         self.stop()
+        self._close_links()
 
     # What it is -----------------------------------------------------------------------
 
@@ -216,6 +223,7 @@ class ProcessCluster(RealWorld):
                 node.end(how)  # of a restart, which was between two processes
             for node in self._of(names):
                 node.wait_ended(until_s)
+                self._node_is_down(node.name)
 
     def _spawn(self, role: str, name: str) -> NodeProcess:
         if self._is_over:
@@ -235,14 +243,15 @@ class ProcessCluster(RealWorld):
             assert node.config is not None
             config = msgspec.structs.replace(node.config, listen_address=node.address)
             self._configs[node.name] = config
+            self._node_is_up(node.name)
 
     def _config(self, name: str) -> RoleConfig:
         """As it ran before, or as the spec says: a broker's when the NameServers are ready."""
         if name in self._configs:
             return self._configs[name]
         if name in self.spec.name_server_names:
-            return self.spec.name_server_config(name)
-        return self.spec.broker_config(name, self._name_servers)
+            return self._behind_doors(name, self.spec.name_server_config(name))
+        return self._behind_doors(name, self.spec.broker_config(name, self._name_servers))
 
     def _of(self, names: Iterable[str]) -> list[NodeProcess]:
         return [self._nodes[name] for name in names if name in self._nodes]

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
     from emulator.cluster.control.server import ControlServer
     from emulator.cluster.faults.values import AnyFault, FaultState, Reason
+    from emulator.cluster.links.tcp_links import TcpLinks
     from emulator.cluster.node_process import NodeDied
+    from emulator.cluster.roles import RoleConfig
     from emulator.cluster.spec import ClusterSpec
     from emulator.facts import Fact
     from protocol.bodies.reply_rules import ReplyRule, ReplyRuleState
@@ -34,12 +36,19 @@ class RealWorld(World[None]):
     blocks = True
 
     def __init__(
-        self, spec: ClusterSpec, control: int | None = None, *, journal: str = ""
+        self,
+        spec: ClusterSpec,
+        control: int | None = None,
+        *,
+        journal: str = "",
+        with_links: bool = False,
     ) -> None:
         self.spec = spec
         self.ready_s = 0.0
         self._control_port = control  # wanted from the start; None: none
         self._control: ControlServer | None = None
+        self._with_links = with_links
+        self.links: TcpLinks | None = None  # while it runs
         self._histories = Histories()
         self._skews_ms: dict[str, int] = {}  # of wrong clocks, perhaps before a start
         self._faults = FaultsInRealTime(self, journal)
@@ -169,6 +178,11 @@ class RealWorld(World[None]):
 
     # Faults ---------------------------------------------------------------------------
 
+    @property
+    def has_links(self) -> bool:
+        """Do its nodes stand behind proxies?"""
+        return self._with_links
+
     def begin_fault(self, fault: AnyFault, for_ms: int | None = None) -> int:
         """It ends at the latest when the cluster does."""
         return self._faults.begin(fault, for_ms)
@@ -216,6 +230,32 @@ class RealWorld(World[None]):
         from emulator.cluster import reply_rules  # noqa: PLC0415  # see there
 
         reply_rules.ask_blocking(node, self._address_of(node), reply_rules.set_clock_skew(ms))
+
+    def _open_links(self) -> None:
+        """Bind the doors, before any node starts.  Raises ``AddressInUse``."""
+        if self._with_links:
+            from emulator.cluster.links.tcp_links import TcpLinks  # noqa: PLC0415  # not needed by all
+
+            self.links = TcpLinks(self.spec)
+
+    def _close_links(self) -> None:
+        links, self.links = self.links, None
+        if links is not None:
+            links.close()
+
+    def _behind_doors(self, name: str, config: RoleConfig) -> RoleConfig:
+        return config if self.links is None else self.links.fitted(name, config)
+
+    def _node_is_up(self, name: str) -> None:
+        if self.links is not None:
+            self.links.node_is_up(name, self.addresses[name])
+
+    def _node_is_down(self, name: str) -> None:
+        if self.links is not None:
+            self.links.node_is_down(name)
+
+    def _reached_at(self, name: str) -> str:
+        return super()._reached_at(name) if self.links is None else self.links.address(name)
 
     def _open_wanted_control(self) -> None:
         if self._control_port is not None:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, Ty
 
 if TYPE_CHECKING:
     from emulator.cluster.faults.values import AnyFault, Reason
+    from emulator.cluster.faults.verdicts import Proxies
     from emulator.cluster.spec import ClusterSpec
     from emulator.facts import Fact
     from emulator.sim.rules import Rule
@@ -134,6 +135,7 @@ class World(ABC, Generic[Done_co]):
     blocks: ClassVar[bool]
     keeps_memory: ClassVar[bool]
     spec: ClusterSpec
+    links: Proxies | None = None  # the proxies before its nodes, where there are any
 
     @classmethod
     def can(cls, verb: Verb) -> bool:
@@ -151,12 +153,12 @@ class World(ABC, Generic[Done_co]):
         addresses = self.addresses
         if missing := [name for name in self.spec.name_server_names if name not in addresses]:
             raise NotStarted(f"{missing[0]} has no address yet")
-        return ";".join(map(self.spec.reached_at, self._name_servers))
+        return ";".join(map(self._reached_at, self.spec.name_server_names))
 
     @property
     def brokers(self) -> dict[str, str]:
         """Brokers' addresses, ``host:port`` by name."""
-        return {n: self.spec.reached_at(self.addresses[n]) for n in self.spec.broker_names}
+        return {name: self._reached_at(name) for name in self.spec.broker_names}
 
     @property
     @abstractmethod
@@ -182,7 +184,7 @@ class World(ABC, Generic[Done_co]):
 
     @property
     def has_links(self) -> bool:
-        """Does it carry out rules of links?"""
+        """Does it carry out faults of links?"""
         return self.can("link")
 
     # What can be done to it -----------------------------------------------------------
@@ -316,6 +318,10 @@ class World(ABC, Generic[Done_co]):
     def _name_servers(self) -> tuple[str, ...]:
         """Where they listen: so brokers beside them reach them."""
         return tuple(self.addresses[name] for name in self.spec.name_server_names)
+
+    def _reached_at(self, name: str) -> str:
+        """Where clients reach a node."""
+        return self.spec.reached_at(self.addresses[name])
 
     def _known_names(self) -> tuple[str, ...]:
         return self.node_names

@@ -1,4 +1,4 @@
-"""Faults of links, as rules of the network: the same values whichever network carries them out.
+"""Faults of links: rules of the virtual network, or held at the proxies before real nodes.
 
 A rule asks by name which way is meant, whenever somebody joins: it also means who comes later.
 The operator's machine is never meant, or a rule could not be taken back.
@@ -6,43 +6,28 @@ The operator's machine is never meant, or a rule could not be taken back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from emulator.cluster.faults.held import Effect
 from emulator.cluster.faults.naming import NO_CLIENTS, is_meant
-from emulator.cluster.faults.values import (
-    Bandwidth,
-    CutLink,
-    Fault,
-    LinkFault,
-    Partition,
-    RefuseConnections,
-    SlowLink,
-    StallLink,
-)
-from emulator.sim.rules import Cut, Refuse, Rule, Separate, Slow, Stall, Throttle
+from emulator.cluster.faults.verdicts import VERDICTS
+from emulator.sim.rules import Rule
 
 if TYPE_CHECKING:
     from emulator.cluster.faults.held import Grip, Held
+    from emulator.cluster.faults.values import LinkFault
     from emulator.cluster.spec import ClusterSpec
-    from emulator.sim.rules import Traffic, Verdict
-
-VERDICTS: Mapping[type[Fault], Callable[[Any], Verdict]] = {
-    SlowLink: lambda fault: Slow(fault.ms, fault.jitter_ms, fault.distribution),
-    Bandwidth: lambda fault: Throttle(fault.bytes_per_s),
-    Partition: lambda _: Separate(),
-    StallLink: lambda _: Stall(),
-    RefuseConnections: lambda _: Refuse(),
-    CutLink: lambda _: Cut(),
-}
+    from emulator.sim.rules import Traffic
 
 
 class LinkEffect(Effect):
-    """A rule of the network, by the world's verb ``link``."""
+    """At the world's proxies, or a rule of its network by the verb ``link``."""
 
     async def begin(self, grip: Grip, held: Held) -> None:
-        """The rule holds between all whom the fault means, now and later."""
+        """It holds between all whom the fault means, now and later."""
+        if (links := grip.world.links) is not None:
+            held.links.enter_context(links.under(held.fault, held.tally))
+            return
         traffic = traffic_of(held.fault, grip.world.spec)
         rule = Rule(traffic, VERDICTS[type(held.fault)](held.fault), held.tally)
         held.links.enter_context(grip.world.link(rule))

@@ -1,0 +1,292 @@
+"""A stream through a proxy: two sockets, and the way each of them leads to the other.
+
+While no fault holds, what is read at one end is written at the other in the same step.  A
+side that does not read slows the other one down, as without a proxy: what waits is bounded,
+and then nothing more is read.  The end of a stream and a reset are passed on as such.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import socket
+import struct
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+import trio
+
+from emulator.cluster.links.client_names import ClientNames
+from emulator.cluster.links.effects import CUT, Effects, LinkRule
+from emulator.cluster.links.sides import Names
+from emulator.cluster.links.way import Way
+from emulator.net.ready_sockets import Readable
+from emulator.net.timers import Timers
+
+READ_BYTES = 256 * 1024
+HELD_BYTES_MAX = 1024 * 1024  # of one way; then the sender's kernel holds the rest
+LINGER_0 = struct.pack("ii", 1, 0)  # close with a reset
+
+
+class Reading(Protocol):
+    """Who reads sockets: ``ReadySockets``, or a task for each."""
+
+    def add(self, socket: Readable) -> None:
+        """Read it from now on."""
+
+    def remove(self, socket: Readable) -> None:
+        """Read it no more."""
+
+
+class Hub:
+    """What all streams of one loop share."""
+
+    def __init__(
+        self, nursery: trio.Nursery, reading: Reading, timers: Timers, rng: random.Random
+    ) -> None:
+        self.nursery = nursery
+        self.reading = reading
+        self.timers = timers
+        self.rng = rng
+        self.rules: dict[int, LinkRule] = {}  # of the faults that hold, by number
+        self.last_number = 0
+
+
+class ProxiedStream:
+    """Between *near*, who has connected, and *far*, the node that he wants.
+
+    ``source`` is who has connected, by name, as far as that is known.  ``_born`` is the number
+    of the last fault that began before: one that refuses new connections is about those which
+    are younger than it is.
+    """
+
+    def __init__(
+        self,
+        hub: Hub,
+        near: socket.socket,
+        far: socket.socket,
+        names: tuple[Names, Names],
+        on_end: Callable[[ProxiedStream], object],
+        *,
+        learns_names: bool,
+    ) -> None:
+        self._hub = hub
+        self.source, self._target = names
+        self._on_end = on_end
+        self._born = hub.last_number
+        self._learned = ClientNames() if learns_names else None
+        self._is_over = False
+        self._forth = _Half(hub, near, far, self)
+        self._back = _Half(hub, far, near, self)
+        self.apply(hub.rules.values())
+        for half in (self._forth, self._back):
+            half.read()
+
+    def apply(self, rules: Iterable[LinkRule]) -> None:
+        """These, and no others, hold from now on."""
+        if self._is_over:
+            return
+        rules = list(rules)
+        forth = Effects(rules, self.source, self._target)
+        back = Effects(rules, self._target, self.source)
+        ending = [*forth.cuts, *back.cuts]
+        ending += [
+            held for held in forth.refuses if held.number <= self._born and self._is_learned
+        ]
+        if ending:
+            ending[0].tally.add(CUT)
+            self.abort()
+            return
+        now_s = trio.current_time()
+        self._forth.apply(forth, now_s)
+        self._back.apply(back, now_s)
+
+    def heard(self, half: _Half, data: bytes) -> None:
+        """Bytes were read; those of a client may say who it is."""
+        if half is self._forth and self._learned is not None and self._learned.feed(data):
+            assert self._learned.names is not None
+            self.source = self._learned.names
+            self.apply(self._hub.rules.values())
+
+    def half_ended(self) -> None:
+        """All that came one way has been written."""
+        if self._forth.is_done and self._back.is_done:
+            self._close()
+
+    def broke(self, half: _Half) -> None:
+        """What *half* writes to has gone: the other one has to tell its side."""
+        (self._back if half is self._forth else self._forth).source_broke()
+        self.half_ended()
+
+    def abort(self) -> None:
+        """Reset both ends now."""
+        for half in (self._forth, self._back):
+            if half.source.fileno() >= 0:
+                half.source.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER_0)
+        self._close()
+
+    @property
+    def is_over(self) -> bool:
+        """Are both sockets closed?"""
+        return self._is_over
+
+    @property
+    def _is_learned(self) -> bool:
+        return self._learned is not None and self._learned.names is not None
+
+    def _close(self) -> None:
+        if self._is_over:
+            return
+        self._is_over = True
+        for half in (self._forth, self._back):
+            half.close()
+        self._on_end(self)
+
+
+class _Half:
+    """What is read from *source* is written to *target*, when the way lets it."""
+
+    def __init__(
+        self, hub: Hub, source: socket.socket, target: socket.socket, stream: ProxiedStream
+    ) -> None:
+        self.source = source
+        self.is_done = False  # the end of the stream was passed on
+        self._hub = hub
+        self._target = target
+        self._stream = stream
+        self._way = Way(Effects((), frozenset(), frozenset()), hub.rng)
+        self._unwritten = b""  # what the kernel of the target does not take yet
+        self._is_read = False
+        self._has_ended = False  # nothing comes from the source any more
+        self._planned_s: float | None = None
+
+    # Reading --------------------------------------------------------------------------
+
+    def read(self) -> None:
+        """Read from now on, unless too much waits."""
+        wants = not (self._has_ended or self._unwritten or self.is_done)
+        wants = wants and self._way.held_bytes < HELD_BYTES_MAX and self.source.fileno() >= 0
+        if wants and not self._is_read:
+            self._hub.reading.add(self)
+        elif not wants and self._is_read:
+            self._hub.reading.remove(self)
+        self._is_read = wants
+
+    def fileno(self) -> int:
+        """As ``Readable.fileno``."""
+        return self.source.fileno()
+
+    def readable(self) -> None:
+        """As ``Readable.readable``."""
+        try:
+            data = self.source.recv(READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            self._end("reset")
+            return
+        if not data:
+            self._end("eof")
+            return
+        self._stream.heard(self, data)
+        if self.source.fileno() < 0:
+            return  # it said whose it is, and a fault has cut it
+        if self._way.is_free and not self._unwritten:
+            self._write(data)
+            return
+        self._way.put(data, trio.current_time())
+        self._go_on()
+
+    def stopped(self) -> None:
+        """As ``Readable.stopped``."""
+        self._stream.abort()
+
+    def apply(self, effects: Effects, now_s: float) -> None:
+        """These effects hold from now on."""
+        self._way.apply(effects, now_s)
+        self._go_on()
+
+    def source_broke(self) -> None:
+        """A write to the source failed."""
+        if not self._has_ended:
+            self._end("reset")
+
+    def close(self) -> None:
+        """Close the source; what waits is dropped."""
+        if self._is_read:
+            self._hub.reading.remove(self)
+            self._is_read = False
+        self._has_ended = True
+        if self.source.fileno() >= 0:
+            trio.lowlevel.notify_closing(self.source)
+            self.source.close()
+
+    def _end(self, how: str) -> None:
+        self._has_ended = True
+        self._way.end("eof" if how == "eof" else "reset", trio.current_time())
+        self._go_on()
+
+    # Writing --------------------------------------------------------------------------
+
+    def _go_on(self) -> None:
+        """Write what is due, and plan the rest."""
+        while not self._unwritten and not self.is_done and self._target.fileno() >= 0:
+            what = self._way.take(trio.current_time())
+            if what is None:
+                self._plan()
+                break
+            if isinstance(what, bytes):
+                self._write(what)
+            else:
+                self._pass_on_end(what)
+        self.read()
+
+    def _pass_on_end(self, how: str) -> None:
+        self.is_done = True
+        if how == "reset":
+            self._stream.abort()
+            return
+        with contextlib.suppress(OSError):  # the other side has gone meanwhile
+            self._target.shutdown(socket.SHUT_WR)
+        self._stream.half_ended()
+
+    def _write(self, data: bytes) -> None:
+        try:
+            sent = self._target.send(data)
+        except BlockingIOError:
+            sent = 0
+        except OSError:
+            self._give_up()
+            return
+        if sent < len(data):
+            self._unwritten = data[sent:]
+            self.read()
+            self._hub.nursery.start_soon(self._write_rest)
+
+    async def _write_rest(self) -> None:
+        try:
+            while self._unwritten:
+                await trio.lowlevel.wait_writable(self._target)
+                with contextlib.suppress(BlockingIOError):
+                    self._unwritten = self._unwritten[self._target.send(self._unwritten) :]
+        except (OSError, trio.ClosedResourceError):
+            self._give_up()
+            return
+        self._go_on()
+
+    def _give_up(self) -> None:
+        """The target has gone; its side of the stream says how, in its turn."""
+        self._unwritten = b""
+        self.is_done = True
+        self.read()
+        self._stream.broke(self)
+
+    def _plan(self) -> None:
+        due_s = self._way.next_due_s()
+        if due_s is not None and (self._planned_s is None or due_s < self._planned_s):
+            self._planned_s = due_s
+            self._hub.timers.at(due_s, self._planned)
+
+    def _planned(self) -> None:
+        self._planned_s = None
+        self._go_on()

@@ -1,0 +1,40 @@
+"""Which ways a fault of a link means, by the names of their two ends."""
+
+from __future__ import annotations
+
+import pytest
+
+from emulator.cluster.faults.values import Partition
+from emulator.cluster.links.sides import SOME_CLIENTS, is_meant, names_of_client
+
+A = frozenset(["broker-a", "brokers"])
+B = frozenset(["broker-b", "brokers"])
+NAMESRV = frozenset(["namesrv", "name_servers"])
+MEMBER = names_of_client("10.0.0.1@billing-1@unit", ["billing"])
+
+
+@pytest.mark.parametrize(
+    ("fault", "source", "target", "is_so"),
+    [
+        (Partition(between=("broker-a", "namesrv")), A, NAMESRV, True),
+        (Partition(between=("broker-a", "namesrv")), NAMESRV, A, True),
+        (Partition(between=("broker-a", "namesrv"), one_way=True), NAMESRV, A, False),
+        (Partition(between=("broker-a", "namesrv")), B, NAMESRV, False),
+        (Partition(between=("brokers", "name_servers")), B, NAMESRV, True),
+        (Partition(between=(("broker-a", "broker-b"), "clients")), SOME_CLIENTS, B, True),
+        (Partition(around="broker-a"), A, NAMESRV, True),
+        (Partition(around="broker-a"), SOME_CLIENTS, A, True),
+        (Partition(around="broker-a", one_way=True), SOME_CLIENTS, A, False),
+        (Partition(around=("broker-a", "namesrv")), A, NAMESRV, False),
+        (Partition(around="billing"), MEMBER, A, True),
+        (Partition(around="billing"), SOME_CLIENTS, A, False),
+        (Partition(between=("billing-1", "broker-b")), B, MEMBER, True),
+        (Partition(between=("10.0.0.1@billing-1@unit", "broker-b")), B, MEMBER, True),
+        (Partition(between=("clients", "broker-b")), MEMBER, B, True),
+    ],
+    ids=str,
+)
+def test_a_fault_means_the_ways_between_its_sides(
+    fault: Partition, source: frozenset[str], target: frozenset[str], is_so: bool
+) -> None:
+    assert is_meant(fault, source, target) is is_so
