@@ -10,38 +10,134 @@ Errors are ``BadScenario``, whatever kind it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
 
 from scenarios.files.parameters import Value
 from scenarios.files.reading import read_plan
 from scenarios.plan import Plan
 from scenarios.problems import BadScenario, Problem, nearest
+from scenarios.recording.scenario import Scenario
 
 LIBRARY = Path(__file__).parent / "library"
+Planned = Callable[[Mapping[str, Value | str]], Plan]
+
+
+class Listed(NamedTuple):
+    """A scenario that was found: its name, where it is, and how its plan is made."""
+
+    name: str
+    file: Path
+    plan: Planned
 
 
 def load(name: str, parameters: Mapping[str, Value | str] | None = None) -> Plan:
     """The plan of the scenario *name*, with these *parameters*.  Raises ``BadScenario``."""
-    path = Path(name)
-    if path.suffix == ".toml":
-        return _of_file(path, parameters or {})
-    known = {found.stem: found for found in library_files()}
-    if name not in known:
-        raise BadScenario(name, [Problem((), f"there is no such scenario{nearest(name, known)}")])
-    return _of_file(known[name], parameters or {})
+    return find(name).plan(parameters or {})
 
 
-def library_files() -> Iterator[Path]:
-    """Each file of the library, by name."""
-    yield from sorted(LIBRARY.glob("*.toml"))
+def find(name: str) -> Listed:
+    """Where *name* leads.  Raises ``BadScenario`` when it leads nowhere, or to several."""
+    place, _, function = name.partition(":")
+    path = Path(place)
+    if path.suffix == ".toml" and not function:
+        return _of_toml(path)
+    if path.suffix == ".py":
+        return _one_of(name, list(_of_module(_module_of(path), path)), function)
+    if function:
+        module = _imported(place, name)
+        return _one_of(name, list(_of_module(module, Path(module.__file__ or place))), function)
+    for listed in in_folder(LIBRARY):
+        if name in (listed.name, listed.file.stem):
+            return listed
+    known = [listed.name for listed in in_folder(LIBRARY)]
+    raise _refused(name, f"there is no such scenario{nearest(name, known)}")
 
 
-def _of_file(path: Path, parameters: Mapping[str, Value | str]) -> Plan:
+def in_folder(folder: Path) -> Iterator[Listed]:
+    """Each scenario of a folder's files, TOML and Python, by file.
+
+    Raises ``BadScenario`` for a Python file that cannot be imported, or no folder.
+    """
+    if not folder.is_dir():
+        raise _refused(str(folder), "there is no such folder")
+    for path in sorted(folder.iterdir()):
+        if path.suffix == ".toml":
+            yield _of_toml(path)
+        elif path.suffix == ".py" and path.stem != "__init__":
+            yield from _of_module(_module_of(path), path)
+
+
+def _of_toml(path: Path) -> Listed:
+    return Listed(path.stem, path, lambda given: read_plan(_text(path), str(path), given))
+
+
+def _of_module(module: ModuleType, path: Path) -> Iterator[Listed]:
+    for value in vars(module).values():
+        if isinstance(value, Scenario) and value.function.__module__ == module.__name__:
+            yield Listed(value.name, path, value.plan)
+
+
+def _one_of(name: str, found: list[Listed], wanted: str) -> Listed:
+    """The one that is *wanted*, or the only one."""
+    known = {listed.name: listed for listed in found}
+    if not found:
+        raise _refused(name, "there is no scenario in it: an async function under @scenario")
+    if wanted in known:
+        return known[wanted]
+    if wanted or len(found) > 1:
+        what = f"there is no scenario {wanted!r} in it" if wanted else "it has several scenarios"
+        raise _refused(name, f"{what}{nearest(wanted, known)}")
+    return found[0]
+
+
+def _module_of(path: Path) -> ModuleType:
+    """The module of a file: imported once, found by its stem from then on."""
+    if path.parent == LIBRARY:
+        return importlib.import_module(f"scenarios.library.{path.stem}")
+    for module in list(sys.modules.values()):
+        if (known := getattr(module, "__file__", None)) and Path(known) == path.resolve():
+            return module
+    if not path.is_file():
+        raise _refused(str(path), "there is no such file")
+    name = path.stem if path.stem not in sys.modules else f"scenario_file_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path.resolve())
+    assert spec is not None, "a .py file has a loader"
+    assert spec.loader is not None, "a .py file has a loader"
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
     try:
-        text = path.read_text()
-    except OSError as error:
-        raise BadScenario(str(path), [Problem((), error.strerror or str(error))]) from None
+        spec.loader.exec_module(module)
+    except Exception as error:  # noqa: BLE001  # a user's module raises anything
+        del sys.modules[name]
+        raise _refused(
+            str(path), f"it cannot be imported: {type(error).__name__}: {error}"
+        ) from None
+    return module
+
+
+def _imported(module: str, name: str) -> ModuleType:
+    try:
+        return importlib.import_module(module)
+    except Exception as error:  # noqa: BLE001  # a user's module raises anything
+        raise _refused(
+            name, f"{module} cannot be imported: {type(error).__name__}: {error}"
+        ) from None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
     except UnicodeDecodeError as error:
-        raise BadScenario(str(path), [Problem((), f"it is no text in UTF-8: {error}")]) from None
-    return read_plan(text, str(path), parameters)
+        raise _refused(str(path), f"it is no text in UTF-8: {error}") from None
+    except OSError as error:
+        raise _refused(str(path), error.strerror or str(error)) from None
+
+
+def _refused(name: str, text: str) -> BadScenario:
+    return BadScenario(name, [Problem((), text)])

@@ -25,6 +25,8 @@ ROOMS = (
     "emulator.releases",
     "emulator.sim",
     "rocketmq_emulator",
+    "scenarios",
+    "scenarios.library",
 )
 BROKER_ROOMS = (  # from the bottom up; service and registration stand at the top
     "emulator.broker.tables",

@@ -33,6 +33,7 @@ LAYERS = (  # from the bottom up; names in one row never import each other
     ("emulator.node", "emulator.node_forks", "emulator.cluster", "emulator.protocol_page"),
     ("scenarios",),
     ("emulator.cli", "rocketmq_emulator"),
+    ("scenarios.library",),  # written as users write theirs; found by name, never imported
     ("emulator.__main__",),
 )
 INNER_LAYERS = (  # the same inside a role; imports for type checkers count here
@@ -175,12 +176,14 @@ Layers: TypeAlias = tuple[tuple[str, ...], ...]
 
 
 def layer_of(name: str, layers: Layers = LAYERS) -> tuple[int, str] | None:
-    """How far up *name* stands, and in which room."""
-    for level, row in enumerate(layers):
-        for room in row:
-            if name == room or name.startswith(room + "."):
-                return level, room
-    return None
+    """How far up *name* stands, and in which room: the one with the longest name that fits."""
+    fitting = [
+        (level, room)
+        for level, row in enumerate(layers)
+        for room in row
+        if name == room or name.startswith(room + ".")
+    ]
+    return max(fitting, key=lambda found: len(found[1]), default=None)
 
 
 def is_in(name: str, rooms: tuple[str, ...]) -> bool:

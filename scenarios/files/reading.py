@@ -21,6 +21,7 @@ from scenarios.files.quantities import spelling
 from scenarios.files.typed import Fitting, Shape, Unfit, types_of
 from scenarios.plan import ConsumersPlan, Expectation, Operator, Plan, Step
 from scenarios.problems import BadScenario, Path, Problem, nearest
+from scenarios.timeline import timed
 from scenarios.validity import problems_of
 from scenarios.words import ACTS, WORDS
 
@@ -97,6 +98,7 @@ class _Reading:
             is_good = False
         made_with = self._made_with(document)
         given["parameters"] = {**made_with, **parameters}
+        given["timeline"] = timed(given.get("timeline", ()))
         return fitting.made(Plan, given, is_good, ())
 
     def _parameters(self) -> dict[str, Value]:

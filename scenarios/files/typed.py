@@ -93,6 +93,8 @@ class Fitting:
 
         Raises ``Unfit``.
         """
+        if isinstance(value, kind):
+            return value  # of Python: it was checked when it was made
         if (shape := self._shapes.get(kind)) is not None:
             return typing.cast("S", shape(self, value, path))
         return self.made(kind, *self.fields(kind, value, path), path)

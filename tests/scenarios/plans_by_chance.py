@@ -24,6 +24,7 @@ from scenarios.plan import (
     TopicPlan,
     When,
 )
+from scenarios.timeline import timed
 from scenarios.words import ACTS, FAULTS
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
@@ -106,7 +107,7 @@ def _steps(draw: st.DrawFn) -> tuple[Step, ...]:
     for _ in range(draw(st.integers(0, 3))):
         when, after_ms = draw(st.none() | WHEN), draw(st.just(0) | WHOLE)
         steps.append(Step(does=draw(ACT), when=when, after_ms=after_ms))
-    return (*steps, Step(does=Mark(text="the end")))
+    return timed((*steps, Step(does=Mark(text="the end"))))
 
 
 def _consumers(group: str) -> st.SearchStrategy[ConsumersPlan]:

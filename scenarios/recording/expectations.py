@@ -1,0 +1,89 @@
+"""What a scenario expects, as it reads: ``idle_members("billing") == 0``.
+
+A metric is a number that the checkers find in a run's journal (docs/checkers.md), of the whole run
+or of one group or topic.  Comparing it gives an ``Expectation``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from scenarios.plan import Expectation
+
+
+class Metric:
+    """A number of a run, to be compared with ``==``, ``<=`` or ``>=``."""
+
+    def __init__(self, name: str, scope: str = "") -> None:
+        self.name, self.scope = name, scope
+
+    def __eq__(self, bound: object) -> Expectation:  # type: ignore[override]
+        """It is exactly *bound*."""
+        return Expectation(metric=self.name, operator="==", bound=_number(bound), scope=self.scope)
+
+    def __le__(self, bound: float) -> Expectation:
+        """It is at most *bound*."""
+        return Expectation(metric=self.name, operator="<=", bound=_number(bound), scope=self.scope)
+
+    def __ge__(self, bound: float) -> Expectation:
+        """It is at least *bound*."""
+        return Expectation(metric=self.name, operator=">=", bound=_number(bound), scope=self.scope)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __bool__(self) -> bool:
+        """Nothing is known while a scenario is recorded."""
+        raise TypeError(f"{self.name} has no value yet: compare it, and give that to run.expect")
+
+    def __repr__(self) -> str:
+        return f"{self.name}({self.scope!r})" if self.scope else f"{self.name}()"
+
+
+Asked: TypeAlias = Callable[..., Metric]
+
+
+def metric(name: str, of: str = "") -> Metric:
+    """The metric *name*, *of* one group or topic or of the whole run."""
+    return Metric(name, of)
+
+
+def nothing_lost() -> Expectation:
+    """Every message that was promised was consumed by every group."""
+    return Metric("lost") == 0
+
+
+def duplicates(of: str = "") -> Metric:
+    """Messages delivered again."""
+    return Metric("duplicates", of)
+
+
+def unowned_s(of: str = "") -> Metric:
+    """Seconds in which a queue had no owner, of the queue with most."""
+    return Metric("unowned_s", of)
+
+
+def overlap_s(of: str = "") -> Metric:
+    """Seconds in which a queue had two owners, of the queue with most."""
+    return Metric("overlap_s", of)
+
+
+def idle_members(of: str = "") -> Metric:
+    """Members of a group that have nothing to do."""
+    return Metric("idle_members", of)
+
+
+def failed_sends(of: str = "") -> Metric:
+    """Sends that ended with an error."""
+    return Metric("failed_sends", of)
+
+
+def backlog(of: str = "") -> Metric:
+    """Messages left to consume at the end."""
+    return Metric("backlog", of)
+
+
+def _number(bound: object) -> float:
+    if isinstance(bound, bool) or not isinstance(bound, int | float):
+        raise TypeError(f"a metric is compared with a number, not {bound!r}")
+    return float(bound)

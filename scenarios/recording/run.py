@@ -1,0 +1,331 @@
+"""What a Python scenario is given: it looks like a run, and writes a plan.
+
+    async def a_broker_turns_read_only(run: Run) -> None:
+        cluster = await run.cluster(brokers=2, topics={"orders": 4})
+        billing = await run.consumers("billing", members=8, topic="orders")
+        with run.load("orders", rate=200):
+            await run.sleep(30)
+            with cluster.read_only("broker-b"):
+                await run.sleep(60)
+        await run.until_quiet()
+
+Arguments are the fields of ``scenarios.plan``, with the same freedom as in a file:
+``size="1KiB"`` or ``size_bytes=1024``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import msgspec
+
+from emulator.client.consumer.allocation import Strategy
+from emulator.cluster.faults.values import Fault
+from scenarios.files.quantities import UNITS, parse
+from scenarios.files.reading import ALL_TAGS
+from scenarios.files.typed import Fitting, Unfit
+from scenarios.plan import (
+    ClusterPlan,
+    ConsumersPlan,
+    Expectation,
+    Limits,
+    LoadPlan,
+    Plan,
+    ProgramPlan,
+    TopicPlan,
+    When,
+)
+from scenarios.problems import nearest
+from scenarios.recording.clock import Draft, NotRecordable, TimeLine
+from scenarios.strategies import STRATEGIES
+from scenarios.validity import spec_of
+from scenarios.words import WORDS, Does, first_field
+
+P = TypeVar("P", bound=msgspec.Struct)
+
+
+class Held:
+    """A fault that began: it ends with its ``with``, by ``heal``, or with the run."""
+
+    def __init__(self, line: TimeLine, draft: Draft) -> None:
+        self._line, self._draft = line, draft
+        self._began = line.now
+        self._is_over = False
+
+    def heal(self) -> None:
+        """End it now."""
+        if not self._is_over and self._draft.for_ms is None:
+            self._line.end(self._draft, self._began)
+        self._is_over = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self.heal()
+
+
+class Words:
+    """Every fault and act as a method: ``kill("broker-b")``, ``slow_link(around="x", ms=200)``."""
+
+    def __init__(self, line: TimeLine) -> None:
+        self._line = line
+
+    def __getattr__(self, word: str) -> Callable[..., Held]:
+        if word.startswith("_"):
+            raise AttributeError(word)
+        if word not in WORDS:
+            text = f"a scenario cannot {word!r}{nearest(word, [*WORDS, *_methods(self)])}"
+            hint = "it is recorded, nothing runs yet, so there is no state to read"
+            raise NotRecordable(f"{text}; {hint}")
+
+        def begin(*values: Any, name: str = "", for_ms: int | None = None, **fields: Any) -> Held:
+            return self._begin(_made(WORDS[word], values, fields, word), name, for_ms)
+
+        return begin
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *WORDS})
+
+    def _begin(self, does: Does, name: str = "", for_ms: int | None = None) -> Held:
+        if for_ms is not None and not isinstance(does, Fault):
+            raise NotRecordable("an act is done at once: it has no end")
+        return Held(self._line, self._line.add(does, name, for_ms))
+
+
+class RecordedCluster(Words):
+    """The cluster of a scenario that is recorded: its names, and what can be done to it."""
+
+    def __init__(self, line: TimeLine, plan: ClusterPlan) -> None:
+        super().__init__(line)
+        spec = spec_of(plan)
+        self.broker_names = spec.broker_names if spec else ()
+        self.name_server_names = spec.name_server_names if spec else ()
+
+
+class RecordedGroup(Words):
+    """A consumer group of a scenario that is recorded."""
+
+    def __init__(self, line: TimeLine, group: str, members: int) -> None:
+        super().__init__(line)
+        self.group, self._members = group, members
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """Their names, those that have left included."""
+        return tuple(f"{self.group}-{number}" for number in range(1, 1 + self._members))
+
+    def grow(self, members: int = 1) -> tuple[str, ...]:
+        """So many more join now; their names."""
+        self.join(self.group, members=members)
+        self._members += members
+        return self.members[-members:]
+
+
+class Run(Words):
+    """A run to be: see the module.  Raises ``NotRecordable`` for what no plan can say."""
+
+    def __init__(self) -> None:
+        super().__init__(TimeLine())
+        self._fields: dict[str, Any] = {"topics": {}, "expect": ()}
+        self._parts: dict[str, list[Any]] = {"consumers": [], "load": [], "programs": []}
+
+    # Who is there --------------------------------------------------------------------------
+
+    async def cluster(
+        self, topics: Mapping[str, Any] | None = None, **fields: Any
+    ) -> RecordedCluster:
+        """Servers, by the fields of ``ClusterPlan``, and *topics* with their queues or fields."""
+        if "cluster" in self._fields:
+            raise NotRecordable("a scenario has one cluster")
+        self._fields["cluster"] = plan = _made(ClusterPlan, (), fields, "cluster")
+        for name, topic in (topics or {}).items():
+            self.topic(name, topic)
+        return RecordedCluster(self._line, plan)
+
+    def topic(self, name: str, queues: Any = None, **fields: Any) -> None:
+        """A topic, by the fields of ``TopicPlan``, made before the run begins."""
+        given = {} if queues is None else queues if isinstance(queues, Mapping) else None
+        if given is None:
+            fields = {"queues": queues, **fields} if isinstance(queues, int) else fields
+        whole = queues if isinstance(queues, TopicPlan) else None
+        topic = whole or _made(TopicPlan, (), {**(given or {}), **fields}, "topic")
+        self._fields["topics"][name] = topic
+
+    async def consumers(
+        self,
+        group: str,
+        *,
+        topic: str = "",
+        tags: str = ALL_TAGS,
+        strategy: str | Strategy = "averagely",
+        **fields: Any,
+    ) -> RecordedGroup:
+        """Members of a group that start now, by the fields of ``ConsumersPlan``."""
+        if topic:
+            fields["topics"] = {topic: tags}
+        if (now_ms := self._line.now_ms) is None:
+            raise NotRecordable("a group starts at a time: after run.until use join")
+        fields = {"starts_ms": now_ms, **fields, "strategy": _name_of(strategy)}
+        plan = _made(ConsumersPlan, (group,), fields, "consumers")
+        self._parts["consumers"].append(plan)
+        return RecordedGroup(self._line, group, plan.members)
+
+    def load(self, topic: str, rate: float | str, **fields: Any) -> _RecordedLoad:
+        """Messages from now on, by the fields of ``LoadPlan``; in a ``with`` until its end."""
+        if (now_ms := self._line.now_ms) is None:
+            raise NotRecordable("a load begins at a time, so before run.until")
+        plan = _made(LoadPlan, (topic,), {"rate": rate, "from_ms": now_ms, **fields}, "load")
+        self._parts["load"].append(plan)
+        return _RecordedLoad(self._line, self._parts["load"])
+
+    def program(
+        self,
+        name: str,
+        run: str | Callable[..., Any],
+        arguments: Mapping[str, Any] | None = None,
+        starts_ms: int | None = None,
+    ) -> None:
+        """A client program of one's own: ``module:function``, or the function itself."""
+        if callable(run):
+            run = f"{run.__module__}:{run.__qualname__}"
+        if starts_ms is None:
+            starts_ms = self._line.now_ms
+        if starts_ms is None:
+            raise NotRecordable("a program starts at a time, so before run.until")
+        fields = {"run": run, "arguments": dict(arguments or {}), "starts_ms": starts_ms}
+        self._parts["programs"].append(_made(ProgramPlan, (name,), fields, "program"))
+
+    # When ------------------------------------------------------------------------------------
+
+    async def sleep(self, seconds: float | str) -> None:
+        """The recorded clock moves by *seconds*, or by a text such as "200ms"."""
+        self._line.sleep(_ms(seconds))
+
+    async def until(self, when: When) -> None:
+        """What follows is done after a fact: ``fact("QueuesClaimed", node="billing-3")``."""
+        self._line.until(when)
+
+    async def until_quiet(self, wait_s_max: float | str = 300) -> None:
+        """The last thing: the run ends when nothing is left to do."""
+        self._line.finish("the run waits until it is quiet, then it ends")
+        self._fields |= {"lasts_ms": None, "quiet_ms_max": _ms(wait_s_max)}
+
+    def lasts(self, seconds: float | str) -> None:
+        """The run ends so long after its start, whatever is left to do."""
+        self._fields["lasts_ms"] = _ms(seconds)
+
+    # What --------------------------------------------------------------------------------------
+
+    def fault(self, fault: Fault, for_ms: int | None = None, name: str = "") -> Held:
+        """A fault as a value: ``with run.fault(Kill(node="broker-b")):``."""
+        return self._begin(fault, name, for_ms)
+
+    def expect(self, *expectations: Expectation) -> None:
+        """What must be so at the end, besides the rules that always hold."""
+        for each in expectations:
+            if not isinstance(each, Expectation):
+                text = "compare a metric with ==, <= or >=: idle_members('billing') == 0"
+                raise NotRecordable(f"{each!r} is no expectation; {text}")
+        both = (*self._fields["expect"], *expectations)
+        scopes = list(dict.fromkeys(["", *(each.scope for each in both)]))
+        self._fields["expect"] = tuple(sorted(both, key=lambda each: scopes.index(each.scope)))
+
+    def quirks(self, *names: str) -> None:
+        """Bugs switched on, in clients and brokers."""
+        self._fields["quirks"] = names
+
+    def limits(self, **fields: Any) -> None:
+        """By the fields of ``Limits``."""
+        self._fields["limits"] = _made(Limits, (), fields, "limits")
+
+    def _plan(self, **fields: Any) -> Plan:
+        """What was recorded."""
+        line = self._line
+        if "lasts_ms" not in self._fields:
+            if line.now_ms is None:
+                text = "await run.until_quiet() at the end: after run.until nobody knows the time"
+                raise NotRecordable(text)
+            self._fields["lasts_ms"] = line.now_ms or None
+        parts = {name: tuple(parts) for name, parts in self._parts.items()}
+        return Plan(**{**self._fields, **parts, **fields, "timeline": line.steps()})
+
+
+class _RecordedLoad:
+    """The load recorded last."""
+
+    def __init__(self, line: TimeLine, load: list[LoadPlan]) -> None:
+        self._line, self._load, self._at = line, load, len(load) - 1
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
+        if kind is not None:
+            return
+        if (now_ms := self._line.now_ms) is None:
+            self._line.finish(f"the load of {self._load[self._at].topic} ends with the timeline")
+        else:
+            self._load[self._at] = msgspec.structs.replace(self._load[self._at], until_ms=now_ms)
+
+
+def fact(kind: str, node: str = "", wait: float | str = 120, **fields: Any) -> When:
+    """The next fact of *kind*, for ``run.until``; it must come within *wait* seconds."""
+    return When(kind=kind, node=node, fields=fields, wait_ms_max=_ms(wait))
+
+
+@contextmanager
+def _plain_problems(what: str, fitting: Fitting) -> Iterator[None]:
+    try:
+        yield
+    except Unfit:
+        problem = fitting.problems[0]
+        field = ".".join(part for part in problem.path if isinstance(part, str))
+        raise NotRecordable(f"{what}: {field}: {problem.text}") from None
+
+
+def _made(kind: type[P], values: tuple[Any, ...], fields: Mapping[str, Any], what: str) -> P:
+    """A *kind* of what was given by place and by name."""
+    given = dict(fields)
+    if values:
+        names = [first_field(kind, values[0]), *kind.__struct_fields__[1:]]
+        given = {**dict(zip(names, values, strict=False)), **given}
+    fitting = Fitting()
+    with _plain_problems(what, fitting):
+        return fitting.struct(kind, _lists(given), ())
+    raise AssertionError("either it fits or it does not")
+
+
+def _lists(value: Any) -> Any:
+    """Tuples as lists, as files have them."""
+    if isinstance(value, Mapping):
+        return {name: _lists(part) for name, part in value.items()}
+    return [_lists(part) for part in value] if isinstance(value, list | tuple) else value
+
+
+def _ms(seconds: float | str) -> int:
+    if isinstance(seconds, str):
+        return int(parse(seconds, UNITS["ms"]))
+    return round(seconds * 1_000)
+
+
+def _name_of(strategy: str | Strategy) -> str:
+    if isinstance(strategy, str):
+        return strategy
+    for name, known in STRATEGIES.items():
+        if known == strategy or known.name == strategy.name:
+            return name
+    raise NotRecordable(f"the strategy {strategy.name} has no name here: write module:function")
+
+
+def _methods(words: Words) -> list[str]:
+    return [name for name in dir(type(words)) if not name.startswith("_")]

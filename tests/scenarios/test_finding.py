@@ -1,0 +1,77 @@
+"""Scenarios are found by name, by file and by function."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scenarios.finding import LIBRARY, find, in_folder, load
+from scenarios.problems import BadScenario
+
+MINE = """\
+from rocketmq_emulator.scenarios import Run, scenario
+
+
+@scenario
+async def mine(run: Run, brokers: int = 2) -> None:
+    await run.cluster(brokers=brokers, topics={"orders": 4})
+"""
+
+
+@pytest.mark.parametrize("listed", list(in_folder(LIBRARY)), ids=lambda listed: listed.name)
+def test_every_scenario_of_the_library_is_a_plan_that_says_what_it_teaches(listed: object) -> None:
+    plan = listed.plan({})  # type: ignore[attr-defined]
+    assert plan.name == listed.name  # type: ignore[attr-defined]
+    assert plan.title
+    assert plan.teaches
+    assert plan.expect
+    assert load(plan.name) == plan
+
+
+def test_a_name_of_the_library_is_enough() -> None:
+    assert load("broker_dies").title.startswith("A broker dies")
+    assert load("read_only").name == "a_broker_turns_read_only"
+    with pytest.raises(BadScenario, match="there is no such scenario; did you mean broker_dies"):
+        load("broker_dead")
+
+
+def test_a_python_file_is_a_scenario_of_one_function_or_of_the_named_one(tmp_path: Path) -> None:
+    file = tmp_path / "shop_failures.py"
+    file.write_text(MINE)
+    assert load(str(file), {"brokers": "3"}).cluster.brokers == 3
+    assert find(f"{file}:mine").name == "mine"
+    assert load("shop_failures:mine").name == "mine"
+    with pytest.raises(BadScenario, match="there is no scenario 'min' in it; did you mean mine"):
+        find(f"{file}:min")
+    more = tmp_path / "more_failures.py"
+    more.write_text(MINE + MINE.replace("mine", "yours"))
+    with pytest.raises(BadScenario, match="it has several scenarios; there are mine, yours"):
+        find(str(more))
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("import nothing_of_that_name", "cannot be imported: ModuleNotFoundError"),
+        ("x = 1", "there is no scenario in it"),
+    ],
+)
+def test_a_file_without_a_scenario_says_why(tmp_path: Path, text: str, why: str) -> None:
+    file = tmp_path / "none_here.py"
+    file.write_text(text)
+    with pytest.raises(BadScenario, match=why):
+        find(str(file))
+
+
+def test_a_file_that_cannot_be_read_is_said(tmp_path: Path) -> None:
+    with pytest.raises(BadScenario, match=r"none\.toml: No such file"):
+        load(str(tmp_path / "none.toml"))
+    with pytest.raises(BadScenario, match=r"none\.py: there is no such file"):
+        load(str(tmp_path / "none.py"))
+    file = tmp_path / "bytes.toml"
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(BadScenario, match="it is no text in UTF-8"):
+        load(str(file))
+    with pytest.raises(BadScenario, match="there is no such folder"):
+        list(in_folder(tmp_path / "none"))

@@ -1,0 +1,253 @@
+"""A Python scenario becomes a plan; what no plan can say is refused where it stands."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+import time
+from typing import Any
+
+import pytest
+import trio
+
+from emulator.client.consumer.allocation import AVG_BY_CIRCLE
+from emulator.cluster.faults.values import Kill, ReadOnly, SlowLink
+from rocketmq_emulator.scenarios import (
+    AVERAGELY,
+    BadScenario,
+    Run,
+    Scenario,
+    fact,
+    idle_members,
+    metric,
+    nothing_lost,
+    scenario,
+)
+from scenarios.plan import ConsumersPlan, Expectation, Heal, Join, LoadPlan, Mark, Step, When
+
+
+@scenario(issue="apache/rocketmq#3465")
+async def a_broker_turns_read_only(run: Run) -> None:
+    cluster = await run.cluster(brokers=2, topics={"orders": 4})
+    billing = await run.consumers("billing", members=8, topic="orders", strategy=AVERAGELY)
+    with run.load("orders", rate=200):
+        await run.sleep(30)
+        with cluster.read_only("broker-b"):
+            await run.sleep(60)
+    await run.until_quiet()
+    run.expect(nothing_lost(), idle_members("billing") == 0)
+    assert billing.members[-1] == "billing-8"
+
+
+def test_the_example_of_the_page_is_recorded() -> None:
+    plan = a_broker_turns_read_only.plan()
+    assert (plan.name, plan.issue) == ("a_broker_turns_read_only", "apache/rocketmq#3465")
+    assert plan.topics["orders"].queues == 4
+    assert plan.consumers == (ConsumersPlan(group="billing", topics={"orders": "*"}, members=8),)
+    assert plan.load == (LoadPlan(topic="orders", rate=200, until_ms=90_000),)
+    assert plan.timeline == (Step(at_ms=30_000, does=ReadOnly(broker="broker-b"), for_ms=60_000),)
+    assert plan.expect == (
+        Expectation(metric="lost", operator="==", bound=0),
+        Expectation(metric="idle_members", operator="==", bound=0, scope="billing"),
+    )
+    assert plan.lasts_ms is None
+
+
+async def _the_usual(run: Run) -> Any:
+    return await run.cluster(topics={"orders": 4}), await run.consumers("billing", topic="orders")
+
+
+def test_arguments_are_parameters_and_their_defaults_give_their_types() -> None:
+    @scenario
+    async def it(run: Run, members: int = 3, strategy: str = "averagely") -> None:
+        """A title.
+
+        What it
+        teaches.
+        """
+        await run.cluster(topics={"orders": {"queues": 4, "perm": 4}})
+        await run.consumers("billing", topic="orders", members=members, strategy=strategy)
+
+    plan = it.plan({"members": "5"}, strategy="by_circle")
+    assert (plan.title, plan.teaches) == ("A title", "What it teaches.")
+    assert (plan.consumers[0].members, plan.consumers[0].strategy) == (5, "by_circle")
+    assert plan.parameters == {"members": 5, "strategy": "by_circle"}
+    assert plan.topics["orders"].perm == 4
+    with pytest.raises(BadScenario, match="there is no parameter 'membrs'; did you mean members"):
+        it.plan({"membrs": "5"})
+
+
+def test_a_parameter_without_a_default_is_refused() -> None:
+    with pytest.raises(TypeError, match="it: the parameter members needs a default"):
+
+        @scenario
+        async def it(run: Run, members: int) -> None: ...
+
+
+def test_words_take_what_files_take() -> None:
+    @scenario
+    async def it(run: Run) -> None:
+        cluster, billing = await _the_usual(run)
+        await run.consumers("shipping", topic="orders", tags="a", strategy=AVG_BY_CIRCLE)
+        cluster.slow_link(("broker-a", "billing"), ms="1s", jitter="5ms", for_ms=2_000)
+        await run.sleep("200ms")
+        slow = run.slow_link(around="broker-b", ms=5)
+        await run.sleep(1)
+        with run.fault(Kill(node="billing-1")):
+            slow.heal()
+            await run.sleep(1)
+        billing.grow(2)
+        await run.sleep(1)
+        run.kill("billing-3")
+
+    plan = it.plan()
+    assert plan.consumers[1].strategy == "by_circle"
+    assert [(step.at_ms, step.does, step.for_ms) for step in plan.timeline] == [
+        (0, SlowLink(between=("broker-a", "billing"), ms=1_000, jitter_ms=5), 2_000),
+        (200, SlowLink(around="broker-b", ms=5), 1_000),
+        (1_200, Kill(node="billing-1"), 1_000),
+        (2_200, Join(group="billing", members=2), None),
+        (3_200, Kill(node="billing-3"), None),
+    ]
+    assert plan.lasts_ms == 3_200
+
+
+def test_what_follows_a_fact_is_recorded_by_its_distance() -> None:
+    @scenario
+    async def it(run: Run) -> None:
+        cluster, _ = await _the_usual(run)
+        with run.load("orders", rate=5):
+            with cluster.pause("billing-1"):
+                await run.sleep(1)
+                await run.until(
+                    fact("QueuesClaimed", node="billing-1", wait="1m", group="billing")
+                )
+                await run.sleep(2)
+                with cluster.kill("broker-a"):
+                    await run.sleep(3)
+            await run.sleep(4)
+        await run.until_quiet(60)
+
+    when = When(
+        kind="QueuesClaimed", node="billing-1", fields={"group": "billing"}, wait_ms_max=60_000
+    )
+    pause, kill, heal, mark = it.plan().timeline
+    assert (pause.at_ms, pause.name, pause.for_ms) == (0, "pause-1", None)
+    assert (kill.at_ms, kill.when, kill.after_ms, kill.for_ms) == (None, when, 2_000, 3_000)
+    assert (heal.at_ms, heal.does, heal.after_ms) == (None, Heal(step="pause-1"), 3_000)
+    assert (mark.does, mark.after_ms) == (
+        Mark(text="the load of orders ends with the timeline"),
+        4_000,
+    )
+    assert it.plan().quiet_ms_max == 60_000
+
+
+# What is refused ----------------------------------------------------------------------------
+
+
+async def sleeps_by_trio(run: Run) -> None:
+    await trio.sleep(1)
+
+
+async def asks_the_time(run: Run) -> None:
+    time.time()
+
+
+async def asks_the_date(run: Run) -> None:
+    dt.datetime.now()  # noqa: DTZ005
+
+
+async def rolls_dice(run: Run) -> None:
+    random.random()
+
+
+async def chooses(run: Run) -> None:
+    random.choice([1, 2])
+
+
+async def reads_state(run: Run) -> None:
+    cluster, _ = await _the_usual(run)
+    cluster.status()
+
+
+async def misspells(run: Run) -> None:
+    cluster, _ = await _the_usual(run)
+    cluster.kil("broker-a")
+
+
+async def misspells_a_field(run: Run) -> None:
+    cluster, _ = await _the_usual(run)
+    cluster.slow_link(around="broker-a", millis=5)
+
+
+async def asks_a_metric(run: Run) -> None:
+    if idle_members("billing"):
+        return
+
+
+async def expects_nothing(run: Run) -> None:
+    run.expect(idle_members("billing"))  # type: ignore[arg-type]
+
+
+async def holds_no_time(run: Run) -> None:
+    cluster, _ = await _the_usual(run)
+    with cluster.kill("broker-a"):
+        pass
+
+
+async def goes_on_after_the_end(run: Run) -> None:
+    await run.until_quiet()
+    await run.sleep(1)
+
+
+async def has_a_bug(run: Run) -> None:
+    {}["x"]
+
+
+REFUSED = {
+    sleeps_by_trio: "sleep of trio cannot be recorded: use run.sleep and run.until",
+    asks_the_time: "time of time cannot be recorded: the time of the run is not known yet",
+    asks_the_date: "datetime.now of datetime cannot be recorded: the time of the run",
+    rolls_dice: "Random.random of random cannot be recorded: chance belongs to the run",
+    chooses: "choice of random cannot be recorded: chance belongs to the run",
+    reads_state: "a scenario cannot 'status'",
+    misspells: "a scenario cannot 'kil'; did you mean kill?; it is recorded",
+    misspells_a_field: "slow_link: millis: there is no such field here",
+    asks_a_metric: "idle_members has no value yet",
+    expects_nothing: r"idle_members('billing') is no expectation; compare a metric",
+    holds_no_time: "kill holds for no time: sleep inside its block",
+    goes_on_after_the_end: "nothing more can be done: the run waits until it is quiet",
+    has_a_bug: "KeyError: 'x'",
+}
+
+
+@pytest.mark.parametrize("function", REFUSED, ids=lambda function: function.__name__)
+def test_what_cannot_be_recorded_is_refused_at_its_line(function: Any) -> None:
+    last_line = max(line for *_, line in function.__code__.co_lines() if line)
+    with pytest.raises(BadScenario) as caught:
+        Scenario(function, {}).plan()
+    text = str(caught.value)
+    assert REFUSED[function] in text
+    assert last_line - 1 <= caught.value.problems[0].line <= last_line
+    assert text.startswith(f"{__file__}:")
+
+
+def test_chance_with_a_seed_of_its_own_is_recorded() -> None:
+    @scenario
+    async def it(run: Run) -> None:
+        await run.cluster(topics={"orders": random.Random(7).randrange(1, 9)})
+
+    assert it.plan() == it.plan()
+
+
+def test_a_wrong_name_in_a_python_scenario_is_found_before_it_runs() -> None:
+    @scenario
+    async def it(run: Run) -> None:
+        await _the_usual(run)
+        run.kill("broker-x")
+        run.expect(metric("lost", "billin") <= 3)
+
+    with pytest.raises(BadScenario) as caught:
+        it.plan()
+    assert "timeline.does.node: there is no node or group 'broker-x'" in str(caught.value)
+    assert "there is no group or topic 'billin'; did you mean billing?" in str(caught.value)
