@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from scenarios.problems import BadScenario
     from scenarios.recording.clock import NotRecordable
     from scenarios.recording.expectations import (
-        Metric,
+        Measured,
         backlog,
         duplicates,
         failed_sends,
@@ -83,7 +83,7 @@ _NAMES_OF = {  # by the module that has them
     "scenarios.problems": ("BadScenario",),
     "scenarios.recording.clock": ("NotRecordable",),
     "scenarios.recording.expectations": (
-        "Metric",
+        "Measured",
         "backlog",
         "duplicates",
         "failed_sends",
@@ -114,7 +114,7 @@ __all__ = [
     "FullDisk",
     "Kill",
     "ListenerPlan",
-    "Metric",
+    "Measured",
     "NotRecordable",
     "Partition",
     "Pause",

@@ -14,6 +14,8 @@ import msgspec
 from emulator.client.config import ProducerConfig
 from emulator.client.consumer.pull_config import LitePullConsumerConfig
 from emulator.client.consumer.push_config import PushConsumerConfig
+from emulator.cluster.faults.naming import SELECTORS
+from emulator.cluster.faults.table import refusal_of
 from emulator.cluster.faults.values import (
     Busy,
     FailingFlush,
@@ -22,8 +24,10 @@ from emulator.cluster.faults.values import (
     SlowDisk,
 )
 from emulator.cluster.spec import ClusterSpec
+from emulator.cluster.world import WorldKind
 from emulator.facts import all_facts
 from emulator.fitting import BadField, fitted
+from emulator.quirks import QUIRKS
 from scenarios.plan import (
     ClusterPlan,
     ConsumersPlan,
@@ -75,7 +79,7 @@ class Names:
         programs = tuple(program.name for program in plan.programs)
         self.clients = (*self.producers, *self.members, *programs)
         self.nodes = (*self.brokers, *self.name_servers, *self.clients)
-        self.sets = ("brokers", "name_servers", "clients", *self.groups)
+        self.sets = (*SELECTORS, "producer", *self.groups)
         self.everybody = (*self.nodes, *self.sets)
 
 
@@ -99,6 +103,17 @@ def problems_of(plan: Plan) -> list[tuple[Path, str]]:
     for at, step in enumerate(plan.timeline):
         found += _under(("timeline", at), [*_step(step, names, plan, at)])
     return [*found, *_order(plan), *_expectations(plan, names), *_limits(plan)]
+
+
+def refusals_of(plan: Plan, world: WorldKind, *, has_links: bool = False) -> Found:
+    """Each fault of *plan* that *world* cannot do, with its place, before anything runs."""
+    spec = spec_of(plan.cluster)
+    assert spec is not None, "a plan that was made has a cluster that can be"
+    for at, step in enumerate(plan.timeline):
+        if isinstance(step.does, Fault):
+            why = refusal_of(step.does, world, spec, has_links=has_links)
+            if why is not None:
+                yield ("timeline", at, "does"), why
 
 
 def _under(path: Path, found: Iterable[tuple[Path, str]]) -> Found:
@@ -316,6 +331,8 @@ def _expectations(plan: Plan, names: Names) -> Found:
 
 
 def _limits(plan: Plan) -> Found:
+    for at, name in enumerate(plan.quirks):
+        yield from _known(("quirks", at), "quirk", (name,), QUIRKS)
     for name in plan.limits.__struct_fields__:
         yield from _positive(("limits", name), getattr(plan.limits, name), least=1)
     yield from _positive(("lasts_ms",), plan.lasts_ms, least=1)

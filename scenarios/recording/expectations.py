@@ -12,7 +12,7 @@ from typing import TypeAlias
 from scenarios.plan import Expectation
 
 
-class Metric:
+class Measured:
     """A number of a run, to be compared with ``==``, ``<=`` or ``>=``."""
 
     def __init__(self, name: str, scope: str = "") -> None:
@@ -40,47 +40,47 @@ class Metric:
         return f"{self.name}({self.scope!r})" if self.scope else f"{self.name}()"
 
 
-Asked: TypeAlias = Callable[..., Metric]
+Asked: TypeAlias = Callable[..., Measured]
 
 
-def metric(name: str, of: str = "") -> Metric:
+def metric(name: str, of: str = "") -> Measured:
     """The metric *name*, *of* one group or topic or of the whole run."""
-    return Metric(name, of)
+    return Measured(name, of)
 
 
 def nothing_lost() -> Expectation:
     """Every message that was promised was consumed by every group."""
-    return Metric("lost") == 0
+    return Measured("lost") == 0
 
 
-def duplicates(of: str = "") -> Metric:
+def duplicates(of: str = "") -> Measured:
     """Messages delivered again."""
-    return Metric("duplicates", of)
+    return Measured("duplicates", of)
 
 
-def unowned_s(of: str = "") -> Metric:
+def unowned_s(of: str = "") -> Measured:
     """Seconds in which a queue had no owner, of the queue with most."""
-    return Metric("unowned_s", of)
+    return Measured("unowned_s", of)
 
 
-def overlap_s(of: str = "") -> Metric:
+def overlap_s(of: str = "") -> Measured:
     """Seconds in which a queue had two owners, of the queue with most."""
-    return Metric("overlap_s", of)
+    return Measured("overlap_s", of)
 
 
-def idle_members(of: str = "") -> Metric:
+def idle_members(of: str = "") -> Measured:
     """Members of a group that have nothing to do."""
-    return Metric("idle_members", of)
+    return Measured("idle_members", of)
 
 
-def failed_sends(of: str = "") -> Metric:
+def failed_sends(of: str = "") -> Measured:
     """Sends that ended with an error."""
-    return Metric("failed_sends", of)
+    return Measured("failed_sends", of)
 
 
-def backlog(of: str = "") -> Metric:
+def backlog(of: str = "") -> Measured:
     """Messages left to consume at the end."""
-    return Metric("backlog", of)
+    return Measured("backlog", of)
 
 
 def _number(bound: object) -> float:

@@ -9,6 +9,7 @@ import msgspec
 from hypothesis import strategies as st
 
 from emulator.cluster.faults.values import Fault, LinkFault
+from emulator.quirks import QUIRKS
 from protocol.bodies.reply_rules import ReplyRule
 from scenarios.plan import (
     ClusterPlan,
@@ -168,6 +169,6 @@ PLANS = some(
     lasts_ms=st.none(),
     expect=EXPECT,
     parameters=st.dictionaries(WORDS, st.booleans() | st.integers() | TEXT, max_size=2),
-    quirks=st.just(()),
+    quirks=st.just(()) | st.just((min(QUIRKS),)),
     limits=some(Limits, virtual_s_max=WHOLE.map(float)),
 )

@@ -26,6 +26,7 @@ from scenarios.plan import (
     When,
 )
 from scenarios.problems import BadScenario
+from scenarios.validity import refusals_of
 
 BROKER_DIES = """\
 title = "A broker dies while three consumers share eight queues"
@@ -328,3 +329,11 @@ m = 1
         ("d", "e", 1, "k", "lA"): 11,
         ("d", "e", 1, "k", "m"): 13,
     }
+
+
+def test_what_a_world_cannot_do_is_known_before_it_runs() -> None:
+    plan = read(a_file(kill='power_off = "broker-b"'))
+    assert list(refusals_of(plan, "virtual")) == []
+    ((place, why),) = refusals_of(plan, "processes")
+    assert place == ("timeline", 0, "does")
+    assert why == "the processes world cannot do power_off: use virtual"
