@@ -43,7 +43,7 @@ class Draft:
         )
 
 
-class Moment:
+class RecordedMoment:
     """A place on the time line: in which epoch, and how far in it."""
 
     def __init__(self, epoch: int, elapsed_ms: int) -> None:
@@ -65,9 +65,9 @@ class TimeLine:
         return self._elapsed_ms if self._epoch == 0 else None
 
     @property
-    def now(self) -> Moment:
+    def now(self) -> RecordedMoment:
         """The place reached so far."""
-        return Moment(self._epoch, self._elapsed_ms)
+        return RecordedMoment(self._epoch, self._elapsed_ms)
 
     def sleep(self, ms: int) -> None:
         """Move the clock."""
@@ -93,7 +93,7 @@ class TimeLine:
         self.drafts.append(draft)
         return draft
 
-    def end(self, draft: Draft, began: Moment) -> None:
+    def end(self, draft: Draft, began: RecordedMoment) -> None:
         """The fault of *draft*, that *began* then, ends now."""
         assert isinstance(draft.does, Fault), "nothing else has an end"
         word = word_of(draft.does)

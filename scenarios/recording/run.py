@@ -47,7 +47,7 @@ from scenarios.words import WORDS, Does, first_field
 P = TypeVar("P", bound=msgspec.Struct)
 
 
-class Held:
+class BegunFault:
     """A fault that began: it ends with its ``with``, by ``heal``, or with the run."""
 
     def __init__(self, line: TimeLine, draft: Draft) -> None:
@@ -80,7 +80,7 @@ class Words:
     def __init__(self, line: TimeLine) -> None:
         self._line = line
 
-    def __getattr__(self, word: str) -> Callable[..., Held]:
+    def __getattr__(self, word: str) -> Callable[..., BegunFault]:
         if word.startswith("_"):
             raise AttributeError(word)
         if word not in WORDS:
@@ -88,7 +88,9 @@ class Words:
             hint = "it is recorded, nothing runs yet, so there is no state to read"
             raise NotRecordable(f"{text}; {hint}")
 
-        def begin(*values: Any, name: str = "", for_ms: int | None = None, **fields: Any) -> Held:
+        def begin(
+            *values: Any, name: str = "", for_ms: int | None = None, **fields: Any
+        ) -> BegunFault:
             return self._begin(_made(WORDS[word], values, fields, word), name, for_ms)
 
         return begin
@@ -96,10 +98,10 @@ class Words:
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *WORDS})
 
-    def _begin(self, does: Does, name: str = "", for_ms: int | None = None) -> Held:
+    def _begin(self, does: Does, name: str = "", for_ms: int | None = None) -> BegunFault:
         if for_ms is not None and not isinstance(does, Fault):
             raise NotRecordable("an act is done at once: it has no end")
-        return Held(self._line, self._line.add(does, name, for_ms))
+        return BegunFault(self._line, self._line.add(does, name, for_ms))
 
 
 class RecordedCluster(Words):
@@ -226,7 +228,7 @@ class Run(Words):
 
     # What --------------------------------------------------------------------------------------
 
-    def fault(self, fault: Fault, for_ms: int | None = None, name: str = "") -> Held:
+    def fault(self, fault: Fault, for_ms: int | None = None, name: str = "") -> BegunFault:
         """A fault as a value: ``with run.fault(Kill(node="broker-b")):``."""
         return self._begin(fault, name, for_ms)
 
