@@ -153,7 +153,7 @@ def _one_by_one(
         yield entry
 
 
-class _Kind(msgspec.Struct):
+class _LineKind(msgspec.Struct):
     kind: str
     schema: int = 0
 
@@ -161,7 +161,7 @@ class _Kind(msgspec.Struct):
 class _AnyEntry(msgspec.Struct):
     seq: int
     node: str
-    fact: _Kind
+    fact: _LineKind
 
 
 def _what_is_wrong(line: bytes, number: int, error: Exception) -> str:

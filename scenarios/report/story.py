@@ -53,7 +53,7 @@ class FaultSpan(msgspec.Struct):
     acted_count: int = 0
 
 
-class Evidence(msgspec.Struct):
+class ShownViolation(msgspec.Struct):
     """A violation and the numbers of the facts that show it."""
 
     violation: Violation
@@ -74,7 +74,7 @@ class Story(msgspec.Struct):
     faults: list[FaultSpan]
     lanes: list[Lane]
     series: list[Points]
-    places: list[Evidence]
+    places: list[ShownViolation]
     metrics: dict[str, float] | None  # None: nobody judged
     facts: FactTable
 
@@ -152,9 +152,9 @@ class _Fold:
             facts=self.columns.table(),
         )
 
-    def _place(self, violation: Violation) -> Evidence:
+    def _place(self, violation: Violation) -> ShownViolation:
         found = [self.columns.number_of(key) for key in violation.entries]
-        return Evidence(violation, violation.mono_us, [it for it in found if it is not None])
+        return ShownViolation(violation, violation.mono_us, [it for it in found if it is not None])
 
     def _began(self, number: int, entry: Entry, fact: FaultBegan) -> None:
         word, text = fault_text(fact.fault)
