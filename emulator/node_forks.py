@@ -5,6 +5,8 @@ processor; and what was loaded is in memory once.  It has no thread and runs no 
 that a fork is whole.  Each request comes over a socket with the files that become the
 node's standard input, output and error, and one to which its exit code is written.  When
 the socket ends this process ends, and nodes end with their own standard input.
+
+``Forks`` is the part that knows no nodes: other processes are forked by it, too.
 """
 
 from __future__ import annotations
@@ -12,9 +14,11 @@ from __future__ import annotations
 import gc
 import os
 import selectors
+import signal
 import socket
 import sys
 import traceback
+from collections.abc import Callable
 
 import msgspec
 
@@ -31,21 +35,28 @@ def main() -> None:
         import_role(role)
     gc.collect()
     gc.freeze()  # else the first collection of every node would copy all of it
-    NodeForks(socket.socket(fileno=int(sys.argv[1]))).run()
+    Forks(socket.socket(fileno=int(sys.argv[1])), node.main).run()
 
 
 class ForkRequest(msgspec.Struct):
-    """A node's command line, and the folder it stands in."""
+    """A process's command line, and the folder it stands in."""
 
     arguments: list[str]
     folder: str
 
 
-class NodeForks:
-    """The nodes forked here that have not ended."""
+class Forks:
+    """Processes forked here that have not ended; each runs *become*, which returns its exit code.
 
-    def __init__(self, requests: socket.socket) -> None:
+    *kills* those that are left when nobody asks any more; else they end by themselves.
+    """
+
+    def __init__(
+        self, requests: socket.socket, become: Callable[[], int], *, kills: bool = False
+    ) -> None:
         self._requests = requests
+        self._become = become
+        self._kills = kills
         self._selector = selectors.DefaultSelector()
         self._selector.register(requests, selectors.EVENT_READ)
 
@@ -56,6 +67,7 @@ class NodeForks:
                 if key.fileobj is not self._requests:
                     self._reap(key.fd, *key.data)
                 elif not self._fork():
+                    self._kill_all()
                     return
 
     def _fork(self) -> bool:
@@ -69,7 +81,7 @@ class NodeForks:
         request = msgspec.json.decode(text, type=ForkRequest)
         pid = os.fork()
         if pid == 0:
-            self._become(request, files)
+            self._run_forked(request, files)
         *standard, exit_code = files
         for file in standard:
             os.close(file)
@@ -88,8 +100,13 @@ class NodeForks:
         os.close(exit_code)
         os.close(pidfd)
 
-    def _become(self, request: ForkRequest, files: list[int]) -> None:
-        """Be the node from here on; never returns."""
+    def _kill_all(self) -> None:
+        for key in [*self._selector.get_map().values()] if self._kills else []:
+            if key.data is not None:
+                signal.pidfd_send_signal(key.fd, signal.SIGKILL)
+
+    def _run_forked(self, request: ForkRequest, files: list[int]) -> None:
+        """Be that process from here on; never returns."""
         os.setpgid(0, 0)  # Ctrl-C in a terminal is for who started us
         nodes = [key for key in self._selector.get_map().values() if key.data]
         others = [file for key in nodes for file in (key.fd, key.data[1])]
@@ -103,7 +120,7 @@ class NodeForks:
         sys.argv[1:] = request.arguments
         code = node.FAILED
         try:
-            code = node.main()
+            code = self._become()
         except BaseException:  # noqa: BLE001  # whatever it is, this is the end of the process
             traceback.print_exc()
         finally:

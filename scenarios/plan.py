@@ -99,7 +99,7 @@ class ProgramPlan(Part, frozen=True, kw_only=True):
 # Acts: what happens once and is not undone ----------------------------------------------------
 
 
-class Act(Part, frozen=True, kw_only=True, tag_field="act"):
+class Act(Part, frozen=True, kw_only=True, tag_field="fault"):  # as faults: a step has either
     """Something that is done at a moment and has no end."""
 
 

@@ -19,6 +19,7 @@ from emulator.cluster.node_process import NodeDied
 from emulator.cluster.process_errors import plain_text
 from emulator.cluster.settings import BadSetting
 from emulator.cluster.world import NotReady
+from scenarios.problems import BadScenario
 
 FAILED, BAD_USE, UNREACHABLE, NOT_FOUND, INCOMPLETE, INTERRUPTED = 1, 2, 3, 4, 5, 130
 EXIT_CODES = (
@@ -47,6 +48,7 @@ class Missing(Exception):
 
 CODE_OF: dict[type[Exception], int] = {
     BadUse: BAD_USE,
+    BadScenario: BAD_USE,
     BadSetting: BAD_USE,
     msgspec.ValidationError: BAD_USE,
     Missing: NOT_FOUND,

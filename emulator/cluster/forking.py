@@ -79,15 +79,20 @@ class ForkedNode:
 
 
 class NodeForker:
-    """The process that forks, started now; it loads while we go on."""
+    """The process that forks, started now; it loads while we go on.
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
+    *module* is what it runs: nodes', or another one that serves with ``emulator.node_forks``.
+    """
+
+    def __init__(
+        self, environment: Mapping[str, str], module: str = "emulator.node_forks"
+    ) -> None:
         self.owner = os.getpid()
         self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._lock = threading.Lock()
         with theirs:
             self._process = subprocess.Popen(  # noqa: S603  # our own interpreter, our own module
-                [sys.executable, "-P", "-m", "emulator.node_forks", str(theirs.fileno())],
+                [sys.executable, "-P", "-m", module, str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],

@@ -1,4 +1,4 @@
-"""A nursery whose one failure reaches the user as itself, not inside a group."""
+"""Nurseries whose one failure reaches the user as itself, not inside a group."""
 
 from __future__ import annotations
 
@@ -15,6 +15,16 @@ async def plain_nursery() -> AsyncIterator[trio.Nursery]:
         async with trio.open_nursery() as nursery:
             yield nursery
             nursery.cancel_scope.cancel()
+    except BaseExceptionGroup as group:
+        raise _the_one(group) from None
+
+
+@asynccontextmanager
+async def whole_nursery() -> AsyncIterator[trio.Nursery]:
+    """Its tasks run to their ends."""
+    try:
+        async with trio.open_nursery() as nursery:
+            yield nursery
     except BaseExceptionGroup as group:
         raise _the_one(group) from None
 

@@ -1,0 +1,148 @@
+"""``rmqemu run SCENARIO``: from one seed or many, each run a process of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from emulator.cli.errors import FAILED, BadUse, interrupted, plain_errors
+from emulator.cli.run_screen import SweepProgress, sweep_screen
+from emulator.cli.shared import AsJson, make_console
+from emulator.releases import known_release
+from scenarios.finding import load
+from scenarios.plan import Plan
+from scenarios.result import RunResult
+from scenarios.running.finished import FinishedRuns, cache_folder
+from scenarios.running.junit import junit_xml
+from scenarios.running.sweep import Sweep
+
+SEEDS_MAX = 1_000_000
+A_RANGE = re.compile(r"(\d+)\.\.(\d+)")
+
+Scenario = Annotated[
+    str,
+    typer.Argument(metavar="SCENARIO", help="A name of the library, FILE.toml or FILE.py:NAME."),
+]
+Parameters = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the scenario; repeatable."),
+]
+Release = Annotated[str, typer.Option(help="Behave as this RocketMQ release instead.")]
+Journal = Annotated[
+    str,
+    typer.Option(
+        "--journal", metavar="DIR", help="Keep the journal of every run there, passed or not."
+    ),
+]
+
+
+def run(
+    scenario: Scenario,
+    seed: Annotated[int, typer.Option(min=0, help="The seed of one run.")] = 1,
+    seeds: Annotated[
+        str, typer.Option(metavar="A..B", help="Run each of these seeds, B included.")
+    ] = "",
+    release: Release = "",
+    jobs: Annotated[
+        int, typer.Option(min=1, help="Runs at once.", show_default="the number of processors")
+    ] = len(os.sched_getaffinity(0)),
+    parameters: Parameters = None,
+    journal: Journal = "",
+    junit: Annotated[
+        str, typer.Option("--junit", metavar="FILE", help="Write the results as JUnit XML.")
+    ] = "",
+    no_cache: Annotated[
+        bool, typer.Option("--no-cache", help="Run again what was finished before.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run a scenario and judge it.
+
+    Exit code 0: all seeds passed; 1: some did not; 2: it cannot be run.
+    """
+    with plain_errors():
+        plan = loaded(scenario, parameters or [], release)
+        cache = cache_folder()
+        with SweepProgress(is_shown=sys.stderr.isatty() and not as_json) as progress:
+            sweep = Sweep(
+                plan,
+                _seeds(seed, seeds),
+                Path(journal) if journal else cache.parent / "journals",
+                jobs=jobs,
+                finished=None if no_cache or journal else FinishedRuns(plan, cache),
+                keeps_passed=bool(journal),
+                paths=(str(Path.cwd()),),
+                look=progress.look,
+            )
+            progress.tally = sweep.tally
+            rows, was_interrupted = _finished(sweep, progress)
+        rows.sort(key=lambda row: row.seed)
+        if junit:
+            Path(junit).write_bytes(junit_xml(rows))
+        _show(sweep, rows, as_json=as_json)
+    if was_interrupted:
+        raise interrupted(
+            f"stopped: {sweep.tally.done} of {sweep.tally.total} seeds were finished"
+        )
+    if sweep.tally.counts["passed"] < len(rows):
+        raise typer.Exit(FAILED)
+
+
+def loaded(scenario: str, parameters: list[str], release: str) -> Plan:
+    """The plan; raises ``BadScenario`` and ``BadUse``."""
+    given = dict(_pair(text) for text in parameters)
+    plan = load(scenario, given)
+    if not release:
+        return plan
+    try:
+        known_release(release)
+    except ValueError as error:
+        raise BadUse(f"--release: {error}") from None
+    return msgspec.structs.replace(
+        plan, cluster=msgspec.structs.replace(plan.cluster, release=release)
+    )
+
+
+def _finished(sweep: Sweep, progress: SweepProgress) -> tuple[list[RunResult], bool]:
+    """All rows, or those that there were when Ctrl-C came."""
+    rows: list[RunResult] = []
+    try:
+        for row in sweep.rows():
+            rows.append(row)
+            progress.look()
+    except KeyboardInterrupt:
+        return rows, True
+    return rows, False
+
+
+def _show(sweep: Sweep, rows: list[RunResult], *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(msgspec.json.encode(rows).decode())
+        return
+    console = make_console()
+    console.print(sweep_screen(sweep.tally, rows, is_for_people=console.is_terminal))
+
+
+def _seeds(seed: int, seeds: str) -> range:
+    if not seeds:
+        return range(seed, seed + 1)
+    found = A_RANGE.fullmatch(seeds)
+    if found is None or int(found[1]) > int(found[2]):
+        raise BadUse(f"--seeds is A..B, as in 1..100, not {seeds!r}")
+    wanted = range(int(found[1]), int(found[2]) + 1)
+    if len(wanted) > SEEDS_MAX:
+        raise BadUse(f"--seeds: {len(wanted):,} are more than {SEEDS_MAX:,}")
+    return wanted
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise BadUse(f"--set is NAME=VALUE, as in members=5, not {text!r}")
+    return name, value

@@ -1,0 +1,142 @@
+"""How a sweep is shown: a bar while it runs, then a table of verdicts."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Self
+
+from rich.console import Console, Group
+from rich.text import Text
+
+from emulator.cli.columns import Column, Row, Sheet, clean
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import RenderableType
+    from rich.progress import Progress, TaskID
+
+    from scenarios.result import RunResult
+    from scenarios.running.sweep import SweepTally
+
+FIRST_S = 0.5  # what ends sooner needs no bar
+EVERY_S = 0.1
+ROWS_MAX = 15  # of seeds that did not pass, in a terminal
+STYLES = {"passed": "green", "failed": "red", "error": "yellow"}
+COLUMNS = (
+    Column("seed", is_number=True),
+    Column("verdict"),
+    Column("virtual s", is_number=True, spare=True),
+    Column("took s", is_number=True, spare=True),
+    Column("facts", is_number=True, spare=True),
+    Column("why", narrow=20),
+)
+
+
+class SweepProgress:
+    """``with SweepProgress() as progress``; *look* draws it when it is time to."""
+
+    def __init__(self, *, is_shown: bool) -> None:
+        self.tally: SweepTally | None = None
+        self._stack = ExitStack()
+        self._began_s = time.monotonic()
+        self._next_s = self._began_s + FIRST_S if is_shown else float("inf")
+        self._bar: Progress | None = None
+        self._task: TaskID | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def look(self) -> None:
+        """Draw, if it is time to."""
+        now_s = time.monotonic()
+        if now_s < self._next_s or self.tally is None:
+            return
+        self._next_s = now_s + EVERY_S
+        bar, task = self._started(self.tally.total)
+        text = progress_text(self.tally, now_s - self._began_s)
+        bar.update(task, completed=self.tally.done, description=text, refresh=True)
+
+    def _started(self, total: int) -> tuple[Progress, TaskID]:
+        if self._bar is None or self._task is None:
+            from rich import progress  # noqa: PLC0415  # only for what takes long
+
+            self._bar = progress.Progress(
+                progress.BarColumn(bar_width=20),
+                progress.TextColumn("{task.description}", markup=False),
+                console=Console(stderr=True),
+                transient=True,
+                auto_refresh=False,
+            )
+            self._task = self._bar.add_task("", total=total)
+            self._stack.enter_context(self._bar)
+        return self._bar, self._task
+
+
+def progress_text(tally: SweepTally, passed_s: float) -> str:
+    """``12 of 100, 3.1/s, 1 failed; worst so far: seed 7, …``."""
+    speed = (tally.done - tally.cached_count) / max(passed_s, 0.001)
+    text = f"{tally.done:,} of {tally.total:,}, {speed:.1f}/s"
+    for verdict in ("failed", "error"):
+        if count := tally.counts[verdict]:
+            text += f", {count:,} {verdict}"
+    if tally.worst_row is not None:
+        return (
+            f"{text}; worst so far: seed {tally.worst_row.seed}, {clean(tally.worst_row.reason)}"
+        )
+    if tally.worst:
+        shown = (
+            f"{name} {worst.value:g} (seed {worst.seed})" for name, worst in tally.worst.items()
+        )
+        text += f"; worst so far: {', '.join(shown)}"
+    return text
+
+
+def sweep_screen(
+    tally: SweepTally, rows: Sequence[RunResult], *, is_for_people: bool
+) -> RenderableType:
+    """The table, and what it comes to; people see those that did not pass, and how many more."""
+    shown = list(rows)
+    if is_for_people and len(rows) > 1:
+        shown = [row for row in rows if row.verdict != "passed"][:ROWS_MAX]
+    parts: list[RenderableType] = []
+    if shown:
+        parts.append(Sheet(COLUMNS, [_row(row) for row in shown]))
+    left = sum(row.verdict != "passed" for row in rows) - len(shown)
+    if left > 0:
+        parts.append(Text(f"… and {left:,} more that did not pass"))
+    parts += [Text(line) for line in _summary(tally)]
+    parts += [Text(f"journal of seed {row.seed}: {row.journal}") for row in shown if row.journal]
+    return Group(*parts)
+
+
+def _row(row: RunResult) -> Row:
+    return (
+        str(row.seed),
+        Text(row.verdict, STYLES[row.verdict]),
+        f"{row.run_s:.0f}",
+        f"{row.took_s:.2f}",
+        f"{row.fact_count:,}",
+        clean(row.reason),
+    )
+
+
+def _summary(tally: SweepTally) -> list[str]:
+    counts = ", ".join(
+        f"{tally.counts[verdict]:,} {verdict}"
+        for verdict in ("passed", "failed", "error")
+        if tally.counts[verdict]
+    )
+    cached = f" ({tally.cached_count:,} of them known from before)" if tally.cached_count else ""
+    seeds = "seed" if tally.done == 1 else "seeds"
+    lines = [f"{tally.plan.name}: {tally.done:,} {seeds}, {counts or 'none finished'}{cached}"]
+    for name, worst in tally.worst.items():
+        one = worst.expectation
+        lines.append(
+            f"  {name} {one.operator} {one.bound:g}: worst {worst.value:g}, seed {worst.seed}"
+        )
+    return lines

@@ -1,0 +1,122 @@
+"""Wall time and threads, refused inside a virtual run.
+
+A listener that sleeps with ``time.sleep`` holds up the whole world and takes no virtual time;
+one that reads ``time.time`` or starts a thread gives another journal each time.  Python and
+the libraries may do so (logging reads the time); code of the scenario may not.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import sysconfig
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import trio
+
+HERE = Path(__file__).resolve()
+LIBRARIES = tuple(
+    sorted({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+)
+OURS = tuple(str(HERE.parents[2] / name) for name in ("protocol", "emulator", "scenarios"))
+
+Refused = Callable[["WallTimeRefused"], object]
+
+WALL_TIME: Mapping[str, str] = {  # of the module time, and what to use instead
+    "sleep": "await trio.sleep(seconds)",
+    "time": "trio.current_time(), or the times of messages",
+    "time_ns": "trio.current_time(), or the times of messages",
+    "monotonic": "trio.current_time()",
+    "monotonic_ns": "trio.current_time()",
+    "perf_counter": "trio.current_time()",
+    "perf_counter_ns": "trio.current_time()",
+}
+
+
+class WallTimeRefused(Exception):
+    """Code of a scenario used real time or a thread in the virtual world."""
+
+    def __init__(self, what: str, where: str, instead: str) -> None:
+        super().__init__(
+            f"{where} uses {what} in the virtual world, where it would make every run "
+            f"another one: use {instead}"
+        )
+
+
+@contextmanager
+def no_wall_time(refused: Refused) -> Iterator[None]:
+    """Inside, such calls raise ``WallTimeRefused``, and *refused* is given the same first.
+
+    A name that was imported before (``from time import sleep``) is not seen.
+    """
+    with ExitStack() as stack:
+        for name, instead in WALL_TIME.items():
+            _replace(stack, time, name, _refusing_users(f"time.{name}", instead, refused))
+        for owner, name, what in THREADS:
+            _replace(stack, owner, name, _refusing_all(what, refused))
+        yield
+
+
+THREADS = (
+    (threading.Thread, "start", "a thread"),
+    (trio.to_thread, "run_sync", "trio.to_thread.run_sync"),
+)
+
+
+def _replace(
+    stack: ExitStack, owner: Any, name: str, wrap: Callable[[Callable[..., Any]], Any]
+) -> None:
+    original = getattr(owner, name)
+    setattr(owner, name, wrap(original))
+    stack.callback(setattr, owner, name, original)
+
+
+def _refusing_users(
+    what: str, instead: str, refused: Refused
+) -> Callable[[Callable[..., Any]], Any]:
+    def wrap(original: Callable[..., Any]) -> Any:
+        @functools.wraps(original)
+        def call(*arguments: Any) -> Any:
+            frame = sys._getframe(1)  # noqa: SLF001  # documented; the cheapest way to see a caller
+            if frame.f_code.co_filename.startswith((*LIBRARIES, *OURS, "<")):
+                return original(*arguments)
+            error = WallTimeRefused(what, _place(frame), instead)
+            refused(error)
+            raise error
+
+        return call
+
+    return wrap
+
+
+def _refusing_all(what: str, refused: Refused) -> Callable[[Callable[..., Any]], Any]:
+    def wrap(original: Callable[..., Any]) -> Any:
+        @functools.wraps(original)
+        def call(*_arguments: Any, **_options: Any) -> Any:
+            error = WallTimeRefused(what, _users_place(), "async functions and a nursery")
+            refused(error)
+            raise error
+
+        return call
+
+    return wrap
+
+
+def _users_place() -> str:
+    """The innermost caller that is neither a library's nor ours."""
+    frame: FrameType | None = sys._getframe(2)  # noqa: SLF001  # see above
+    while frame is not None:
+        if not frame.f_code.co_filename.startswith((*LIBRARIES, *OURS, "<")):
+            return _place(frame)
+        frame = frame.f_back
+    return "a library"
+
+
+def _place(frame: FrameType) -> str:
+    return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno} ({frame.f_code.co_name})"

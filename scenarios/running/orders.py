@@ -1,0 +1,17 @@
+"""One run as it is ordered from a process of its own."""
+
+from __future__ import annotations
+
+import msgspec
+
+from scenarios.plan import Plan
+
+
+class RunOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """One run.  Its journal is written to the file *journal*: always, or unless it passed."""
+
+    plan: Plan
+    seed: int
+    journal: str = ""
+    keeps_passed: bool = False
+    paths: tuple[str, ...] = ()  # where modules of the scenario's own are looked for

@@ -1,0 +1,111 @@
+"""Who is on the stage: every client of a plan by name, with all it needs to play its part.
+
+A part is plain data, so that a client may live in another process than the one that reads
+the plan.  Names follow from the plan alone: ``billing-1``, ``billing-2`` …, ``producer-1`` ….
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import msgspec
+
+from scenarios.plan import ConsumersPlan, LoadPlan, Plan, ProgramPlan
+
+
+class ClientPart(msgspec.Struct, frozen=True, kw_only=True, tag_field="part"):
+    """One client process, by *name*.  *began_us*: when the load began, in monotonic time."""
+
+    name: str
+    namesrv: str
+    release: str
+    seed: int
+    began_us: int
+    quirks: tuple[str, ...] = ()
+
+
+class MemberPart(ClientPart, frozen=True, kw_only=True, tag="member"):
+    """A member of a group."""
+
+    consumers: ConsumersPlan
+
+
+class ProducerPart(ClientPart, frozen=True, kw_only=True, tag="producer"):
+    """The *index*-th producer of a load, from 0."""
+
+    load: LoadPlan
+    index: int
+
+
+class ProgramPart(ClientPart, frozen=True, kw_only=True, tag="program"):
+    """A program of the user's own."""
+
+    program: ProgramPlan
+
+
+AnyPart: TypeAlias = MemberPart | ProducerPart | ProgramPart
+
+
+class Cue(msgspec.Struct, frozen=True):
+    """Which client enters, and when, in ms since the load began."""
+
+    at_ms: int
+    name: str
+    plan: ConsumersPlan | LoadPlan | ProgramPlan
+    index: int = 0
+
+
+def part_of(cue: Cue, plan: Plan, *, namesrv: str, seed: int, began_us: int) -> AnyPart:
+    """What the client of *cue* plays."""
+    common: dict[str, Any] = {
+        "name": cue.name,
+        "namesrv": namesrv,
+        "release": plan.cluster.release,
+        "seed": seed,
+        "began_us": began_us,
+        "quirks": plan.quirks,
+    }
+    match cue.plan:
+        case ConsumersPlan():
+            return MemberPart(**common, consumers=cue.plan)
+        case LoadPlan():
+            return ProducerPart(**common, load=cue.plan, index=cue.index)
+        case ProgramPlan():
+            return ProgramPart(**common, program=cue.plan)
+
+
+def ends_ms(plan: Plan) -> float:
+    """When all clients have entered and all loads that end by themselves have ended."""
+    entered = [cue.at_ms for cue in cues(plan)]
+    ends: list[float] = [load.until_ms for load in plan.load if load.until_ms is not None]
+    ends += [
+        load.from_ms + load.count_max * 1_000 / load.rate
+        for load in plan.load
+        if load.until_ms is None and load.count_max is not None
+    ]
+    return max([*entered, *ends], default=0)
+
+
+def cues(plan: Plan) -> list[Cue]:
+    """All clients that the plan begins with, in the order in which they enter."""
+    found = [
+        Cue(group.starts_ms + index * group.every_ms, f"{group.group}-{index + 1}", group, index)
+        for group in plan.consumers
+        for index in range(group.members)
+    ]
+    producers = [(load, index) for load in plan.load for index in range(load.producers)]
+    found += [
+        Cue(load.from_ms, f"producer-{number}", load, index)
+        for number, (load, index) in enumerate(producers, 1)
+    ]
+    found += [Cue(program.starts_ms, program.name, program) for program in plan.programs]
+    return sorted(found, key=lambda cue: cue.at_ms)  # those of one moment stay in order
+
+
+def group_named(plan: Plan, name: str) -> ConsumersPlan:
+    """The plan of that group; raises ``LookupError`` if there is none."""
+    for group in plan.consumers:
+        if group.group == name:
+            return group
+    groups = ", ".join(group.group for group in plan.consumers)
+    raise LookupError(f"there is no group {name!r}, only {groups or 'none'}")

@@ -1,0 +1,181 @@
+"""A client's part, played in a client process of any world until it is ended.
+
+A producer sends on time whatever became of the message before; a member consumes.  Both come
+back to their part after a kill: a producer goes on with what is due then.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from emulator.client import (
+    ClientError,
+    LitePullConsumer,
+    Message,
+    Misuse,
+    Producer,
+    PushConsumer,
+    SendError,
+    by_hash,
+)
+from emulator.net.plain_nursery import whole_nursery
+from scenarios.running.functions import function_named
+from scenarios.running.listening import PlannedListener
+from scenarios.running.loads import Contents, due_messages
+from scenarios.running.parts import AnyPart, MemberPart, ProducerPart, ProgramPart
+from scenarios.strategies import strategy_named
+
+if TYPE_CHECKING:
+    from emulator.client import ClientProcess
+
+Tell = Callable[[Callable[[], str]], None]  # takes what says, when asked, what is under way
+
+SENDS_UNDER_WAY_MAX = 2_000  # of one producer; what falls due above it is not sent
+START_AGAIN_S = 1.0
+STARTING_MS_MAX = 1_000  # what falls due while a producer starts is sent when it has started
+
+
+async def play(part: AnyPart, process: ClientProcess, tell: Tell) -> None:
+    """Until the part is over, or for ever.  Raises what a program of the user's own raises."""
+    while True:
+        try:
+            match part:
+                case MemberPart():
+                    await _consume(part, process, tell)
+                case ProducerPart():
+                    await _produce(part, process, tell)
+                case ProgramPart():
+                    await _run(part, process)
+        except Misuse:
+            raise
+        except ClientError:  # it could not start: an application would be started again
+            await trio.sleep(START_AGAIN_S)
+        else:
+            return
+
+
+# Consumers ------------------------------------------------------------------------------------
+
+
+async def _consume(part: MemberPart, process: ClientProcess, tell: Tell) -> None:
+    plan = part.consumers
+    settings: dict[str, Any] = {
+        "namesrv": part.namesrv,
+        "release": part.release,
+        "quirks": part.quirks,
+        "group": plan.group,
+        **({"model": "BROADCASTING"} if plan.broadcast else {}),
+        **plan.settings,
+        **plan.settings_of.get(part.name, {}),
+    }
+    listener = PlannedListener(plan.listener, _rng(part, process))
+    tell(lambda: f"{listener.under_way} messages at its listener" if listener.under_way else "")
+    strategy = strategy_named(plan.strategy)
+    topics = dict(plan.topics)
+    if plan.kind == "push":
+        async with PushConsumer(
+            listener.listen,
+            topics,
+            process=process,
+            strategy=strategy,
+            orderly=plan.orderly,
+            **settings,
+        ):
+            await trio.sleep_forever()
+    async with LitePullConsumer(
+        topics, process=process, strategy=strategy, **settings
+    ) as consumer:
+        async for message in consumer:
+            await listener.listen([message])
+
+
+# Producers ------------------------------------------------------------------------------------
+
+
+async def _produce(part: ProducerPart, process: ClientProcess, tell: Tell) -> None:
+    settings = {
+        "namesrv": part.namesrv,
+        "release": part.release,
+        "quirks": part.quirks,
+        "group": part.name,
+        **part.load.settings,
+    }
+    async with Producer(process=process, **settings) as producer:
+        sender = _Sender(producer, part)
+        tell(lambda: f"{sender.under_way} sends under way" if sender.under_way else "")
+        async with whole_nursery() as nursery:
+            await sender.send_all(nursery, process)
+
+
+class _Sender:
+    """Sends what is due, each message in a task of its own."""
+
+    def __init__(self, producer: Producer, part: ProducerPart) -> None:
+        self._producer = producer
+        self._part = part
+        self._contents = Contents(part.load, part.seed)
+        self._send = {"sync": self._sync, "async": self._async, "oneway": self._one_way}[
+            part.load.mode
+        ]
+        self._free_workers: list[int] = []  # a heap: upstream's threads, each with a round robin
+        self.under_way = 0
+
+    async def send_all(self, nursery: trio.Nursery, process: ClientProcess) -> None:
+        """Until the load has ended; the last sends may still be under way."""
+        load, passed_ms = self._part.load, (process.clock.mono_us() - self._part.began_us) / 1_000
+        began_s = trio.current_time() - passed_ms / 1_000
+        is_first_life = passed_ms - load.from_ms < STARTING_MS_MAX
+        from_ms = load.from_ms if is_first_life else passed_ms
+        for due in due_messages(load, self._part.index, from_ms):
+            await trio.sleep_until(began_s + due.at_ms / 1_000)
+            if self.under_way < SENDS_UNDER_WAY_MAX:
+                nursery.start_soon(self._send_one, due.number)
+
+    async def _send_one(self, number: int) -> None:
+        message = self._contents.message(number)
+        worker = heapq.heappop(self._free_workers) if self._free_workers else self.under_way
+        self.under_way += 1
+        try:
+            await self._send(message, worker)
+        except SendError:
+            return  # the journal knows
+        finally:
+            self.under_way -= 1
+            heapq.heappush(self._free_workers, worker)
+
+    async def _sync(self, message: Message, worker: int) -> None:
+        if message.keys is None:
+            await self._producer.send(message, worker=worker)
+        else:
+            await self._producer.send_to_selected(message, by_hash, message.keys)
+
+    async def _async(self, message: Message, worker: int) -> None:
+        queue = await self._queue_of(message)
+        await self._producer.start_send(message, queue=queue, worker=worker).wait_sent()
+
+    async def _one_way(self, message: Message, worker: int) -> None:
+        queue = await self._queue_of(message)
+        await self._producer.send_one_way(message, queue=queue, worker=worker)
+
+    async def _queue_of(self, message: Message) -> Any:
+        if message.keys is None:
+            return None
+        return by_hash(await self._producer.publish_queues(message.topic), message, message.keys)
+
+
+# Programs -------------------------------------------------------------------------------------
+
+
+async def _run(part: ProgramPart, process: ClientProcess) -> None:
+    program = function_named(part.program.run, "a client program")
+    await program(process, part.namesrv, **part.program.arguments)
+
+
+def _rng(part: AnyPart, process: ClientProcess) -> random.Random:
+    """Of one life of a client: the next life draws other numbers."""
+    return random.Random(f"{part.seed}/{part.name}/{process.clock.mono_us() - part.began_us}")

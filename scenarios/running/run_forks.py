@@ -1,0 +1,57 @@
+"""The process that forks runs: it has loaded everything once; each run is a process of its own.
+
+    python -m scenarios.running.run_forks SOCKET
+
+A run forked is under way after some milliseconds.  It reads one ``RunOrder`` from its standard
+input, writes one ``RunResult`` to its standard output, and ends; what it prints goes to its
+standard error.  SIGUSR1 makes it write there where it is.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import gc
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+
+import msgspec
+
+from emulator.cluster.roles import CONFIG_OF_ROLE, import_role
+from emulator.journal import encode_entry
+from emulator.node_forks import Forks
+from scenarios.running.orders import RunOrder
+from scenarios.running.virtual_run import finished_run
+
+
+def main() -> None:
+    """Serve the socket whose number is the first argument."""
+    for role in CONFIG_OF_ROLE:
+        import_role(role)
+    gc.collect()
+    gc.freeze()  # else the first collection of every run would copy all of it
+    Forks(socket.socket(fileno=int(sys.argv[1])), carry_out, kills=True).run()
+
+
+def carry_out() -> int:
+    """One order, from standard input to standard output."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who ordered it ends it
+    faulthandler.register(signal.SIGUSR1, all_threads=False)
+    order = msgspec.json.decode(sys.stdin.buffer.read(), type=RunOrder)
+    answer = os.dup(1)
+    os.dup2(2, 1)  # what a program of the scenario prints is no answer
+    sys.path[:0] = order.paths
+    result, entries = finished_run(order.plan, order.seed)
+    if order.journal and (order.keeps_passed or result.verdict != "passed"):
+        with Path(order.journal).open("wb") as file:
+            file.writelines(map(encode_entry, entries))
+        result = msgspec.structs.replace(result, journal=order.journal)
+    with os.fdopen(answer, "wb") as file:
+        file.write(msgspec.json.encode(result))
+    return 0
+
+
+if __name__ == "__main__":
+    main()

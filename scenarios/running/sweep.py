@@ -1,0 +1,141 @@
+"""One plan from many seeds: what was finished before is taken from disk, the rest is run.
+
+    for row in sweep.rows():
+        ...
+    sweep.tally
+
+Rows come as they are finished.  A sweep that is left early has kept all rows it gave.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from scenarios.plan import Expectation, Plan
+from scenarios.result import RunResult, Verdict
+from scenarios.running.finished import FinishedRuns
+from scenarios.running.fleet import Fleet
+from scenarios.running.orders import RunOrder
+
+
+class Worst(msgspec.Struct):
+    """The value of an expectation that is nearest to its bound, or farthest beyond."""
+
+    expectation: Expectation
+    value: float
+    seed: int
+
+
+class SweepTally:
+    """How a sweep goes."""
+
+    def __init__(self, plan: Plan, total: int) -> None:
+        self.plan = plan
+        self.total = total
+        self.counts: Counter[Verdict] = Counter()
+        self.cached_count = 0
+        self.worst: dict[str, Worst] = {}
+        self.worst_row: RunResult | None = None
+
+    @property
+    def done(self) -> int:
+        """How many rows there are."""
+        return self.counts.total()
+
+    def add(self, row: RunResult, *, cached: bool) -> None:
+        """One more row."""
+        self.counts[row.verdict] += 1
+        self.cached_count += cached
+        if row.verdict != "passed" and _badness(row) > _badness(self.worst_row):
+            self.worst_row = row
+        for expectation in self.plan.expect:
+            self._measure(expectation, row)
+
+    def _measure(self, expectation: Expectation, row: RunResult) -> None:
+        name = metric_name(expectation)
+        value = row.metrics.get(name)
+        if value is None:
+            return
+        before = self.worst.get(name)
+        if before is None or _is_worse(expectation, value, before.value):
+            self.worst[name] = Worst(expectation, value, row.seed)
+
+
+class Sweep:
+    """*plan* from each of *seeds*; journals of those that do not pass go to *journals*."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        seeds: Sequence[int],
+        journals: Path,
+        *,
+        jobs: int = 1,
+        finished: FinishedRuns | None = None,
+        keeps_passed: bool = False,
+        paths: Sequence[str] = (),
+        look: Callable[[], object] = lambda: None,
+    ) -> None:
+        self.tally = SweepTally(plan, len(seeds))
+        self._plan = plan
+        self._seeds = seeds
+        self._journals = journals
+        self._jobs = jobs
+        self._finished = finished
+        self._keeps_passed = keeps_passed
+        self._paths = tuple(paths)
+        self._look = look
+
+    def rows(self) -> Iterator[RunResult]:
+        """One a seed, those that are on disk first."""
+        wanted: list[int] = []
+        for seed in self._seeds:
+            row = None if self._finished is None else self._finished.row(seed)
+            if row is None:
+                wanted.append(seed)
+            else:
+                self.tally.add(row, cached=True)
+                yield row
+        if not wanted:
+            return
+        self._journals.mkdir(parents=True, exist_ok=True)
+        with Fleet(self._look) as fleet:
+            for row in fleet.rows(map(self._order, wanted), min(self._jobs, len(wanted))):
+                if self._finished is not None:
+                    self._finished.add(row)
+                self.tally.add(row, cached=False)
+                yield row
+
+    def _order(self, seed: int) -> RunOrder:
+        return RunOrder(
+            plan=self._plan,
+            seed=seed,
+            journal=str(self._journals / f"{file_name(self._plan)}-seed{seed}.jsonl"),
+            keeps_passed=self._keeps_passed,
+            paths=self._paths,
+        )
+
+
+def file_name(plan: Plan) -> str:
+    """What files of a plan's runs begin with."""
+    return re.sub(r"[^\w.-]+", "-", plan.name).strip("-")[:60] or "scenario"
+
+
+def metric_name(expectation: Expectation) -> str:
+    """As in a judgement: ``lost``, ``lost.billing``."""
+    return f"{expectation.metric}.{expectation.scope}" if expectation.scope else expectation.metric
+
+
+def _badness(row: RunResult | None) -> int:
+    return 0 if row is None else 1 + len(row.violations) + len(row.unmet)
+
+
+def _is_worse(expectation: Expectation, value: float, than: float) -> bool:
+    if expectation.operator == "==":
+        return abs(value - expectation.bound) > abs(than - expectation.bound)
+    return value > than if expectation.operator == "<=" else value < than

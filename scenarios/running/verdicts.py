@@ -1,0 +1,116 @@
+"""What a judgement and the end of a run make of a plan: its row."""
+
+from __future__ import annotations
+
+import difflib
+import operator
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from emulator.checks.table import CHECKERS
+from emulator.checks.violation import Judgement
+from emulator.facts import RunEnded, RunStarted
+from scenarios.plan import Expectation, Plan
+from scenarios.result import RunResult, Unmet, Verdict
+
+COMPARE: Mapping[str, Callable[[float, float], bool]] = {
+    "==": operator.eq,
+    "<=": operator.le,
+    ">=": operator.ge,
+}
+
+
+class NoMetric(Exception):
+    """An expectation names a number that no checker found."""
+
+
+def started(plan: Plan, seed: int, world: str, code_version: str) -> RunStarted:
+    """The first line of a run's journal."""
+    return RunStarted(
+        scenario=plan.name,
+        plan=msgspec.json.encode(plan).decode(),
+        parameters=msgspec.json.encode(plan.parameters).decode(),
+        seed=seed,
+        world=world,  # type: ignore[arg-type]  # a WorldKind is one of these
+        release=plan.cluster.release,
+        code_version=code_version,
+    )
+
+
+def result_of(
+    plan: Plan,
+    began: RunStarted,
+    ended: RunEnded,
+    judgement: Judgement,
+    *,
+    run_s: float,
+    took_s: float,
+) -> RunResult:
+    """The row.  What did not finish has no answer, whatever was found until then."""
+    verdict: Verdict
+    unmet: tuple[Unmet, ...] = ()
+    if ended.reason != "finished":
+        verdict, reason = "error", ended.detail
+    elif judgement.raised:
+        broken = ", ".join(f"{name} ({error})" for name, error in judgement.raised.items())
+        verdict, reason = "error", f"checkers that broke, which is a defect of ours: {broken}"
+    else:
+        try:
+            unmet = unmet_of(plan.expect, judgement)
+        except NoMetric as error:
+            verdict, reason = "error", str(error)
+        else:
+            reason = _reason(judgement, unmet)
+            verdict = "failed" if reason else "passed"
+    return RunResult(
+        scenario=plan.name,
+        code_version=began.code_version,
+        world=began.world,
+        release=plan.cluster.release,
+        parameters=plan.parameters,
+        seed=began.seed,
+        verdict=verdict,
+        reason=reason,
+        metrics=judgement.metrics,
+        violations=judgement.violations,
+        unmet=unmet,
+        run_s=run_s,
+        took_s=took_s,
+        fact_count=judgement.fact_count,
+    )
+
+
+def unmet_of(expected: tuple[Expectation, ...], judgement: Judgement) -> tuple[Unmet, ...]:
+    """The expectations that do not hold.  Raises ``NoMetric``."""
+    found = []
+    for one in expected:
+        actual = _measured(one, judgement)
+        if not COMPARE[one.operator](actual, one.bound):
+            found.append(Unmet(f"{_name_of(one)} {one.operator} {one.bound:g}", actual))
+    return tuple(found)
+
+
+def _measured(one: Expectation, judgement: Judgement) -> float:
+    name = _name_of(one)
+    if (actual := judgement.metrics.get(name)) is not None:
+        return actual
+    for checker, why in judgement.not_judged.items():
+        if one.metric in (metric.name for metric in CHECKERS[checker].metrics):
+            raise NoMetric(f"{name!r} was not judged: {why}")
+    near = difflib.get_close_matches(name, judgement.metrics, n=3)
+    meant = f"; there is {', '.join(near)}" if near else ""
+    raise NoMetric(f"no checker measured {name!r} in this run{meant}")
+
+
+def _name_of(one: Expectation) -> str:
+    return f"{one.metric}.{one.scope}" if one.scope else one.metric
+
+
+def _reason(judgement: Judgement, unmet: tuple[Unmet, ...]) -> str:
+    parts = [f"{one.expected} was expected, it is {one.actual:g}" for one in unmet]
+    if judgement.violations:
+        first = judgement.violations[0]
+        more = len(judgement.violations) - 1 + judgement.more_violations
+        parts.append(f"{first.checker}: {first.what}" + (f" (and {more} more)" if more else ""))
+    return "; ".join(parts)

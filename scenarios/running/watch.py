@@ -1,0 +1,131 @@
+"""What a run learns from its own facts: that one it waits for was noted, and that it is quiet.
+
+It reads entries as they are written, in any world, and asks nobody.  What it does not know
+(a message that waits for its retry at a dead broker) it counts as not consumed.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from emulator.facts import (
+    DelayedDelivered,
+    Fact,
+    GroupOffsetMoved,
+    MessageConsumed,
+    MessageStored,
+    OffsetCommitted,
+    Queue,
+    QueuesClaimed,
+    QueuesReleased,
+)
+from emulator.journal import Entry
+from protocol.names import retry_topic
+from scenarios.plan import Plan, When
+
+DELAYED_TOPIC = "SCHEDULE_TOPIC_XXXX"
+
+
+class Awaited:
+    """A fact that a step waits for; *arrive* is called once."""
+
+    def __init__(self, when: When, arrive: Callable[[], object]) -> None:
+        self.when = when
+        self._arrive = arrive
+
+    def takes(self, entry: Entry) -> bool:
+        """Is it this one?  Then the step goes on."""
+        when, fact = self.when, entry.fact
+        if type(fact).__name__ != when.kind or when.node not in ("", entry.node):
+            return False
+        if when.fields:
+            fields = msgspec.to_builtins(fact)
+            if any(fields.get(name) != value for name, value in when.fields.items()):
+                return False
+        self._arrive()
+        return True
+
+
+class Watch:
+    """Reads the entries of one run of *plan*; ``take`` gets each."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.fact_count = 0
+        self.queues_changed_us = 0
+        self.consumed_us = 0
+        self._awaited: list[Awaited] = []
+        self._stored: dict[Queue, int] = {}  # the next offset
+        self._stored_in: dict[str, list[Queue]] = defaultdict(list)
+        self._committed: dict[str, dict[Queue, int]] = defaultdict(dict)
+        self._delayed_count = 0
+        self._groups = {
+            group.group: (*group.topics, retry_topic(group.group))
+            for group in plan.consumers
+            if not group.broadcast
+        }
+        self._readers: dict[type[Fact], Callable[[Entry, Any], None]] = {
+            MessageStored: self._see_stored,
+            DelayedDelivered: self._see_delivered,
+            OffsetCommitted: self._see_offset,
+            GroupOffsetMoved: self._see_offset,
+            MessageConsumed: self._see_consumed,
+            QueuesClaimed: self._see_queues,
+            QueuesReleased: self._see_queues,
+        }
+
+    def take(self, entry: Entry) -> None:
+        """The next entry."""
+        self.fact_count += 1
+        if (read := self._readers.get(type(entry.fact))) is not None:
+            read(entry, entry.fact)
+        if self._awaited:
+            self._awaited = [one for one in self._awaited if not one.takes(entry)]
+
+    def await_fact(self, when: When, arrive: Callable[[], object]) -> None:
+        """Call *arrive* at the first such fact from now on."""
+        self._awaited.append(Awaited(when, arrive))
+
+    def backlogs(self) -> dict[str, int]:
+        """Messages that are stored and not yet committed, by group; only those that have some."""
+        found = {group: self._backlog(group, topics) for group, topics in self._groups.items()}
+        return {group: count for group, count in found.items() if count}
+
+    @property
+    def delayed_count(self) -> int:
+        """Messages that wait at a broker for their time."""
+        return max(0, self._delayed_count)
+
+    def _backlog(self, group: str, topics: tuple[str, ...]) -> int:
+        committed = self._committed[group]
+        return sum(
+            max(0, self._stored[queue] - committed.get(queue, 0))
+            for topic in topics
+            for queue in self._stored_in.get(topic, ())
+        )
+
+    # What facts say -------------------------------------------------------------------
+
+    def _see_stored(self, _entry: Entry, fact: MessageStored) -> None:
+        queue = fact.queue
+        if queue.topic == DELAYED_TOPIC:
+            self._delayed_count += 1
+            return
+        if queue not in self._stored:
+            self._stored_in[queue.topic].append(queue)
+        self._stored[queue] = fact.offset + 1
+
+    def _see_delivered(self, _entry: Entry, _fact: DelayedDelivered) -> None:
+        self._delayed_count -= 1
+
+    def _see_offset(self, _entry: Entry, fact: OffsetCommitted | GroupOffsetMoved) -> None:
+        self._committed[fact.group][fact.queue] = fact.offset
+
+    def _see_consumed(self, entry: Entry, _fact: MessageConsumed) -> None:
+        self.consumed_us = entry.mono_us
+
+    def _see_queues(self, entry: Entry, _fact: QueuesClaimed | QueuesReleased) -> None:
+        self.queues_changed_us = entry.mono_us
