@@ -10,7 +10,7 @@ import threading
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from emulator.cluster.faults.in_real_time import FaultsInRealTime
 from emulator.cluster.node_view import Condition, Histories, NodeView
@@ -24,10 +24,14 @@ if TYPE_CHECKING:
     from emulator.cluster.faults.values import AnyFault, FaultState, Reason
     from emulator.cluster.links.tcp_links import TcpLinks
     from emulator.cluster.node_process import NodeDied
+    from emulator.cluster.reply_rules import RuleCall
     from emulator.cluster.roles import RoleConfig
     from emulator.cluster.spec import ClusterSpec
     from emulator.facts import Fact
     from protocol.bodies.reply_rules import ReplyRule, ReplyRuleState
+
+
+R = TypeVar("R")
 
 
 class RealWorld(World[None]):
@@ -159,21 +163,24 @@ class RealWorld(World[None]):
         """Let *node* obey *rule* behind those it has; the rule's id at that node."""
         from emulator.cluster import reply_rules  # noqa: PLC0415  # see there
 
-        call = reply_rules.set_rule(rule)
-        return reply_rules.ask_blocking(node, self._address_of(node), call)
+        return self.ask_server(node, reply_rules.set_rule(rule))
 
     def reply_rules(self, node: str) -> tuple[ReplyRuleState, ...]:
         """The rules that hold at *node* with what they did, in the order they are asked."""
         from emulator.cluster import reply_rules  # noqa: PLC0415  # see there
 
-        call = reply_rules.list_rules()
-        return reply_rules.ask_blocking(node, self._address_of(node), call)
+        return self.ask_server(node, reply_rules.list_rules())
 
     def remove_reply_rule(self, node: str, rule_id: int | None = None) -> tuple[int, ...]:
         """Remove one rule, or all; the ids of those that held until now."""
         from emulator.cluster import reply_rules  # noqa: PLC0415  # see there
 
-        call = reply_rules.remove_rule(rule_id)
+        return self.ask_server(node, reply_rules.remove_rule(rule_id))
+
+    def ask_server(self, node: str, call: RuleCall[R]) -> R:
+        """Over a connection of its own."""
+        from emulator.cluster import reply_rules  # noqa: PLC0415  # see there
+
         return reply_rules.ask_blocking(node, self._address_of(node), call)
 
     # Faults ---------------------------------------------------------------------------
@@ -229,7 +236,7 @@ class RealWorld(World[None]):
     def _ask_to_skew(self, node: str, ms: int) -> None:
         from emulator.cluster import reply_rules  # noqa: PLC0415  # see there
 
-        reply_rules.ask_blocking(node, self._address_of(node), reply_rules.set_clock_skew(ms))
+        self.ask_server(node, reply_rules.set_clock_skew(ms))
 
     def _open_links(self) -> None:
         """Bind the doors, before any node starts.  Raises ``AddressInUse``."""

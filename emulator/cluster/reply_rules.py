@@ -31,7 +31,8 @@ from protocol.bodies.reply_rules import (
     ReplyRuleState,
 )
 from protocol.codes import ResponseCode
-from protocol.command import RemotingCommand
+from protocol.command import RemotingCommand, ext_of
+from protocol.fields import Header
 from protocol.rpc import AnyRpc
 
 if TYPE_CHECKING:
@@ -49,11 +50,12 @@ class ReplyRuleRefused(Exception):
 
 
 class RuleCall(NamedTuple, Generic[R]):
-    """One call about rules; ``result`` reads the body of its reply."""
+    """One call to a server; ``result`` reads the body of its reply."""
 
     rpc: AnyRpc
     body: bytes
     result: Callable[[bytes], R]
+    header: Header | None = None
 
 
 def set_rule(rule: ReplyRule) -> RuleCall[int]:
@@ -93,7 +95,8 @@ def reset_server() -> RuleCall[None]:
 
 def ask_blocking(node: str, address: str, call: RuleCall[R]) -> R:
     """Over TCP.  Raises ``ReplyRuleRefused``, and ``OSError`` when nobody answers there."""
-    request = RemotingCommand(code=call.rpc.code, opaque=1, body=call.body)
+    ext = ext_of(call.header)
+    request = RemotingCommand(code=call.rpc.code, opaque=1, ext=ext, body=call.body)
     return _result(node, call_blocking(address, request), call)
 
 
@@ -118,7 +121,9 @@ async def call_from(
             note=silent,
             handlers={},
         )
-        reply = await client.invoke(address, call.rpc, body=call.body, timeout_ms=CALL_MS_MAX)
+        reply = await client.invoke(
+            address, call.rpc, call.header, call.body, timeout_ms=CALL_MS_MAX
+        )
         client.close_all()
     return _result(node, reply, call)
 

@@ -35,6 +35,7 @@ from emulator.net.address_server import HttpNames, NoHttp
 
 if TYPE_CHECKING:
     from emulator.cluster.faults.values import AnyFault, FaultState, Reason
+    from emulator.sim.drive_faults import DriveFault
     from emulator.sim.machines import Machine, Program
     from emulator.sim.rules import Rule
     from emulator.sim.world import VirtualWorld
@@ -190,6 +191,11 @@ class VirtualCluster(World[Awaitable[None]]):
         """*rule* holds between machines inside the ``with``; see ``emulator.sim.rules``."""
         return self.world.network.under(rule)
 
+    def drive(self, name: str, fault: DriveFault) -> AbstractContextManager[None]:
+        """*fault* holds at the drive of that machine inside the ``with``."""
+        self._named(name)
+        return self._machines.machine(name).drive.under(fault)
+
     def skew_clock(self, name: str, ms: int) -> None:
         """The wall clock of that machine, through restarts too."""
         self._named(name)
@@ -199,17 +205,18 @@ class VirtualCluster(World[Awaitable[None]]):
 
     async def set_reply_rule(self, node: str, rule: ReplyRule) -> int:
         """Let *node* obey *rule* behind those it has; the rule's id at that node."""
-        return await self._call_about_rules(node, set_rule(rule))
+        return await self.ask_server(node, set_rule(rule))
 
     async def reply_rules(self, node: str) -> tuple[ReplyRuleState, ...]:
         """The rules that hold at *node* with what they did, in the order they are asked."""
-        return await self._call_about_rules(node, list_rules())
+        return await self.ask_server(node, list_rules())
 
     async def remove_reply_rule(self, node: str, rule_id: int | None = None) -> tuple[int, ...]:
         """Remove one rule, or all; the ids of those that held until now."""
-        return await self._call_about_rules(node, remove_rule(rule_id))
+        return await self.ask_server(node, remove_rule(rule_id))
 
-    async def _call_about_rules(self, node: str, call: RuleCall[R]) -> R:
+    async def ask_server(self, node: str, call: RuleCall[R]) -> R:
+        """From the machine ``operator``."""
         address, operator = self._address_of(node), self._machines.machine(OPERATOR)
         return await call_from(operator, node, address, call, self.spec.release)
 

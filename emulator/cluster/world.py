@@ -24,8 +24,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, Ty
 if TYPE_CHECKING:
     from emulator.cluster.faults.values import AnyFault, Reason
     from emulator.cluster.faults.verdicts import Proxies
+    from emulator.cluster.reply_rules import RuleCall
     from emulator.cluster.spec import ClusterSpec
     from emulator.facts import Fact
+    from emulator.sim.drive_faults import DriveFault
     from emulator.sim.rules import Rule
     from protocol.bodies.reply_rules import ReplyRule
 
@@ -39,6 +41,7 @@ Verb: TypeAlias = Literal[
     "power_off",
     "power_on",
     "link",
+    "drive",
     "skew_clock",
     "reset",
     "set_reply_rule",
@@ -63,6 +66,7 @@ CAPABILITIES: Mapping[Verb, tuple[WorldKind, ...]] = {
     "power_off": ("virtual",),
     "power_on": ("virtual",),
     "link": ("virtual",),
+    "drive": ("virtual",),
     "skew_clock": _EVERYWHERE,
     "reset": ("embedded", "processes"),
     "set_reply_rule": _EVERYWHERE,
@@ -242,6 +246,10 @@ class World(ABC, Generic[Done_co]):
         """Inside the ``with``, *rule* holds between machines: slow, stalled, refusing or cut."""
         raise CannotDo(self.kind, "link", str(rule.verdict))
 
+    def drive(self, name: str, fault: DriveFault) -> AbstractContextManager[None]:
+        """Inside the ``with``, *fault* holds at the node's drive: full, slow or failing."""
+        raise CannotDo(self.kind, "drive", f"{fault.trouble} of {name}")
+
     @abstractmethod
     def skew_clock(self, name: str, ms: int) -> None:
         """The node's wall clock is *ms* ahead of the true time, or behind it; 0 is right again.
@@ -273,6 +281,10 @@ class World(ABC, Generic[Done_co]):
     @abstractmethod
     def remove_reply_rule(self, node: str, rule_id: int | None = None) -> Any:
         """Remove one rule, or all; returns the ids of those that held until now."""
+
+    @abstractmethod
+    def ask_server(self, node: str, call: RuleCall[Any]) -> Any:
+        """Carry out *call* at *node*.  Raises ``ReplyRuleRefused`` for what is not granted."""
 
     # Faults: verbs with a lifetime; see docs/faults.md ------------------------------------
 

@@ -134,7 +134,7 @@ class ReplyRules:
             rule = held.rule
             if rule.code is not None and rule.code != code:
                 continue
-            if rule.topic or rule.group or rule.client_id:
+            if rule.topic or rule.group or rule.client_id or rule.broker_name:
                 names = names or names_of(call)
                 if not _is_about(rule, names):
                     continue
@@ -200,5 +200,6 @@ def _is_about(rule: ReplyRule, names: RequestNames) -> bool:
         (rule.topic, names.topics),
         (rule.group, names.groups),
         (rule.client_id, names.client_ids),
+        (rule.broker_name, names.broker_names),
     )
     return all(name is None or name in named for name, named in wanted)

@@ -1,4 +1,4 @@
-"""Which topics, groups and client a request is about, whatever its code.
+"""Which topics, groups, client and broker a request is about, whatever its code.
 
 Read off the typed ext fields by their names, and for the few calls that carry it in their
 body, off that.  A client that only sends or pulls names itself nowhere: it is known by
@@ -30,6 +30,7 @@ GROUP_FIELDS = frozenset(
     {"group", "consumer_group", "producer_group", "group_name", "src_group", "dest_group"}
 )
 CLIENT_FIELDS = frozenset({"client_id"})
+BROKER_FIELDS = frozenset({"broker_name"})
 
 
 class RequestNames(NamedTuple):
@@ -38,12 +39,13 @@ class RequestNames(NamedTuple):
     topics: frozenset[str]
     groups: frozenset[str]
     client_ids: frozenset[str]
+    broker_names: frozenset[str]
 
 
 def names_of(call: Call[Any]) -> RequestNames:
     """What *call* is about; a body that cannot be read names nothing."""
     request: Header = call.request
-    topics, groups, client_ids = (
+    topics, groups, client_ids, broker_names = (
         {getattr(request, name) for name in names} for names in _fields(type(request))
     )
     if call.peer.client_id is not None:
@@ -56,16 +58,17 @@ def names_of(call: Call[Any]) -> RequestNames:
         topics |= more.topics
         groups |= more.groups
         client_ids |= more.client_ids
-    return RequestNames(*(frozenset(found) - {None} for found in (topics, groups, client_ids)))
+    every = (topics, groups, client_ids, broker_names)
+    return RequestNames(*(frozenset(found) - {None} for found in every))
 
 
 @functools.cache
 def _fields(kind: type[Header]) -> tuple[tuple[str, ...], ...]:
-    """The fields of *kind* that name a topic, a group, a client."""
+    """The fields of *kind* that name a topic, a group, a client, a broker."""
     own = [field.name for field in msgspec.structs.fields(kind)]
     return tuple(
         tuple(name for name in own if name in wanted)
-        for wanted in (TOPIC_FIELDS, GROUP_FIELDS, CLIENT_FIELDS)
+        for wanted in (TOPIC_FIELDS, GROUP_FIELDS, CLIENT_FIELDS, BROKER_FIELDS)
     )
 
 
@@ -75,8 +78,9 @@ def _names(
     groups: Iterable[str | None] = (),
     client_ids: Iterable[str | None] = (),
 ) -> RequestNames:
-    found = (frozenset(name for name in given if name) for given in (topics, groups, client_ids))
-    return RequestNames(*found)
+    named = (topics, groups, client_ids)
+    one, two, three = (frozenset(name for name in given if name) for given in named)
+    return RequestNames(one, two, three, frozenset())
 
 
 _NOTHING = _names()

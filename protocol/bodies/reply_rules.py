@@ -22,9 +22,9 @@ _CODE_MAX = (1 << 31) - 1
 class ReplyRule(OwnBody, frozen=True, omit_defaults=True):
     """Requests that match everything given are answered by the verdict.
 
-    The match: ``code`` of the request, ``topic``, ``group`` and ``client_id`` it is about
-    (None: any), ``probability`` from 0 to 1.  The rule ends after ``count`` requests
-    (None: when it is removed).
+    The match: ``code`` of the request, ``topic``, ``group`` and ``client_id`` it is about, the
+    ``broker_name`` it bears (None: any), ``probability`` from 0 to 1.  The rule ends after
+    ``count`` requests (None: when it is removed).
 
     The verdict: ``delay_ms`` holds the request first; then it is answered with
     ``error_code`` and ``remark``, or not at all (``no_answer``), or by closing its connection
@@ -38,6 +38,7 @@ class ReplyRule(OwnBody, frozen=True, omit_defaults=True):
     topic: str | None = None
     group: str | None = None
     client_id: str | None = None
+    broker_name: str | None = None
     count: int | None = None
     probability: float = 1.0
     delay_ms: int = 0
@@ -50,7 +51,7 @@ class ReplyRule(OwnBody, frozen=True, omit_defaults=True):
         """Check the values; types are checked only where a rule is decoded."""
         if self.code is not None:
             _check_code(self.code)
-        for name in ("topic", "group", "client_id"):
+        for name in ("topic", "group", "client_id", "broker_name"):
             text = getattr(self, name)
             if text is not None and not 1 <= len(text) <= TEXT_CHARS_MAX:
                 raise ValueError(f"{name} has 1 to {TEXT_CHARS_MAX} characters")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from emulator.facts import FaultActed
 from emulator.sim.tally import Tally
@@ -26,8 +26,8 @@ class Held:
     """One fault, from its beginning to its end.
 
     ``until_ms`` is when its time is up, if it has one.  ``tally`` counts what it did; rules
-    of links share it.  ``placed`` has what it left at which node, as a rule's id; ``links`` ends
-    its rules of links.
+    of links share it.  ``placed`` has what it left at which node, as a rule's id; ``blocks`` ends
+    what holds in a block of the world: rules of links, troubles of drives.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Held:
         self.tally = Tally(lambda what: note(FaultActed(fault_id, what)))
         self.is_over = False
         self.placed: dict[str, Any] = {}
-        self.links = ExitStack()
+        self.blocks = ExitStack()
 
     def acted(self, what: str, times: int = 1) -> None:
         """It changed what happened; the first time is a fact."""
@@ -60,6 +60,13 @@ class Held:
         return self.tally.count
 
 
+class Leftover(NamedTuple):
+    """What is left of a fault that ended while its node could not be asked."""
+
+    undo: Callable[[], Awaitable[None]]
+    of_process: bool  # it is gone when that process ends
+
+
 class Grip:
     """What the faults of *world* do to its nodes together."""
 
@@ -69,14 +76,16 @@ class Grip:
         self.comes_back: set[str] = set()  # it ran when the first of those began
         self.still: dict[str, list[Held]] = {}
         self.stays_still: set[str] = set()  # it was paused before the first of those began
-        self.leftovers: dict[str, list[int]] = {}  # rules to remove when the node goes on
+        self.read_only: dict[tuple[str, str], list[Held]] = {}  # by broker and topic
+        self.perms: dict[tuple[str, str], int] = {}  # of those, as they were before
+        self.leftovers: dict[str, list[Leftover]] = {}  # to be done when the node can answer
         self.lives: dict[str, int] = {}  # how often a node was started
 
     def can_answer(self, name: str) -> bool:
         """Does the node run, and does nobody hold it still?"""
         return self.world.is_running(name) and not self.world.is_paused(name)
 
-    async def ask(self, name: str, verb: Verb, *arguments: Any) -> Any:
+    async def ask(self, name: str, verb: Verb | Literal["ask_server"], *arguments: Any) -> Any:
         """What *verb* returns for the node; None if that process is gone, or stands still."""
         life = self.lives.get(name)
         try:
@@ -111,6 +120,18 @@ class Effect:
 
     async def recount(self, grip: Grip, held: Held) -> None:
         """Bring ``acted_count`` up to date where only the nodes know it."""
+
+
+def let_go(holds: dict[T, list[Held]], what: T, held: Held) -> bool:
+    """Is *held* the last that held *what*?"""
+    holding = holds.get(what, [])
+    if held not in holding:
+        return False  # it did not come so far when it began
+    holding.remove(held)
+    if holding:
+        return False
+    del holds[what]
+    return True
 
 
 async def settled(result: Awaitable[T] | T) -> T:

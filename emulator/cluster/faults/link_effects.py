@@ -26,16 +26,16 @@ class LinkEffect(Effect):
     async def begin(self, grip: Grip, held: Held) -> None:
         """It holds between all whom the fault means, now and later."""
         if (links := grip.world.links) is not None:
-            held.links.enter_context(links.under(held.fault, held.tally))
+            held.blocks.enter_context(links.under(held.fault, held.tally))
             return
         traffic = traffic_of(held.fault, grip.world.spec)
         rule = Rule(traffic, VERDICTS[type(held.fault)](held.fault), held.tally)
-        held.links.enter_context(grip.world.link(rule))
+        held.blocks.enter_context(grip.world.link(rule))
 
     async def end(self, grip: Grip, held: Held) -> None:
         """What was held arrives."""
         del grip  # the rule knows its network
-        held.links.close()
+        held.blocks.close()
 
 
 def traffic_of(fault: LinkFault, spec: ClusterSpec) -> Traffic:

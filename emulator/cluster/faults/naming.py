@@ -41,10 +41,13 @@ def is_meant(spec: ClusterSpec, wanted: Nodes, name: str) -> bool:
 
 
 def names_meant(spec: ClusterSpec, wanted: Nodes, known: Iterable[str]) -> tuple[str, ...]:
-    """Those of the *known* nodes, in their order.  Raises ``UnknownNode`` for a name of nobody."""
+    """Those of the *known* nodes, in their order.  Raises ``UnknownNode`` for a name of nobody.
+
+    ``clients`` may be nobody yet.
+    """
     known = tuple(known)
     for one in (wanted,) if isinstance(wanted, str) else wanted:
-        if not any(is_meant(spec, one, name) for name in known):
+        if one not in SELECTORS and not any(is_meant(spec, one, name) for name in known):
             raise UnknownNode(one, known, near=nearest(one, (*known, *SELECTORS)))
     return tuple(name for name in known if is_meant(spec, wanted, name))
 

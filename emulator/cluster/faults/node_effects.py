@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from emulator.cluster.faults.held import Effect, settled
+from emulator.cluster.faults.held import Effect, let_go, settled
 
 if TYPE_CHECKING:
     from emulator.cluster.faults.held import Grip, Held
@@ -40,7 +40,7 @@ class DownEffect(Effect):
 
     async def end(self, grip: Grip, held: Held) -> None:
         """Those that no other fault keeps down are started together."""
-        free = [name for name in held.nodes if _let_go(grip.down, name, held)]
+        free = [name for name in held.nodes if let_go(grip.down, name, held)]
         back = [name for name in free if name in grip.comes_back]
         grip.comes_back.difference_update(back)
         if back:
@@ -49,7 +49,7 @@ class DownEffect(Effect):
     async def end_with_world(self, grip: Grip, held: Held) -> None:
         """Nothing is started."""
         for name in held.nodes:
-            _let_go(grip.down, name, held)
+            let_go(grip.down, name, held)
             grip.comes_back.discard(name)
 
 
@@ -67,7 +67,7 @@ class StillEffect(Effect):
     async def end(self, grip: Grip, held: Held) -> None:
         """A node that was paused by hand before stays so."""
         for name in held.nodes:
-            if not _let_go(grip.still, name, held):
+            if not let_go(grip.still, name, held):
                 continue
             if name in grip.stays_still:
                 grip.stays_still.remove(name)
@@ -99,15 +99,3 @@ class JumpEffect(Effect):
 
 async def _turn_clock(grip: Grip, name: str, by_ms: int) -> None:
     await settled(grip.world.skew_clock(name, grip.world.skew_ms(name) + by_ms))
-
-
-def _let_go(holds: dict[str, list[Held]], name: str, held: Held) -> bool:
-    """Is *held* the last that held *name*?"""
-    holding = holds.get(name, [])
-    if held not in holding:
-        return False  # it did not come so far when it began
-    holding.remove(held)
-    if holding:
-        return False
-    del holds[name]
-    return True

@@ -14,8 +14,8 @@ import msgspec
 
 from emulator.cluster.faults.held import Grip, Held
 from emulator.cluster.faults.naming import names_meant
-from emulator.cluster.faults.server_effects import remove_leftovers, rule_applied
-from emulator.cluster.faults.table import TABLE, CannotBegin, refusal_of
+from emulator.cluster.faults.server_effects import rule_applied
+from emulator.cluster.faults.table import TABLE, CannotBegin, refusal_of, refusal_of_word
 from emulator.cluster.faults.values import AnyFault, FaultState, LinkFault, word_of
 from emulator.facts import FaultBegan, FaultEnded
 
@@ -51,6 +51,9 @@ class HeldFaults:
         """
         world = self._grip.world
         check_lasting(for_ms)
+        word = word_of(fault)
+        if text := refusal_of_word(word, world.kind, has_links=world.has_links):
+            raise CannotBegin(world.kind, text)
         nodes = names_meant(world.spec, nodes_of(fault), known)
         if text := refusal_of(fault, world.kind, world.spec, has_links=world.has_links):
             raise CannotBegin(world.kind, text)
@@ -136,7 +139,9 @@ class HeldFaults:
     async def started(self, names: Iterable[str]) -> None:
         """New processes run: what holds for them is done to them."""
         for name in names:
-            self._grip.leftovers.pop(name, None)
+            left = self._grip.leftovers.pop(name, [])
+            self._grip.leftovers[name] = [one for one in left if not one.of_process]
+            await self._undo_leftovers(name)
             self._grip.lives[name] = self._grip.lives.get(name, 0) + 1
             for held in [*self._held.values()]:
                 if name in held.nodes:
@@ -146,10 +151,15 @@ class HeldFaults:
         """A node goes on: what could not be done to it while it stood still is done now."""
         if not self._grip.can_answer(name):
             return
-        await remove_leftovers(self._grip, name)
+        await self._undo_leftovers(name)
         for held in [*self._held.values()]:
             if name in held.nodes:
                 await effect_of(held).go_on(self._grip, held, name)
+
+    async def _undo_leftovers(self, name: str) -> None:
+        """What faults that ended while the node could not be asked have left there."""
+        for leftover in self._grip.leftovers.pop(name, ()):
+            await leftover.undo()
 
     def rule_applied(self, node: str, rule_id: int) -> None:
         """A node has noted that it applied one of its reply rules."""

@@ -6,13 +6,20 @@ stands still is asked when it goes on.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from emulator.cluster.faults.held import Effect
+from emulator.cluster.faults.held import Effect, Leftover
+from emulator.cluster.reply_rules import RuleCall
+from protocol import catalog
+from protocol.bodies.body import decode_long_body
+from protocol.bodies.reply_rules import ReplyRule
+from protocol.bodies.routes import ClusterInfo
+from protocol.codes import RequestCode, ResponseCode
+from protocol.requests.registration import UnregisterBrokerRequest
 
 if TYPE_CHECKING:
     from emulator.cluster.faults.held import Grip, Held
-    from protocol.bodies.reply_rules import ReplyRule
 
 
 class Placed(NamedTuple):
@@ -27,7 +34,7 @@ class AnswerEffect(Effect):
 
     async def begin(self, grip: Grip, held: Held) -> None:
         """At those that run; the others get it when they are started."""
-        for name in held.nodes:
+        for name in self.servers(held):
             await self.go_on(grip, held, name)
 
     async def end(self, grip: Grip, held: Held) -> None:
@@ -47,7 +54,8 @@ class AnswerEffect(Effect):
 
     async def go_on(self, grip: Grip, held: Held, name: str) -> None:
         """A node that stood still when the fault began gets its rule now."""
-        if name in held.placed or not grip.can_answer(name):
+        is_meant = name in self.servers(held) and name not in held.placed
+        if not is_meant or not grip.can_answer(name):
             return
         rule_id = await grip.ask(name, "set_reply_rule", self.rule(held))
         if rule_id is None:
@@ -68,10 +76,62 @@ class AnswerEffect(Effect):
             held.placed[name] = Placed(rule_id, count)
             held.acted("applied a reply rule", count - known_count)
 
+    def servers(self, held: Held) -> tuple[str, ...]:
+        """Those that are asked."""
+        return held.nodes
+
     def rule(self, held: Held) -> ReplyRule:
         """What the nodes are asked to obey."""
         rule: ReplyRule = held.fault.rule
         return rule
+
+
+class UnregisteredEffect(AnswerEffect):
+    """A NameServer that refuses a broker's registrations, and has forgotten the broker.
+
+    The broker is there again with its next registration after the end, within 30 s.
+    """
+
+    def servers(self, held: Held) -> tuple[str, ...]:
+        """The NameServer, not the broker."""
+        return tuple(name for name in held.nodes if name != held.fault.broker)
+
+    def rule(self, held: Held) -> ReplyRule:
+        """Its other calls are answered as ever."""
+        return ReplyRule(
+            code=RequestCode.REGISTER_BROKER,
+            broker_name=held.fault.broker,
+            error_code=ResponseCode.SYSTEM_ERROR,
+            remark="a fault on purpose: this NameServer takes no registration of this broker",
+        )
+
+    async def go_on(self, grip: Grip, held: Held, name: str) -> None:
+        """First the rule, or the broker would be back before anybody looks."""
+        if name in held.placed:
+            return
+        await super().go_on(grip, held, name)
+        if name in held.placed:
+            await _forget(grip, name, held.fault.broker)
+
+
+async def _forget(grip: Grip, name_server: str, broker: str) -> None:
+    """Unregister *broker* there as it does itself when it ends."""
+    read = RuleCall(
+        catalog.GET_BROKER_CLUSTER_INFO, b"", lambda data: decode_long_body(data, ClusterInfo)
+    )
+    info: ClusterInfo | None = await grip.ask(name_server, "ask_server", read)
+    data = None if info is None else info.broker_addr_table.get(broker)
+    if data is None:
+        return  # it knows nothing of it
+    for broker_id, address in sorted(data.broker_addrs.items()):
+        header = UnregisterBrokerRequest(
+            broker_name=broker,
+            broker_addr=address,
+            cluster_name=data.cluster,
+            broker_id=broker_id,
+        )
+        call: RuleCall[None] = RuleCall(catalog.UNREGISTER_BROKER, b"", lambda _: None, header)
+        await grip.ask(name_server, "ask_server", call)
 
 
 def rule_applied(held: Held, name: str, rule_id: int) -> None:
@@ -82,14 +142,9 @@ def rule_applied(held: Held, name: str, rule_id: int) -> None:
         held.acted("applied a reply rule")
 
 
-async def remove_leftovers(grip: Grip, name: str) -> None:
-    """Rules of faults that ended while the node stood still."""
-    for rule_id in grip.leftovers.pop(name, ()):
-        await _remove(grip, name, rule_id)
-
-
 async def _remove(grip: Grip, name: str, rule_id: int) -> None:
     if grip.can_answer(name):
         await grip.ask(name, "remove_reply_rule", rule_id)
     elif grip.world.is_running(name):
-        grip.leftovers.setdefault(name, []).append(rule_id)
+        leftover = Leftover(partial(_remove, grip, name, rule_id), of_process=True)
+        grip.leftovers.setdefault(name, []).append(leftover)

@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
+from emulator.cluster.faults.drive_effects import DriveEffect
 from emulator.cluster.faults.held import Effect
 from emulator.cluster.faults.link_effects import LinkEffect
 from emulator.cluster.faults.naming import SELECTORS, nearest
 from emulator.cluster.faults.node_effects import DownEffect, JumpEffect, StillEffect
-from emulator.cluster.faults.server_effects import AnswerEffect
+from emulator.cluster.faults.permission_effect import PermissionEffect
+from emulator.cluster.faults.server_effects import AnswerEffect, UnregisteredEffect
 from emulator.cluster.faults.values import Fault, word_of
 from emulator.cluster.world import CannotDo, WorldKind
 
@@ -39,6 +41,7 @@ class FaultRow(NamedTuple):
 
 
 LINK = LinkEffect()
+DRIVE = DriveEffect()
 
 TABLE: Mapping[str, FaultRow] = {
     "kill": FaultRow(DownEffect("kill"), "yes", "yes"),
@@ -46,12 +49,17 @@ TABLE: Mapping[str, FaultRow] = {
     "pause": FaultRow(StillEffect(), "yes", "yes"),
     "power_off": FaultRow(DownEffect("power_off"), "no", "no"),
     "clock_jump": FaultRow(JumpEffect(), "yes", "yes"),
+    "full_disk": FaultRow(DRIVE, "no", "no"),
+    "slow_disk": FaultRow(DRIVE, "no", "no"),
+    "failing_flush": FaultRow(DRIVE, "no", "no"),
     "slow_link": FaultRow(LINK, "with_links", "with_links"),
     "bandwidth": FaultRow(LINK, "with_links", "with_links"),
     "partition": FaultRow(LINK, "with_links", "with_links"),
     "stall": FaultRow(LINK, "with_links", "with_links"),
     "refuse": FaultRow(LINK, "with_links", "with_links"),
     "cut": FaultRow(LINK, "with_links", "with_links"),
+    "read_only": FaultRow(PermissionEffect(), "yes", "yes"),
+    "unregistered": FaultRow(UnregisteredEffect(), "yes", "yes"),
     "answer": FaultRow(AnswerEffect(), "yes", "yes"),
 }
 
@@ -70,14 +78,20 @@ def refusal_of(
 
     A client's name is known only when it runs: in the virtual world every name may be one.
     """
-    word = word_of(fault)
+    return refusal_of_word(word_of(fault), world, has_links=has_links) or _unknown_server(
+        fault, world, spec
+    )
+
+
+def refusal_of_word(word: str, world: WorldKind, *, has_links: bool = False) -> str | None:
+    """The same for any fault of that word."""
     can = TABLE[word].can(world) if word in TABLE else "no"
     if can == "no":
         ways = [kind for kind in WORLDS if word in TABLE and TABLE[word].can(kind) != "no"]
         return f"the {world} world cannot do {word}: use {' or '.join(ways)}"
     if can == "with_links" and not has_links:
         return f"{word} needs proxies in front of the nodes: start the cluster with links"
-    return _unknown_server(fault, world, spec)
+    return None
 
 
 def _unknown_server(fault: Fault, world: WorldKind, spec: ClusterSpec) -> str | None:

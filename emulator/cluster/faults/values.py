@@ -174,10 +174,10 @@ class CutLink(LinkFault, frozen=True, kw_only=True, tag="cut"):
 
 
 class ReadOnly(Fault, frozen=True, kw_only=True, tag="read_only"):
-    """A broker's topics, or one, may be read and not written to (perm 4)."""
+    """A broker, or one of its topics, may be read and not written to (perm 4 in its routes)."""
 
     broker: str
-    topic: str = ""  # empty: all but the system's
+    topic: str = ""  # empty: the whole broker, by brokerPermission
 
 
 class Unregistered(Fault, frozen=True, kw_only=True, tag="unregistered"):

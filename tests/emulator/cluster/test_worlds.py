@@ -30,6 +30,7 @@ from emulator.cluster.world import (
     World,
     perform,
 )
+from emulator.sim.drive_faults import DriveFault, NoRoom
 from emulator.sim.rules import Rule, Stall, between
 from emulator.sim.world import run_virtual
 from protocol.bodies.reply_rules import ReplyRule
@@ -322,6 +323,8 @@ def test_whole_clusters_stop_and_start_where_they_were(kind, tmp_path) -> None:
 def arguments_of(verb: Verb, node: str) -> tuple:
     if verb == "begin_fault":
         return (Kill(node=node),)
+    if verb == "drive":
+        return (node, DriveFault(NoRoom()))
     if verb == "link":
         return (Rule(between(node, "namesrv"), Stall()),)
     if verb == "set_reply_rule":
@@ -335,7 +338,7 @@ def arguments_of(verb: Verb, node: str) -> tuple:
 def test_a_verb_that_a_world_has_not_is_refused_with_who_has_it(kind) -> None:
     world = WORLDS[kind](ClusterSpec())
     refused = [verb for verb in VERBS if not world.can(verb)]
-    assert {"power_off", "power_on", "link"} <= set(refused)
+    assert {"power_off", "power_on", "link", "drive"} <= set(refused)
     for verb in refused:
         with pytest.raises(CannotDo) as caught:
             getattr(world, verb)(*arguments_of(verb, BROKER))
