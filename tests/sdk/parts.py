@@ -53,8 +53,14 @@ def node_command(namesrv: str) -> list[str]:
 
 
 def node_environment() -> dict[str, str]:
-    folder = _fetched("node-client", [HERE / "node" / "package.json"], _install)
+    folder = node_packages("node-client", HERE / "node" / "package.json")
     return {**os.environ, "NODE_PATH": str(folder / "node_modules")}
+
+
+def node_packages(name: str, package: Path) -> Path:
+    """The folder in which the packages that *package*, a package.json, wants are installed."""
+    need("node", "npm")
+    return _fetched(name, [package], lambda folder: _install(package, folder))
 
 
 def go_command(namesrv: str) -> list[str]:
@@ -116,8 +122,8 @@ def _compile(files: Sequence[Path], jars: Path, folder: Path) -> None:
     _run(["javac", *flags, *map(str, files)])
 
 
-def _install(folder: Path) -> None:
-    shutil.copy(HERE / "node" / "package.json", folder)
+def _install(package: Path, folder: Path) -> None:
+    shutil.copy(package, folder)
     flags = ["--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts"]
     _run(["npm", "install", *flags, "--prefix", str(folder)])
 

@@ -1,0 +1,190 @@
+"""The story as a trace for Perfetto (ui.perfetto.dev) and chrome://tracing.
+
+The Trace Event Format, as JSON: a process for each node and each group, and one for the world.
+Faults, owners of queues and absences are slices on threads, sends are asynchronous slices,
+rebalances and violations are instants, backlogs are counters.  Times are µs since the first
+fact.  Slices of one thread must not overlap in part, so two owners at once stand on two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import accumulate
+from typing import Any
+
+import msgspec
+
+from emulator.facts import MessageSent, RebalancePassed
+from scenarios.report.columns import FactTable, KindTable
+from scenarios.report.flow import Points
+from scenarios.report.ownership import Lane
+from scenarios.report.story import Story
+
+Event = dict[str, Any]
+LINES_AT_ONCE = 1_000
+
+
+def write_trace(story: Story) -> Iterator[bytes]:
+    """The file, in pieces."""
+    yield b'{"displayTimeUnit":"ms","traceEvents":[\n'
+    comma = b""
+    lines: list[bytes] = []
+    for event in trace_events(story):
+        lines.append(comma + msgspec.json.encode(event))
+        comma = b",\n"
+        if len(lines) >= LINES_AT_ONCE:
+            yield b"".join(lines)
+            lines.clear()
+    yield b"".join(lines) + b"\n]}\n"
+
+
+def trace_events(story: Story) -> Iterator[Event]:
+    """All events, each process and thread named before its first one."""
+    pids = {name: number for number, name in enumerate(_processes(story), 1)}
+    names = _Names()
+    yield from names.process(pids["world"], "world", "faults and violations")
+    yield from _faults(story, pids["world"], names)
+    for node in story.nodes:
+        yield from names.process(pids[node.name], node.name, node.role or "client")
+        for absence in node.absences:
+            span = (absence.from_us, absence.until_us)
+            yield from names.thread(pids[node.name], 1, "not there")
+            yield _slice(story, pids[node.name], 1, absence.how, span, {})
+    yield from _of_facts(story, pids, names)
+    for group in _groups(story):
+        pid = pids[_group_process(group)]
+        yield from names.process(pid, _group_process(group), "owners of its queues, backlog")
+        lanes = [lane for lane in story.lanes if lane.group == group]
+        yield from _owners(story, pid, lanes, names)
+    for points in story.series:
+        if points.what == "backlog":
+            yield from _backlog(story, pids[_group_process(points.of)], points)
+
+
+def _processes(story: Story) -> list[str]:
+    groups = map(_group_process, _groups(story))
+    return ["world", *(node.name for node in story.nodes), *groups]
+
+
+def _groups(story: Story) -> list[str]:
+    backlogs = (points.of for points in story.series if points.what == "backlog")
+    return sorted({*(lane.group for lane in story.lanes), *backlogs})
+
+
+def _group_process(group: str) -> str:
+    return f"group {group}"
+
+
+class _Names:
+    """Each process and each thread is named once."""
+
+    def __init__(self) -> None:
+        self._named: set[tuple[int, int]] = set()
+
+    def process(self, pid: int, name: str, labels: str) -> Iterator[Event]:
+        yield _meta("process_name", pid, {"name": name})
+        yield _meta("process_labels", pid, {"labels": labels})
+        yield _meta("process_sort_index", pid, {"sort_index": pid})
+
+    def thread(self, pid: int, tid: int, name: str) -> Iterator[Event]:
+        if (pid, tid) not in self._named:
+            self._named.add((pid, tid))
+            yield _meta("thread_name", pid, {"name": name}, tid)
+            yield _meta("thread_sort_index", pid, {"sort_index": tid}, tid)
+
+
+def _faults(story: Story, pid: int, names: _Names) -> Iterator[Event]:
+    spans = [(fault.from_us, fault.until_us) for fault in story.faults]
+    for fault, span, row in zip(story.faults, spans, rows_of(spans), strict=True):
+        yield from names.thread(pid, row + 1, "faults")
+        told = {"fault": fault.text, "nodes": list(fault.nodes), "ended": fault.reason}
+        yield _slice(story, pid, row + 1, fault.text, span, told)
+    for evidence in story.places:
+        violation = evidence.violation
+        told = {"rule": violation.rule, "what": violation.what, "node": violation.node}
+        at_us = evidence.at_us - story.start_us
+        yield _instant(pid, 0, f"violation: {violation.checker}", at_us, told) | {"s": "g"}
+
+
+def _owners(story: Story, pid: int, lanes: Iterable[Lane], names: _Names) -> Iterator[Event]:
+    tid = 0
+    for lane in lanes:
+        queue = f"{lane.queue.topic} {lane.queue.broker}/{lane.queue.queue_id}"
+        spans = [(span.from_us, span.until_us) for span in lane.spans]
+        rows = rows_of(spans)
+        for owner, span, row in zip(lane.spans, spans, rows, strict=True):
+            name = queue if row == 0 else f"{queue}, owner {row + 1} at once"
+            yield from names.thread(pid, tid + row + 1, name)
+            told = {"queue": queue, "then": owner.why}
+            yield _slice(story, pid, tid + row + 1, owner.owner, span, told)
+        tid += max(rows, default=0) + 1
+
+
+def _backlog(story: Story, pid: int, points: Points) -> Iterator[Event]:
+    times = list(accumulate(story.facts.at_us))
+    for number, count in zip(points.facts, points.values, strict=True):
+        told = {"messages": count}
+        yield {"ph": "C", "name": "backlog", "pid": pid, "ts": times[number], "args": told}
+
+
+def _of_facts(story: Story, pids: dict[str, int], names: _Names) -> Iterator[Event]:
+    """Sends and rebalances of each node."""
+    for number, (at_us, node, told) in enumerate(_rows(story, MessageSent.__name__), 1):
+        took_us = told["took_ms"] * 1_000
+        what = {"ph": "b", "cat": "send", "id": hex(number), "name": f"send {told['topic']}"}
+        what |= {"pid": pids[node], "tid": 0}
+        yield {**what, "ts": max(0, at_us - took_us), "args": told}
+        yield {**what, "ts": at_us, "ph": "e"}
+    for at_us, node, told in _rows(story, RebalancePassed.__name__):
+        yield from names.thread(pids[node], 2, "rebalances")
+        yield _instant(pids[node], 2, f"rebalance {told['topic']}", at_us, told)
+
+
+def _rows(story: Story, kind: str) -> Iterator[tuple[int, str, dict[str, Any]]]:
+    """Time, node and fields of each fact of *kind*."""
+    facts = story.facts
+    for wanted, table in enumerate(facts.kinds):
+        if table.name == kind:
+            fields = _fields(facts, table)
+            for at_us, node, of in zip(
+                accumulate(facts.at_us), facts.node, facts.kind, strict=True
+            ):
+                if of == wanted:
+                    yield at_us, story.node_names[node], next(fields)
+
+
+def _fields(facts: FactTable, table: KindTable) -> Iterator[dict[str, Any]]:
+    columns = [
+        [facts.values[index] for index in accumulate(column)]
+        if name in table.texts
+        else list(accumulate(column))
+        for name, column in zip(table.fields, table.columns, strict=True)
+    ]
+    return (dict(zip(table.fields, row, strict=True)) for row in zip(*columns, strict=True))
+
+
+def rows_of(spans: list[tuple[int, int]]) -> list[int]:
+    """For each span the first row in which it overlaps no other one; *spans* by their begin."""
+    ends: list[int] = []
+    rows = []
+    for from_us, until_us in spans:
+        row = next((i for i, end_us in enumerate(ends) if end_us <= from_us), len(ends))
+        ends[row : row + 1] = [until_us]
+        rows.append(row)
+    return rows
+
+
+def _slice(
+    story: Story, pid: int, tid: int, name: str, span: tuple[int, int], told: Event
+) -> Event:
+    from_us, until_us = span
+    when = {"ts": from_us - story.start_us, "dur": until_us - from_us}
+    return {"ph": "X", "name": name, "pid": pid, "tid": tid, **when, "args": told}
+
+
+def _instant(pid: int, tid: int, name: str, at_us: int, told: Event) -> Event:
+    return {"ph": "i", "s": "t", "name": name, "pid": pid, "tid": tid, "ts": at_us, "args": told}
+
+
+def _meta(name: str, pid: int, told: Event, tid: int = 0) -> Event:
+    return {"ph": "M", "name": name, "pid": pid, "tid": tid, "ts": 0, "args": told}
