@@ -12,6 +12,7 @@ from emulator.cli.groups import app as group_commands
 from emulator.cli.message import app as message_commands
 from emulator.cli.nodes import add_node_commands
 from emulator.cli.produce import produce
+from emulator.cli.report import report
 from emulator.cli.run import run
 from emulator.cli.screens import cluster_screen
 from emulator.cli.shared import NAMESRV, AsJson, Namesrv, check_complete, read_cluster, show_as
@@ -30,6 +31,7 @@ def add_tools(app: typer.Typer) -> None:
     app.command()(consume)
     app.command()(watch)
     app.command()(run)
+    app.command()(report)
     add_node_commands(app)
     app.add_typer(message_commands, name="message")
     app.add_typer(dlq_commands, name="dlq")

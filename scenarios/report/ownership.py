@@ -13,6 +13,7 @@ from itertools import pairwise
 import msgspec
 
 from emulator.facts import (
+    ConsumerStarted,
     MemberJoined,
     MemberLeft,
     OffsetCommitted,
@@ -49,6 +50,7 @@ class Lane(msgspec.Struct):
     group: str
     queue: Queue
     inferred: bool
+    broadcast: bool  # every member owns every queue: neither overlaps nor gaps mean anything
     spans: list[Span]
     overlaps: list[Stretch] = []  # two owners or more
     gaps: list[Stretch] = []  # no owner, though there had been one
@@ -61,7 +63,13 @@ class Owners:
         self._claimed: dict[tuple[str, Queue], list[Span]] = {}
         self._committed: dict[tuple[str, Queue], list[Span]] = {}
         self._open: dict[str, dict[tuple[str, Queue], Span]] = {}  # by node
+        self._broadcast: set[str] = set()  # groups
         self._clients: dict[tuple[str, str], str] = {}  # by broker and address: the client's id
+
+    def started(self, _number: int, _entry: Entry, fact: ConsumerStarted) -> None:
+        """A consumer says how it consumes."""
+        if fact.broadcast:
+            self._broadcast.add(fact.group)
 
     def claimed(self, number: int, entry: Entry, fact: QueuesClaimed) -> None:
         """A consumer owns these queues from now on."""
@@ -118,8 +126,10 @@ class Owners:
                 for span in spans:
                     if span.until_us == UNENDED:
                         span.until_us = end_us
-                lane = Lane(group, queue, is_inferred, spans, list(overlaps(spans)))
-                lane.gaps = [] if is_inferred else list(gaps(spans, end_us))
+                lane = Lane(group, queue, is_inferred, group in self._broadcast, spans)
+                if not lane.broadcast:
+                    lane.overlaps = list(overlaps(spans))
+                    lane.gaps = [] if is_inferred else list(gaps(spans, end_us))
                 found.append(lane)
         return sorted(found, key=_order)
 

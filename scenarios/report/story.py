@@ -6,13 +6,16 @@ the columns take all.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 import msgspec
 
+from emulator.checks.judging import Judging
 from emulator.checks.violation import Judgement, Violation
 from emulator.facts import (
+    ConsumerStarted,
     Fact,
     FaultBegan,
     FaultEnded,
@@ -35,6 +38,7 @@ from scenarios.report.lives import Lives, NodeLife
 from scenarios.report.ownership import Lane, Owners
 
 Taker = Callable[[int, Entry, Any], None]  # is told the number of the fact
+ENTRIES_AT_ONCE = 4_096  # that the checkers are given
 WORLD = "world"  # the node that notes runs and faults: no lane of its own
 
 
@@ -75,7 +79,7 @@ class Story(msgspec.Struct):
     lanes: list[Lane]
     series: list[Points]
     places: list[ShownViolation]
-    metrics: dict[str, float] | None  # None: nobody judged
+    judgement: Judgement | None  # without its violations, which are *places*; None: nobody judged
     facts: FactTable
 
 
@@ -83,10 +87,26 @@ class EmptyJournal(Exception):
     """There is no fact to show."""
 
 
-def read_story(entries: Iterable[Entry], judgement: Judgement | None = None) -> Story:
+def read_and_judge(entries: Iterable[Entry]) -> Story:
+    """``read_story`` with all checkers, who are given the entries in the same pass."""
+    judging = Judging()
+
+    def judged() -> Iterator[Entry]:
+        rest = iter(entries)
+        while some := list(islice(rest, ENTRIES_AT_ONCE)):
+            judging.take(some)
+            yield from some
+
+    return read_story(judged(), judging.end)
+
+
+def read_story(
+    entries: Iterable[Entry], judgement: Callable[[], Judgement] | None = None
+) -> Story:
     """The story that *entries* tell, which are in the order of time (``journal.merged``).
 
-    *judgement* is what the checkers say of the same entries.  Raises ``EmptyJournal``.
+    *judgement* is asked at the end what the checkers say of the same entries.  Raises
+    ``EmptyJournal``, and what *entries* raise.
     """
     fold = _Fold()
     takers, columns, see = fold.takers, fold.columns, fold.lives.see
@@ -101,7 +121,7 @@ def read_story(entries: Iterable[Entry], judgement: Judgement | None = None) -> 
             take(number, entry, entry.fact)
     if first is None or entry is None:
         raise EmptyJournal("the journal has no fact")
-    return fold.story(first, entry.mono_us, judgement)
+    return fold.story(first, entry.mono_us, judgement() if judgement else None)
 
 
 class _Fold:
@@ -120,6 +140,7 @@ class _Fold:
             QueuesClaimed: (self.owners.claimed, self.flow.claimed),
             QueuesReleased: (self.owners.released,),
             OffsetCommitted: (self.owners.committed, self.flow.committed),
+            ConsumerStarted: (self.owners.started,),
             MemberJoined: (self.owners.joined,),
             MemberLeft: (self.owners.left,),
             MessageSent: (self.flow.sent,),
@@ -148,7 +169,7 @@ class _Fold:
             lanes=lanes,
             series=self.flow.series(),
             places=[self._place(it) for it in judgement.violations] if judgement else [],
-            metrics=judgement.metrics if judgement else None,
+            judgement=judgement and msgspec.structs.replace(judgement, violations=()),
             facts=self.columns.table(),
         )
 

@@ -131,7 +131,12 @@ def _of_facts(story: Story, pids: dict[str, int], names: _Names) -> Iterator[Eve
     """Sends and rebalances of each node."""
     for number, (at_us, node, told) in enumerate(_rows(story, MessageSent.__name__), 1):
         took_us = told["took_ms"] * 1_000
-        what = {"ph": "b", "cat": "send", "id": hex(number), "name": f"send {told['topic']}"}
+        what: Event = {
+            "ph": "b",
+            "cat": "send",
+            "id": hex(number),
+            "name": f"send {told['topic']}",
+        }
         what |= {"pid": pids[node], "tid": 0}
         yield {**what, "ts": max(0, at_us - took_us), "args": told}
         yield {**what, "ts": at_us, "ph": "e"}

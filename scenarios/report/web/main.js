@@ -22,6 +22,7 @@ async function main() {
   placeMap();
   listen();
   showAll();
+  drawVisible(true);
   followLink();
   document.documentElement.dataset.ready = 'yes';
 }

@@ -9,7 +9,7 @@ function addOwners() {
     const high = lanes.length > 60 ? 9 : LANE;
     const passes = passesOf(group);
     const more = lanes.length > LANES_MAX ? `; the first ${LANES_MAX} of ${lanes.length} queues, choose a topic above` : '';
-    const how = lanes[0].inferred ? 'owners are those who committed offsets' : 'striped: two owners; crossed: none';
+    const how = lanes[0].broadcast ? 'broadcast: each member has every queue' : lanes[0].inferred ? 'owners are those who committed offsets' : 'striped: two owners; crossed: none';
     addTrack(`Queues of ${group}`, `${how}${more}`,
       () => AXIS + LANE + shown().length * high + 4,
       pen => {
@@ -63,10 +63,17 @@ function aroundPass(passes, at, near) {
 function drawLane(pen, lane, y, high) {
   const tall = high - (high > 12 ? 3 : 1);
   if (high > 12) label(pen, lane.name, y + tall / 2, lane.queue.topic.startsWith('%') ? pen.palette.dim : undefined, SMALL);
+  if (lane.broadcast) return drawShares(pen, lane, y, tall);
   for (const [from, until] of lane.gaps) drawGap(pen, from, until, y, tall);
   for (const span of lane.spans) drawSpan(pen, span, y, tall);
   for (const [from, until] of lane.overlaps) drawOverlap(pen, lane, from, until, y, tall);
   if (tall > 10) for (const span of lane.spans) drawOwner(pen, lane, span, y, tall);
+}
+
+// A broadcast group: its members side by side in one lane.
+function drawShares(pen, lane, y, tall) {
+  const names = [...new Set(lane.spans.map(span => span.owner))].sort();
+  for (const span of lane.spans) drawSpan(pen, span, y + (names.indexOf(span.owner) * tall) / names.length, tall / names.length);
 }
 
 function drawSpan(pen, span, y, tall) {

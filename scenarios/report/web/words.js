@@ -23,17 +23,20 @@ function pretty(text) {
 }
 
 function writeVerdict() {
-  const place = document.getElementById('verdict'), { places, metrics } = story;
-  if (!metrics && !places.length) {
+  const place = document.getElementById('verdict'), { places, judgement } = story;
+  if (!judgement) {
     place.textContent = 'No checker has judged this journal.';
     return;
   }
-  place.append(places.length ? line('b', `${places.length} violation${places.length === 1 ? '' : 's'}`, 'bad') : line('b', 'no violation', 'good'));
+  place.append(places.length ? line('b', `${places.length + judgement.more_violations} violation${places.length === 1 ? '' : 's'}`, 'bad') : line('b', 'no violation', 'good'));
+  const missing = [...Object.entries(judgement.not_judged), ...Object.entries(judgement.raised)];
+  if (missing.length) place.append(` ${missing.length} of the checkers could not judge: `, line('span', missing.map(([name, why]) => `${name} (${why})`).join('; ')));
   if (!places.length) return;
   const list = document.getElementById('violations');
   list.hidden = false;
   places.slice(0, VIOLATIONS_MAX).forEach((it, i) => list.append(violationItem(it, i)));
-  if (places.length > VIOLATIONS_MAX) list.append(line('li', `and ${places.length - VIOLATIONS_MAX} more, by the key n`));
+  const more = places.length - Math.min(places.length, VIOLATIONS_MAX) + judgement.more_violations;
+  if (more) list.append(line('li', `and ${more} more`));
 }
 
 function violationItem({ violation, at }, i) {
@@ -81,7 +84,7 @@ function writeFigures() {
   if (timed.length) place.append(table('How long it took', ['', 'count', 'median', '99 %', 'longest'], timed));
   const left = story.series.filter(it => it.what === 'backlog').map(it => [it.of, most(it.values), it.values.at(-1)]);
   if (left.length) place.append(table('Backlog', ['group', 'most', 'at the end'], left));
-  const metrics = Object.entries(story.metrics ?? {}).map(([name, value]) => [name, value]);
+  const metrics = Object.entries(story.judgement?.metrics ?? {}).map(([name, value]) => [name, value]);
   if (metrics.length) place.append(table('What the checkers measured', ['metric', 'value'], metrics));
 }
 

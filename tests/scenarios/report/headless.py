@@ -41,8 +41,10 @@ class Browser:
 
     def stop(self) -> None:
         assert self._process.stdin is not None
+        assert self._process.stdout is not None
         self._process.stdin.close()
         self._process.wait(30)
+        self._process.stdout.close()
 
     def _answer(self) -> dict[str, Any]:
         assert self._process.stdout is not None

@@ -232,7 +232,9 @@ def test_a_violation_leads_to_the_facts_that_show_it() -> None:
         node="",
         entries=(*keys, strange),
     )
-    story = read_story(entries, Judgement(violations=(violation,), metrics={}, fact_count=3))
+    story = read_story(
+        entries, lambda: Judgement(violations=(violation,), metrics={}, fact_count=3)
+    )
     assert [place.facts for place in story.places] == [[0, 2]]
 
 

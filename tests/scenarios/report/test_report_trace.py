@@ -55,7 +55,9 @@ def a_trace() -> list[dict[str, Any]]:
     violation = Violation(
         checker="owners", rule="one owner", what="two", mono_us=BOOT_US + 4 * S, node="billing-2"
     )
-    story = read_story(journal, Judgement(violations=(violation,), metrics={}, fact_count=12))
+    story = read_story(
+        journal, lambda: Judgement(violations=(violation,), metrics={}, fact_count=12)
+    )
     events: list[dict[str, Any]] = msgspec.json.decode(b"".join(write_trace(story)))["traceEvents"]
     return events
 
