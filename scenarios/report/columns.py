@@ -56,7 +56,7 @@ class Columns:
 
     def __init__(self) -> None:
         self.nodes: dict[str, int] = {}
-        self._kinds: dict[type[Fact], _Kind] = {}
+        self._kinds: dict[type[Fact], _KindColumns] = {}
         self._values: dict[Any, int] = {}
         self._at_us, self._seq, self._wall_ms = array("q"), array("q"), array("q")
         self._node, self._kind = array("l"), array("l")
@@ -106,12 +106,12 @@ class Columns:
             values=list(self._values),
         )
 
-    def _new_kind(self, fact: type[Fact]) -> _Kind:
-        kind = self._kinds[fact] = _Kind(len(self._kinds), fact, self._values)
+    def _new_kind(self, fact: type[Fact]) -> _KindColumns:
+        kind = self._kinds[fact] = _KindColumns(len(self._kinds), fact, self._values)
         return kind
 
 
-class _Kind:
+class _KindColumns:
     """The columns of one kind of facts."""
 
     def __init__(self, number: int, kind: type[Fact], values: dict[Any, int]) -> None:
