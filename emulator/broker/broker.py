@@ -50,11 +50,13 @@ from emulator.releases import (
     Release,
 )
 from protocol import perm
+from protocol.bodies.pools import PoolName
 from protocol.bodies.topics import TopicConfig
 from protocol.codes import ResponseCode
 from protocol.fields import Header
 from protocol.hosts import host_bytes
 
+Waiting = Callable[[PoolName], tuple[int, int]]  # requests, ms of the first of them
 Announce = Callable[[Sequence[TopicConfig] | None, Hashable | None], None]  # None: every topic
 REGISTER_MS_MAX, REGISTER_MS_MAX_5 = 6_000, 24_000
 
@@ -92,6 +94,7 @@ class Broker:
         self.topics = TopicConfigs(disk, config, note=self.note, now_ms=now_ms)
         self.groups = SubscriptionGroups(disk, config, note=self.note, now_ms=now_ms)
         self.offsets = ConsumerOffsets(disk, config, note=self.note)
+        self.waiting: Waiting = _nobody_waits
         self.request_modes = MessageRequestModes(disk, config, note=self.note)
         self.routes = TopicRouteInfo()
         self.locks = RebalanceLocks(config.lock_ms_max)
@@ -344,6 +347,10 @@ class Broker:
 def _bad_parameter_code(release: Release) -> int:
     known = release >= INVALID_PARAMETER_CODE
     return ResponseCode.INVALID_PARAMETER if known else ResponseCode.SYSTEM_ERROR
+
+
+def _nobody_waits(_pool: PoolName) -> tuple[int, int]:
+    return 0, 0
 
 
 def _no_ring(_bell: Hashable, _news: Any) -> None:

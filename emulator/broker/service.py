@@ -6,7 +6,7 @@ Upstream: BrokerController.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import suppress
 from functools import partial
 
@@ -16,6 +16,7 @@ import trio
 from emulator.broker.broker import Broker
 from emulator.broker.handlers.table import handler_table
 from emulator.broker.misfits import misfits
+from emulator.broker.pools import wait_in_pools
 from emulator.broker.quirks import switch_on
 from emulator.broker.registration import NameServerRegistration
 from emulator.broker.resetting import reset_broker
@@ -72,12 +73,8 @@ async def serve_broker(
         advertised = config.advertised_address
         store_host = await numeric(advertised) if advertised else ""
         broker = await _loaded(config, disk, journal, clock, rng)
-        handlers = handler_table(broker, rng, clock.now_ms())
         try:
-            server = RemotingServer(clock, config.net, config.profile, journal.note, handlers)
-            note_requests(server, journal)
-            allowed, reset = config.reply_rules_allowed, partial(reset_broker, broker)
-            answer_own_calls(server, journal, allowed=allowed, rng=rng, reset=reset)
+            server = _server(broker, clock, journal, rng)
             listener = await server.serve(network, config.listen_address, nursery)
             broker.listens_at(advertised or listener.address, store_host or listener.address)
             client = _client(config, network, nursery, clock, journal)
@@ -122,6 +119,26 @@ async def _loaded(
     for fact in misfits(broker):
         broker.note(fact)
     return broker
+
+
+def _server(
+    broker: Broker, clock: WallClock, journal: Journal, rng: random.Random
+) -> RemotingServer:
+    """What answers for *broker*, also the calls that are ours."""
+    config, note = broker.config, journal.note
+    handlers = handler_table(broker, rng, clock.now_ms())
+    server = RemotingServer(clock, config.net, config.profile, note, handlers)
+    note_requests(server, journal)
+    allowed = config.reply_rules_allowed
+    pools = wait_in_pools(server, allowed=allowed)
+    broker.waiting = pools.waiting
+
+    def reset(now_ms: int) -> Hashable | None:
+        pools.reset()
+        return reset_broker(broker, now_ms)
+
+    answer_own_calls(server, journal, allowed=allowed, rng=rng, reset=reset)
+    return server
 
 
 def _connected(

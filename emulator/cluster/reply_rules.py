@@ -22,6 +22,7 @@ from emulator.net.remoting_client import RemotingClient
 from emulator.releases import Release
 from protocol import catalog
 from protocol.bodies.own import ClockSkew, decode_own_body, encode_own_body
+from protocol.bodies.pools import BusyPool, BusyPoolState
 from protocol.bodies.reply_rules import (
     RemovedReplyRules,
     RemoveReplyRule,
@@ -80,6 +81,15 @@ def remove_rule(rule_id: int | None) -> RuleCall[tuple[int, ...]]:
         catalog.REMOVE_REPLY_RULE,
         body,
         lambda data: decode_own_body(data, RemovedReplyRules).rule_ids,
+    )
+
+
+def set_busy_pool(pool: BusyPool) -> RuleCall[BusyPoolState]:
+    """No rule either: how slowly a broker works on some requests; what it did until now."""
+    return RuleCall(
+        catalog.SET_BUSY_POOL,
+        encode_own_body(pool),
+        lambda data: decode_own_body(data, BusyPoolState),
     )
 
 

@@ -78,6 +78,7 @@ from emulator.facts.name_servers import (
 )
 from emulator.facts.nodes import (
     AddressServerFailed,
+    BusyPoolSet,
     ConnectionClosed,
     ConnectionOpened,
     FrameRefused,
@@ -93,8 +94,10 @@ from emulator.facts.nodes import (
     ReplyRuleSet,
     RequestAnsweredSlowly,
     RequestReceived,
+    RequestShed,
     SettingsChanged,
     SettingsIgnored,
+    ShedReason,
     SlowReaderClosed,
 )
 from emulator.facts.stores import (
@@ -132,6 +135,7 @@ __all__ = [
     "BrokerRegistered",
     "BrokerReset",
     "BrokerUnregistered",
+    "BusyPoolSet",
     "CallbackRaised",
     "ConnectionClosed",
     "ConnectionOpened",
@@ -199,6 +203,7 @@ __all__ = [
     "ReplyRuleSet",
     "RequestAnsweredSlowly",
     "RequestReceived",
+    "RequestShed",
     "RouteChanged",
     "RouteQueriesFailing",
     "RouteQueriesRecovered",
@@ -211,6 +216,7 @@ __all__ = [
     "SettingsChanged",
     "SettingsIgnored",
     "Severity",
+    "ShedReason",
     "SlowReaderClosed",
     "StartedWithoutNameServer",
     "StoreOpened",

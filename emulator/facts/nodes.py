@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, TypeAlias
 
 from emulator.facts.fact import SCHEMA_VERSION, Fact, Severity
 
@@ -172,6 +172,31 @@ class ReplyRuleApplied(Fact, frozen=True):
     peer: str
     code: int  # of the request
     verdict: str  # "error", "delay", "no answer", "cut"
+
+
+class BusyPoolSet(Fact, frozen=True):
+    """A pool of a broker became busy, busy in another way, or as usual (0 µs)."""
+
+    pool: str  # "send", "pull", "heartbeat" …
+    threads: int  # that work on its requests
+    service_us: int  # that a request takes of a thread, microseconds
+    queue_max: int  # requests that may wait
+    peer: str  # address of the client that set it
+
+
+ShedReason: TypeAlias = Literal["waited too long", "queue is full"]
+
+
+class RequestShed(Fact, frozen=True):
+    """A busy pool did not work on a request: it was answered SYSTEM_BUSY, nothing was done."""
+
+    severity: ClassVar[Severity] = "debug"
+
+    peer: str
+    code: int  # of the request
+    pool: str  # as in BusyPoolSet
+    waited_ms: int  # for a thread, in the queue of the pool
+    reason: ShedReason
 
 
 class SettingsChanged(Fact, frozen=True):

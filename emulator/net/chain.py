@@ -9,7 +9,7 @@ Upstream: RPCHook, NettyRemotingAbstract.doBeforeRpcHooks and doAfterRpcHooks.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from enum import IntEnum
 from typing import Any, TypeAlias
 
@@ -30,10 +30,14 @@ class Place(IntEnum):
 
 
 class Defer(msgspec.Struct, frozen=True):
-    """The call is held until ``until_ms``; then ``then`` is asked as a link, or the next one."""
+    """The call is held until ``until_ms``; then ``then`` is asked as a link, or the next one.
+
+    Whoever rings the bell ``on`` has that done sooner.
+    """
 
     until_ms: int
     then: Link | None = None
+    on: Hashable = None
 
 
 class Answered(msgspec.Struct, frozen=True):
@@ -91,4 +95,5 @@ def _deferred(call: Call[Any], defer: Defer, handler: Handler, links: tuple[Link
         call.now_ms = now_ms  # for what stands behind the delay, the request arrives now
         return _pass_on(call, handler, behind)
 
-    return Wait(object(), defer.until_ms, resume)  # a bell that nobody else knows
+    bell = object() if defer.on is None else defer.on  # else one that nobody else knows
+    return Wait(bell, defer.until_ms, resume)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from protocol.bodies.broker_overview import BrokerOverview
 from protocol.bodies.own import ClockSkew, FactsWanted
+from protocol.bodies.pools import BusyPool, BusyPoolState
 from protocol.bodies.reply_rules import (
     RemovedReplyRules,
     RemoveReplyRule,
@@ -28,4 +29,5 @@ REMOVE_REPLY_RULE = nameserver_or_broker(
 SET_CLOCK_SKEW = nameserver_or_broker("SET_CLOCK_SKEW", request_body=ClockSkew)
 FETCH_FACTS = nameserver_or_broker("FETCH_FACTS", request_body=FactsWanted)
 RESET_SERVER = nameserver_or_broker("RESET_SERVER")
+SET_BUSY_POOL = broker("SET_BUSY_POOL", request_body=BusyPool, reply_body=BusyPoolState)
 GET_BROKER_OVERVIEW = broker("GET_BROKER_OVERVIEW", reply_body=BrokerOverview)

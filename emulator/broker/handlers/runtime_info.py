@@ -20,6 +20,7 @@ from emulator.net.results import Call, Refusal, Reply, Result
 from emulator.releases import EARLIEST_TIME_EXACT, RUNTIME_INFO_OF_5
 from emulator.sampled_sums import SampledSums
 from protocol.bodies.body import encode_body
+from protocol.bodies.pools import PoolName
 from protocol.bodies.routes import KVTable
 from protocol.codes import ResponseCode
 from protocol.delay_levels import queue_of_level
@@ -31,9 +32,15 @@ from protocol.versions import version_desc
 
 INT_MAX = 2**31 - 1
 _DAY_S, _HOUR_S, _MINUTE_S = 86_400, 3_600, 60
-# BrokerConfig, the capacities of its pools' queues; how many wait is always 0 here.
+# BrokerConfig, the capacities of its pools' queues; requests wait where SET_BUSY_POOL says so.
 _POOLS = {"send": 10_000, "pull": 100_000, "query": 20_000}
 _POOLS_5 = {**_POOLS, "litePull": 100_000, "ack": 100_000}
+_NAMES: dict[str, PoolName] = {
+    "send": "send",
+    "pull": "pull",
+    "query": "query",
+    "litePull": "lite_pull",
+}
 _TRANSACTIONS_CAPACITY = 100_000
 _FIXED = {
     "putMessageEntireTimeMax": "0",
@@ -95,9 +102,11 @@ class RuntimeInfoProcessor:
     def _pools(self) -> dict[str, str]:
         found: dict[str, str] = {}
         for name, capacity in (_POOLS_5 if self._is_5 else _POOLS).items():
-            found[f"{name}ThreadPoolQueueSize"] = "0"
+            known = _NAMES.get(name)
+            count, head_ms = self._broker.waiting(known) if known else (0, 0)
+            found[f"{name}ThreadPoolQueueSize"] = str(count)
             found[f"{name}ThreadPoolQueueCapacity"] = str(capacity)
-            found[f"{name}ThreadPoolQueueHeadWaitTimeMills"] = "0"
+            found[f"{name}ThreadPoolQueueHeadWaitTimeMills"] = str(head_ms)
         return found
 
     def _times(self, now_ms: int) -> dict[str, str]:

@@ -20,12 +20,12 @@ from typing import Literal, TypeAlias, get_args
 
 import msgspec
 
+from protocol.bodies.pools import PoolName
 from protocol.bodies.reply_rules import ReplyRule
 
 Nodes: TypeAlias = str | tuple[str, ...]  # one name, or several
 Distribution: TypeAlias = Literal["uniform", "normal", "exponential", "pareto"]
 Reason: TypeAlias = Literal["healed", "time is up", "removed", "run ended"]  # of an end
-Pool: TypeAlias = Literal["send", "pull", "heartbeat", "client", "query", "admin", "default"]
 
 
 class Fault(
@@ -69,14 +69,15 @@ class PowerOff(Fault, frozen=True, kw_only=True, tag="power_off"):
 class Busy(Fault, frozen=True, kw_only=True, tag="busy"):
     """Few and slow hands: each request of *pool* takes *service_ms* of one of *threads*.
 
-    What waits longer than upstream's fast-fail time (200 ms for sends) is answered SYSTEM_BUSY.
+    What waits longer than upstream's fast-fail time (200 ms for sends) is answered SYSTEM_BUSY;
+    so is what finds *queue_max* requests waiting (None: upstream's number of the pool).
     """
 
     node: str
-    pool: Pool = "send"
+    pool: PoolName = "send"
     threads: int = 1
     service_ms: float = 10.0
-    queue_max: int = 10_000
+    queue_max: int | None = None
 
 
 # Its clock ----------------------------------------------------------------------------------

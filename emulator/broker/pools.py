@@ -1,0 +1,226 @@
+"""Which pool works on which request, and what becomes of requests where a pool is busy.
+
+Handlers take no virtual time, so by default no request waits for anybody and no pool
+stands in the chain.  SET_BUSY_POOL (our own call) gives one a number of threads and a
+service time: then its requests wait, are answered SYSTEM_BUSY when they have waited as long
+as upstream lets them, or when its queue is full, and reach their handlers late.  A broker
+can so be slow, busy, or deaf to heartbeats alone.
+
+A pull that is held has left its pool, and waking up it does not queue again.
+
+Upstream: BrokerController.registerProcessor and its executors, BrokerFastFailure,
+NettyRemotingAbstract.processRequestCommand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from emulator.broker.pool import Capacity, Pool, Visit
+from emulator.facts import BusyPoolSet, RequestShed, ShedReason
+from emulator.net.chain import Defer, Place
+from emulator.net.handler_table import Row, table_of
+from emulator.net.results import Call, Refusal, Reply, Result
+from emulator.releases import ADMIN_QUEUE_FAILS_FAST, ADMIN_QUEUE_IS_BOUNDED, Release
+from protocol import catalog
+from protocol.bodies.own import decode_own_body, encode_own_body
+from protocol.bodies.pools import POOL_NAMES, QUEUE_MAX, BusyPool, BusyPoolState, PoolName
+from protocol.codes import OWN_CODES, RequestCode, ResponseCode
+from protocol.fields import BadFields, Header
+
+if TYPE_CHECKING:
+    from emulator.net.remoting import Remoting
+
+PROCESSORS = 4  # upstream's numbers of threads depend on the machine
+NOT_ALLOWED = "pools are not to be set here: start this server with reply_rules_allowed=true"
+OVERLOAD = "[OVERLOAD]system busy, start flow control for a while"
+TIMEOUT = (
+    "[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while, "
+    "period in queue: {}ms, size of queue: {}"
+)
+
+
+class _Size(NamedTuple):
+    """Upstream's numbers of one pool: BrokerConfig, …ThreadPoolNums, …QueueCapacity, waitTime…"""
+
+    threads: int
+    queue_max: int
+    wait_ms_max: int | None = None  # BrokerFastFailure looks at some queues only
+
+
+_SIZES: Mapping[PoolName, _Size] = {
+    "send": _Size(min(PROCESSORS, 4), 10_000, 200),
+    "pull": _Size(16 + 2 * PROCESSORS, 100_000, 5_000),
+    "lite_pull": _Size(16 + 2 * PROCESSORS, 100_000, 5_000),
+    "query": _Size(8 + PROCESSORS, 20_000),
+    "client_manage": _Size(32, 1_000_000),
+    "consumer_manage": _Size(32, 1_000_000),
+    "heartbeat": _Size(min(32, PROCESSORS), 50_000, 31_000),
+    "end_transaction": _Size(max(8 + 2 * PROCESSORS, 16), 100_000, 3_000),
+    "load_balance": _Size(32, 100_000),
+    "admin": _Size(16, 10_000, 5_000),
+}
+assert set(_SIZES) == set(POOL_NAMES)
+
+_POOL_OF: Mapping[int, PoolName] = {  # all other requests are the default processor's: admin
+    RequestCode.SEND_MESSAGE: "send",
+    RequestCode.SEND_MESSAGE_V2: "send",
+    RequestCode.SEND_BATCH_MESSAGE: "send",
+    RequestCode.CONSUMER_SEND_MSG_BACK: "send",
+    RequestCode.RECALL_MESSAGE: "send",
+    RequestCode.PULL_MESSAGE: "pull",
+    RequestCode.LITE_PULL_MESSAGE: "lite_pull",
+    RequestCode.QUERY_MESSAGE: "query",
+    RequestCode.VIEW_MESSAGE_BY_ID: "query",
+    RequestCode.HEART_BEAT: "heartbeat",
+    RequestCode.UNREGISTER_CLIENT: "client_manage",
+    RequestCode.CHECK_CLIENT_CONFIG: "client_manage",
+    RequestCode.GET_CONSUMER_LIST_BY_GROUP: "consumer_manage",
+    RequestCode.UPDATE_CONSUMER_OFFSET: "consumer_manage",
+    RequestCode.QUERY_CONSUMER_OFFSET: "consumer_manage",
+    RequestCode.END_TRANSACTION: "end_transaction",
+    RequestCode.QUERY_ASSIGNMENT: "load_balance",
+    RequestCode.SET_MESSAGE_REQUEST_MODE: "load_balance",
+}
+
+
+def pool_of(code: int) -> PoolName:
+    """Whose threads work on a request of *code*."""
+    return _POOL_OF.get(code, "admin")
+
+
+class _Busy(msgspec.Struct):
+    """A pool that stands in the chain, and what it did."""
+
+    name: PoolName
+    pool: Pool
+    delayed_count: int = 0
+    shed_count: int = 0
+    overload_count: int = 0
+
+
+class BusyPools:
+    """Those of one *server*, which began to look at its queues at *began_us*."""
+
+    def __init__(self, server: Remoting, *, allowed: bool, began_us: int) -> None:
+        self._server = server
+        self._allowed = allowed
+        self._began_us = began_us
+        self._sizes = _sizes_in(server.release)
+        self._busy: dict[PoolName, _Busy] = {}
+
+    def set_pool(self, call: Call[Header]) -> Result:
+        """Busy, busy in another way, or as usual again: then what waits is done at once."""
+        if not self._allowed:
+            raise Refusal(ResponseCode.NO_PERMISSION, NOT_ALLOWED)
+        try:
+            wanted = decode_own_body(call.body, BusyPool)
+        except BadFields as error:
+            raise Refusal(ResponseCode.INVALID_PARAMETER, str(error)) from error
+        state = self._state(wanted.pool)
+        self._set(wanted)
+        threads, service_us, queue_max, _ = self._capacity(wanted)
+        address = call.peer.address
+        self._server.note(BusyPoolSet(wanted.pool, threads, service_us, queue_max, address))
+        return Reply(body=encode_own_body(state))
+
+    def reset(self) -> None:
+        """All as usual."""
+        for name in tuple(self._busy):
+            self._set(BusyPool(pool=name))
+
+    def decide(self, call: Call[Any]) -> Result | Defer | None:
+        """The link of the chain: a request waits in its pool, if that is busy."""
+        code = call.command.code
+        if code in OWN_CODES or (busy := self._busy.get(pool_of(code))) is None:
+            return None
+        visit = busy.pool.arrive(self._server.clock.mono_us())
+        if visit is None:
+            busy.overload_count += 1
+            self._note_shed(busy, call, waited_ms=0, reason="queue is full")
+            return Reply(code=ResponseCode.SYSTEM_BUSY, remark=OVERLOAD)
+        return self._until_done(busy, visit, call)
+
+    def waiting(self, name: PoolName) -> tuple[int, int]:
+        """How many requests wait in a pool, and for how many ms the first of them has."""
+        if (busy := self._busy.get(name)) is None:
+            return 0, 0
+        now_us = self._server.clock.mono_us()
+        return busy.pool.waiting_count(now_us), busy.pool.head_waited_us(now_us) // 1000
+
+    # Inside ---------------------------------------------------------------------------
+
+    def _until_done(self, busy: _Busy, visit: Visit, call: Call[Any]) -> Defer:
+        left_ms = -(-(visit.ends_us - self._server.clock.mono_us()) // 1000)
+        then = partial(self._done, busy, visit)
+        return Defer(call.now_ms + max(left_ms, 0), then, on=visit)
+
+    def _done(self, busy: _Busy, visit: Visit, call: Call[Any]) -> Result | Defer | None:
+        """Its time in the pool is over, unless the pool was set otherwise meanwhile."""
+        now_us = self._server.clock.mono_us()
+        if visit.ends_us > now_us:
+            return self._until_done(busy, visit, call)
+        busy.pool.end(visit)
+        if not visit.is_given_up:
+            busy.delayed_count += 1
+            return None
+        waited_ms = (now_us - visit.arrived_us) // 1000
+        busy.shed_count += 1
+        size = busy.pool.waiting_count(now_us)
+        self._note_shed(busy, call, waited_ms, reason="waited too long")
+        return Reply(code=ResponseCode.SYSTEM_BUSY, remark=TIMEOUT.format(waited_ms, size))
+
+    def _set(self, wanted: BusyPool) -> None:
+        capacity = self._capacity(wanted)
+        busy = self._busy.pop(wanted.pool, None)
+        if capacity.service_us:
+            busy = busy or _Busy(wanted.pool, Pool(capacity, self._began_us))
+            self._busy[wanted.pool] = busy
+        if busy is not None:
+            for visit in busy.pool.change(capacity, self._server.clock.mono_us()):
+                self._server.ring(visit, None)
+        self._server.chain.put(Place.POOLS, self.decide if self._busy else None)
+
+    def _capacity(self, wanted: BusyPool) -> Capacity:
+        size = self._sizes[wanted.pool]
+        wait_ms_max = size.wait_ms_max
+        return Capacity(
+            threads=wanted.threads or size.threads,
+            service_us=round(wanted.service_ms * 1000),
+            queue_max=size.queue_max if wanted.queue_max is None else wanted.queue_max,
+            wait_us_max=None if wait_ms_max is None else wait_ms_max * 1000,
+        )
+
+    def _state(self, name: PoolName) -> BusyPoolState:
+        busy = self._busy.get(name)
+        return BusyPoolState(
+            pool=name,
+            waiting_count=self.waiting(name)[0],
+            delayed_count=busy.delayed_count if busy else 0,
+            shed_count=busy.shed_count if busy else 0,
+            overload_count=busy.overload_count if busy else 0,
+        )
+
+    def _note_shed(self, busy: _Busy, call: Call[Any], waited_ms: int, reason: ShedReason) -> None:
+        peer, code = call.peer.address, call.command.code
+        self._server.note(RequestShed(peer, code, busy.name, waited_ms, reason))
+
+
+def wait_in_pools(server: Remoting, *, allowed: bool) -> BusyPools:
+    """Let *server* answer the call that makes its pools busy, and its requests wait there."""
+    pools = BusyPools(server, allowed=allowed, began_us=server.clock.mono_us())
+    rows = (Row(catalog.SET_BUSY_POOL, pools.set_pool),)
+    server.handlers = {**server.handlers, **table_of(rows, server.release)}
+    return pools
+
+
+def _sizes_in(release: Release) -> Mapping[PoolName, _Size]:
+    if release < ADMIN_QUEUE_IS_BOUNDED:
+        return {**_SIZES, "admin": _Size(16, QUEUE_MAX)}
+    if release < ADMIN_QUEUE_FAILS_FAST:
+        return {**_SIZES, "admin": _Size(16, 10_000)}
+    return _SIZES
