@@ -16,6 +16,7 @@ from emulator.cli.report import report
 from emulator.cli.run import run
 from emulator.cli.screens import cluster_screen
 from emulator.cli.shared import NAMESRV, AsJson, Namesrv, check_complete, read_cluster, show_as
+from emulator.cli.strategy import app as strategy_commands
 from emulator.cli.topics import app as topic_commands
 from emulator.cli.watch import watch
 
@@ -37,6 +38,7 @@ def add_tools(app: typer.Typer) -> None:
     app.add_typer(dlq_commands, name="dlq")
     app.add_typer(topic_commands, name="topic")
     app.add_typer(group_commands, name="group")
+    app.add_typer(strategy_commands, name="strategy")
 
 
 def status(namesrv: Namesrv = NAMESRV, as_json: AsJson = False) -> None:

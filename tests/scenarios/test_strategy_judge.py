@@ -1,0 +1,120 @@
+"""What the judge of strategies finds, by tables that are known."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from emulator.cli.strategy import app
+from scenarios.strategies import STRATEGIES, strategy_named
+from scenarios.strategy_judge import Shape, StrategyFailed, finding
+
+SKEW = [  # topic and group; least, most, moved when the last leaves, of these its own
+    ("averagely", Shape(1, 8, 3), (2, 3, 3, 2)),
+    ("averagely", Shape(1, 24, 5), (4, 5, 10, 4)),
+    ("averagely", Shape(1, 24, 7), (3, 4, 6, 3)),
+    ("averagely", Shape(1, 64, 10), (6, 7, 24, 6)),
+    ("by_circle", Shape(1, 8, 3), (2, 3, 4, 2)),
+    ("by_circle", Shape(1, 24, 5), (4, 5, 16, 4)),
+    ("by_circle", Shape(1, 24, 7), (3, 4, 18, 3)),
+    ("by_circle", Shape(1, 64, 10), (6, 7, 55, 6)),
+]
+READ_ONLY = [  # topic and group; members without work while a broker is read-only
+    ("averagely", Shape(4, 4, 4), 1),
+    ("averagely", Shape(4, 4, 8), 2),
+    ("averagely", Shape(4, 4, 16), 4),
+    ("averagely", Shape(3, 8, 6), 2),
+    ("averagely", Shape(4, 4, 3), 0),
+    ("by_circle", Shape(4, 4, 8), 0),
+    ("by_circle", Shape(4, 4, 16), 4),
+]
+MINE = """
+def backwards(queues, members, me):
+    return list(reversed(queues))[members.index(me) :: len(members)]
+
+def greedy(queues, members, me):
+    return list(queues)
+
+def broken(queues, members, me):
+    return queues[me]
+
+NUMBER = 7
+"""
+
+
+@pytest.fixture
+def mine(tmp_path) -> str:
+    (tmp_path / "mine.py").write_text(MINE)
+    return str(tmp_path / "mine.py")
+
+
+@pytest.mark.parametrize(("name", "shape", "expected"), SKEW)
+def test_skew_and_moves_are_those_of_the_known_table(name, shape, expected) -> None:
+    found = finding(STRATEGIES[name].allocate, shape)
+    assert (found.least, found.most, found.moved_leave, found.left_leave) == expected
+
+
+@pytest.mark.parametrize(("name", "shape", "idle"), READ_ONLY)
+def test_members_without_work_are_those_of_issue_3465(name, shape, idle) -> None:
+    assert finding(STRATEGIES[name].allocate, shape).idle_read_only == idle
+
+
+def test_consistent_hash_moves_only_what_the_leaver_had() -> None:
+    found = finding(STRATEGIES["consistent_hash"].allocate, Shape(2, 12, 5))
+    assert found.moved_leave == found.left_leave
+    assert found.most - found.least > 1
+
+
+@given(
+    st.sampled_from(sorted(STRATEGIES)),
+    st.builds(Shape, st.integers(1, 4), st.integers(1, 9), st.integers(1, 12)),
+)
+def test_every_built_in_strategy_gives_each_queue_one_owner(name, shape) -> None:
+    found = finding(STRATEGIES[name].allocate, shape)
+    assert found.is_partition
+    assert found.moved_leave >= (found.left_leave if shape.members > 1 else 0)
+
+
+def test_one_s_own_function_is_judged_beside_the_others(mine) -> None:
+    shown = CliRunner().invoke(app, [f"{mine}:backwards", "--shape", "2x4/3"])
+    assert shown.exit_code == 0
+    assert all(title in shown.output for title in ("mine.py:backwards", *STRATEGIES))
+    assert max(map(len, shown.output.replace(mine, "mine.py").splitlines())) <= 81
+
+
+def test_shares_that_do_not_fit_are_counted_and_end_with_1(mine) -> None:
+    shown = CliRunner().invoke(app, [f"{mine}:greedy", "--shape", "1x4/2", "--json"])
+    assert shown.exit_code == 1
+    (found,) = json.loads(shown.output)[f"{mine}:greedy"]
+    assert (found["doubled"], found["unowned"]) == (4, 0)
+
+
+def test_a_function_that_raises_is_named_with_what_it_was_asked() -> None:
+    with pytest.raises(StrategyFailed, match=r"TypeError.*for 10\.0\.0\.1@1 of 2 members"):
+        finding(lambda queues, members, me: queues[me], Shape(1, 4, 2))
+    with pytest.raises(StrategyFailed, match="'q9' is no queue of the topic"):
+        finding(lambda queues, members, me: ["q9"], Shape(1, 4, 2))
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("averagly", "did you mean averagely"),
+        ("{mine}:absent", "has no attribute 'absent'"),
+        ("{mine}:NUMBER", "no function of"),
+        ("nowhere.py:f", "No such file"),
+        ("no_such_module:f", "No module named"),
+    ],
+)
+def test_a_name_that_leads_to_no_strategy_says_why(mine, name, why) -> None:
+    with pytest.raises(ValueError, match=why):
+        strategy_named(name.replace("{mine}", mine))
+
+
+@pytest.mark.parametrize("shape", ["4x4", "4/4", "0x4/1", "axb/c", "1000x1000/2"])
+def test_a_shape_that_cannot_be_is_bad_use(shape) -> None:
+    assert CliRunner().invoke(app, ["--shape", shape]).exit_code == 2
