@@ -2,7 +2,7 @@
 
 A checker is made for one journal, is given each entry of the kinds in its table once, in the
 order of time, and speaks by ``objects`` (a rule was broken) and ``measures`` (a number).  It
-never sees anything that runs.  What several checkers need is in ``Evidence``.
+never sees anything that runs.  What several checkers need is in ``Shared``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Metric(msgspec.Struct, frozen=True):
     total: Literal["sum", "max"] = "sum"  # how the run's number follows from theirs
 
 
-class Evidence:
+class Shared:
     """What is known of the whole cluster at the moment of the current entry."""
 
     def __init__(self, scene: Scene, progress: Progress) -> None:
@@ -53,9 +53,9 @@ class Checker:
     needs: ClassVar[tuple[type[Fact], ...]] = ()
     needs_whole: ClassVar[bool] = True  # a journal with holes proves nothing
 
-    def __init__(self, evidence: Evidence) -> None:
-        self.scene = evidence.scene
-        self.progress = evidence.progress
+    def __init__(self, shared: Shared) -> None:
+        self.scene = shared.scene
+        self.progress = shared.progress
         self.violations: list[Violation] = []
         self.more_violations = 0
         self.measured: dict[str, float] = {}

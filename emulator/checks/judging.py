@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from emulator.checks.checker import Checker, Evidence
+from emulator.checks.checker import Checker, Shared
 from emulator.checks.folding import Table, Take
 from emulator.checks.progress import Progress
 from emulator.checks.scene import Scene
@@ -38,7 +38,7 @@ class Judging:
     def __init__(self, checkers: Sequence[type[Checker]] | None = None) -> None:
         self.scene = Scene()
         self.progress = Progress(self.scene)
-        evidence = Evidence(self.scene, self.progress)
+        shared = Shared(self.scene, self.progress)
         self.raised: dict[str, str] = {}
         self.checkers: list[Checker] = []
         self._tables: list[tuple[str, Table]] = [
@@ -46,7 +46,7 @@ class Judging:
             ("progress", self.progress.table()),
         ]
         for kind in CHECKERS.values() if checkers is None else checkers:
-            self._add(kind, evidence)
+            self._add(kind, shared)
         self._takers = _Takers(self._takers_of)
         self._next_seq: dict[str, int] = {}
         self._count = 0
@@ -106,9 +106,9 @@ class Judging:
             return missing
         return checker.why_not()
 
-    def _add(self, kind: type[Checker], evidence: Evidence) -> None:
+    def _add(self, kind: type[Checker], shared: Shared) -> None:
         try:
-            checker = kind(evidence)
+            checker = kind(shared)
             self._tables.append((checker.name, checker.table()))
             self.checkers.append(checker)
         except Exception as error:  # noqa: BLE001

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from emulator.checks.checker import Checker, Evidence, Metric
+from emulator.checks.checker import Checker, Metric, Shared
 from emulator.checks.folding import Table
 from emulator.checks.quantiles import Quantiles
 from emulator.facts import MessageSent, SendAttempted, SendFailed
@@ -24,13 +24,13 @@ class Sends(Checker):
         Metric("unsafe_sends", "messages", "acknowledged with less than SEND_OK", "topic"),
         Metric("send_ms_p50", "ms", "the median time of an acknowledged send", "topic", "max"),
         Metric("send_ms_p99", "ms", "99 of 100 acknowledged sends took no longer", "topic", "max"),
-        Metric("send_ms_max", "ms", "the longest acknowledged send", "topic", "max"),
+        Metric("longest_send_ms", "ms", "the longest acknowledged send", "topic", "max"),
     )
     needs = (MessageSent, SendFailed, SendAttempted)
     needs_whole = False
 
-    def __init__(self, evidence: Evidence) -> None:
-        super().__init__(evidence)
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
         self._topics: dict[str, _Count] = {}
 
     def table(self) -> Table:
@@ -61,7 +61,7 @@ class Sends(Checker):
             self.measures("unsafe_sends", count.unsafe, topic)
             self.measures("send_ms_p50", count.took.at(0.5), topic)
             self.measures("send_ms_p99", count.took.at(0.99), topic)
-            self.measures("send_ms_max", count.took.max, topic)
+            self.measures("longest_send_ms", count.took.max, topic)
 
     def _of(self, topic: str) -> _Count:
         found = self._topics.get(topic)

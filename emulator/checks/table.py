@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 from emulator.checks.checker import Checker, Metric
+from emulator.checks.churn import Churn
+from emulator.checks.commits import CommitsFollowDelivery
 from emulator.checks.delivery import NothingIsLost
+from emulator.checks.duplicates import DuplicatesAreExplained
+from emulator.checks.idleness import Idleness
+from emulator.checks.locks import LocksAreSafe
+from emulator.checks.order import OrderIsKept
+from emulator.checks.ownership import OneOwner
 from emulator.checks.sends import Sends
 
 CHECKERS: dict[str, type[Checker]] = {
     kind.name: kind
     for kind in (
         NothingIsLost,
+        DuplicatesAreExplained,
+        OrderIsKept,
+        CommitsFollowDelivery,
+        OneOwner,
+        LocksAreSafe,
+        Churn,
+        Idleness,
         Sends,
     )
 }

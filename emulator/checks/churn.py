@@ -1,0 +1,156 @@
+"""How many queues changed hands, and how many had to; who has none, who has too many.
+
+A rebalance is over when nobody claimed or released anything of the topic for ``SETTLED_US``.  From
+one such state to the next: *moved* is how often a queue went from one member to another,
+*necessary* the fewest moves that lead from the old shares to even ones (S19, S20).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from emulator.checks.checker import Checker, Metric, Shared
+from emulator.checks.folding import Table
+from emulator.facts import (
+    ConsumerStarted,
+    ConsumerStopped,
+    FaultBegan,
+    Queue,
+    QueuesClaimed,
+    QueuesReleased,
+)
+from emulator.journal import Entry
+from protocol.names import RETRY_GROUP_TOPIC_PREFIX
+
+SETTLED_US = 25_000_000  # one pass every 20 s, and some
+Owners = dict[Queue, str]
+
+
+class Churn(Checker):
+    """Counts; which strategy moves how much is no rule."""
+
+    name = "churn"
+    rule = "a rebalance moves as few queues as its strategy allows"
+    metrics = (
+        Metric("rebalances", "times", "the shares of a topic changed and settled", "group"),
+        Metric("moved_queues", "queues", "that went from one member to another", "group"),
+        Metric("necessary_moves", "queues", "the fewest that lead to even shares", "group"),
+        Metric(
+            "skew_queues",
+            "queues",
+            "most minus fewest that members have at the end",
+            "group",
+            "max",
+        ),
+        Metric("queueless_members", "members", "that have no queue at the end", "group"),
+    )
+    needs = (QueuesClaimed,)
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        self._topics: dict[tuple[str, str], _Shares] = {}
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {
+            QueuesClaimed: self._claimed,
+            QueuesReleased: self._released,
+            ConsumerStarted: self._ended,
+            ConsumerStopped: self._ended,
+            FaultBegan: self._fault_began,
+        }
+
+    def end(self) -> None:
+        """What is open is settled now."""
+        for group in self.scene.seats:
+            for metric in self.metrics:
+                self.adds(metric.name, 0, group)
+        held: dict[str, Counter[str]] = {}
+        for (group, _), shares in self._topics.items():
+            members = [seat.node for seat in self.scene.living(group)]
+            shares.settle(members)
+            self.adds("rebalances", shares.settled_count, group)
+            self.adds("moved_queues", shares.moved, group)
+            self.adds("necessary_moves", shares.necessary, group)
+            held.setdefault(group, Counter()).update(shares.owners.values())
+        for group, counts in held.items():
+            if sizes := [counts[seat.node] for seat in self.scene.living(group)]:
+                self.measures("skew_queues", max(sizes) - min(sizes), group)
+                self.measures("queueless_members", sizes.count(0), group)
+
+    def _claimed(self, fact: QueuesClaimed, entry: Entry) -> None:
+        if fact.group in self.scene.broadcast:
+            return
+        members = [seat.node for seat in self.scene.living(fact.group)]
+        for queue in fact.queues:
+            if not queue.topic.startswith(RETRY_GROUP_TOPIC_PREFIX):
+                shares = self._topics.setdefault((fact.group, queue.topic), _Shares())
+                shares.changes(entry.mono_us, members)
+                shares.claim(queue, entry.node)
+
+    def _released(self, fact: QueuesReleased, entry: Entry) -> None:
+        members = [seat.node for seat in self.scene.living(fact.group)]
+        for queue in fact.queues:
+            if (shares := self._topics.get((fact.group, queue.topic))) is not None:
+                shares.changes(entry.mono_us, members)
+                if shares.owners.get(queue) == entry.node:
+                    del shares.owners[queue]
+
+    def _ended(self, fact: ConsumerStarted | ConsumerStopped, entry: Entry) -> None:
+        self._leaves(fact.group, entry.node)
+
+    def _fault_began(self, fact: FaultBegan, entry: Entry) -> None:
+        for node in fact.nodes:
+            for group in self.scene.seats:
+                seat = self.scene.seat(group, node)
+                if seat is not None and not seat.lives:
+                    self._leaves(group, node)
+
+    def _leaves(self, group: str, node: str) -> None:
+        for (name, _), shares in self._topics.items():
+            if name == group:
+                for queue in [q for q, owner in shares.owners.items() if owner == node]:
+                    del shares.owners[queue]
+
+
+class _Shares:
+    """One topic of one group: who has what, and who had it when it last was settled."""
+
+    def __init__(self) -> None:
+        self.owners: Owners = {}
+        self.moved = self.necessary = self.settled_count = 0
+        self._last: Owners = {}  # each queue's last owner
+        self._before: Owners = {}  # as last settled
+        self._changed_us: int | None = None
+
+    def changes(self, now_us: int, members: list[str]) -> None:
+        """Something is claimed or released now: if all was quiet for long, a new rebalance."""
+        if self._changed_us is not None and now_us - self._changed_us > SETTLED_US:
+            self.settle(members)
+        self._changed_us = now_us
+
+    def claim(self, queue: Queue, node: str) -> None:
+        """*node* has the queue now; a move if another one had it."""
+        self.moved += self._last.get(queue, node) != node
+        self._last[queue] = self.owners[queue] = node
+
+    def settle(self, members: list[str]) -> None:
+        """The rebalance that was under way is over."""
+        if self.owners == self._before:
+            return
+        self.settled_count += 1
+        if self._before:
+            self.necessary += fewest_moves(self._before, members)
+        self._before = dict(self.owners)
+
+
+def fewest_moves(before: Owners, members: list[str]) -> int:
+    """Of queues that have an owner: how few must change hands for even shares of *members*."""
+    if not members:
+        return 0
+    share, larger = divmod(len(before), len(members))
+    held = Counter(owner for owner in before.values() if owner in members)
+    orphans = len(before) - sum(held.values())
+    sizes = sorted((held[member] for member in members), reverse=True)
+    caps = [share + 1] * larger + [share] * (len(members) - larger)
+    return orphans + sum(max(0, size - cap) for size, cap in zip(sizes, caps, strict=True))

@@ -1,0 +1,124 @@
+"""Queue locks of orderly groups: one holder at the broker, and a listener only under the lock.
+
+A lock lives 60 s at the broker after its last renewal, 30 s at its holder; so a listener that is
+called while another member was granted the queue broke the rule (client invariant 51).
+"""
+
+from __future__ import annotations
+
+from emulator.checks.checker import Checker, Metric, Shared
+from emulator.checks.folding import Table
+from emulator.facts import (
+    FaultBegan,
+    MessageGivenToListener,
+    NodeStarted,
+    Queue,
+    QueuesLocked,
+    QueuesUnlocked,
+)
+from emulator.journal import Entry, EntryKey
+
+BROKER_LOCK_US = 60_000_000  # rocketmq.broker.rebalance.lockMaxLiveTime
+CLIENT_LOCK_US = 30_000_000  # rocketmq.client.rebalance.lockMaxLiveTime
+ANSWER_US = 1_000_000  # a lock call takes no longer (client-behaviour 7.5)
+
+
+class LocksAreSafe(Checker):
+    """Client invariant 51."""
+
+    name = "locks"
+    rule = (
+        "no listener call with a lock older than 30 s, and never two members with the lock of "
+        "one queue (client invariant 51)"
+    )
+    metrics = (
+        Metric(
+            "lock_violations", "times", "a lock was granted twice, or a listener had none", "group"
+        ),
+        Metric("locks_refused", "queues", "whose lock another member held, at every try", "group"),
+    )
+    needs = (QueuesLocked,)
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        self._holders: dict[tuple[str, Queue], tuple[str, EntryKey]] = {}
+        self._granted: dict[tuple[str, Queue, str], int] = {}  # to a client: when, last
+        self._wrong_clocks: set[str] = set()  # brokers whose clock was moved
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {
+            QueuesLocked: self._locked,
+            QueuesUnlocked: self._unlocked,
+            MessageGivenToListener: self._given,
+            NodeStarted: self._node_started,
+            FaultBegan: self._fault_began,
+        }
+
+    def end(self) -> None:
+        """Every orderly group has a number."""
+        for group in self.scene.orderly:
+            for metric in self.metrics:
+                self.adds(metric.name, 0, group)
+
+    def _locked(self, fact: QueuesLocked, entry: Entry) -> None:
+        key = EntryKey(entry.mono_us, entry.node, entry.seq)
+        self.adds("locks_refused", len(fact.refused), fact.group)
+        for queue in fact.granted:
+            client, granted = self._holders.get((fact.group, queue), (fact.client, key))
+            is_valid = entry.mono_us - granted.mono_us < BROKER_LOCK_US
+            if client != fact.client and is_valid and entry.node not in self._wrong_clocks:
+                self.adds("lock_violations", 1, fact.group)
+                self.objects(
+                    f"{entry.node} gave {fact.client} the lock of {queue.topic}:{queue.queue_id}, "
+                    f"which {client} was given {_seconds(granted, entry)} s before and has not "
+                    "given back",
+                    granted,
+                    entry,
+                )
+            self._holders[fact.group, queue] = fact.client, key
+            self._granted[fact.group, queue, fact.client] = entry.mono_us
+
+    def _unlocked(self, fact: QueuesUnlocked, entry: Entry) -> None:
+        for queue in fact.queues:
+            holder = self._holders.get((fact.group, queue))
+            if holder is not None and holder[0] == fact.client:
+                del self._holders[fact.group, queue]
+
+    def _given(self, fact: MessageGivenToListener, entry: Entry) -> None:
+        if fact.group not in self.scene.orderly:
+            return
+        seat = self.scene.seat(fact.group, entry.node)
+        if seat is None:
+            return
+        place = f"{fact.queue.topic}@{fact.queue.broker}:{fact.queue.queue_id}"
+        client = seat.started.client
+        granted_us = self._granted.get((fact.group, fact.queue, client))
+        holder = self._holders.get((fact.group, fact.queue))
+        if granted_us is None:
+            what = f"without ever having its lock: {place}"
+        elif (
+            entry.mono_us - granted_us > CLIENT_LOCK_US + ANSWER_US
+            and entry.node not in self._wrong_clocks
+        ):
+            what = f"with a lock of {(entry.mono_us - granted_us) // 1_000_000} s ago: {place}"
+        elif holder is not None and holder[0] != client and holder[1].mono_us > granted_us:
+            what = f"while {holder[0]} has its lock: {place}"
+        else:
+            return
+        self.adds("lock_violations", 1, fact.group)
+        evidence = () if holder is None else (holder[1],)
+        self.objects(f"{entry.node} was given offset {fact.offset} {what}", *evidence, entry)
+
+    def _node_started(self, fact: NodeStarted, entry: Entry) -> None:
+        """A broker that starts has no locks: they are in memory only."""
+        for known in [each for each in self._holders if each[1].broker == entry.node]:
+            del self._holders[known]
+
+    def _fault_began(self, fact: FaultBegan, entry: Entry) -> None:
+        if self.scene.all_faults[-1].word in ("clock_jump", "clock_drift"):
+            self._wrong_clocks.update(fact.nodes)
+
+
+def _seconds(before: EntryKey, entry: Entry) -> str:
+    return f"{(entry.mono_us - before.mono_us) / 1e6:.1f}"

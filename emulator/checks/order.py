@@ -1,0 +1,89 @@
+"""An orderly group gets each queue's messages in their order, one after the other.
+
+A failed message comes again before any later one (client invariant 50); after a hand-over or an
+offset that went back the order begins anew there.
+"""
+
+from __future__ import annotations
+
+from emulator.checks.checker import Checker, Metric, Shared
+from emulator.checks.folding import Table
+from emulator.facts import ConsumerStarted, MessageConsumed, Queue, QueuesClaimed
+from emulator.journal import Entry, EntryKey
+
+BATCH_US = 1_000  # facts of one call of a listener; a retry comes after 10 ms at least
+
+
+class OrderIsKept(Checker):
+    """Client invariant 50."""
+
+    name = "order"
+    rule = (
+        "an orderly listener gets a queue's messages one after the other; a failed one comes "
+        "again before any later one (client invariant 50)"
+    )
+    metrics = (
+        Metric("out_of_order", "messages", "consumed before an earlier one of the queue", "group"),
+    )
+
+    needs = (ConsumerStarted,)
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        self._next: dict[tuple[str, Queue], tuple[int, EntryKey]] = {}
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {MessageConsumed: self._consumed, QueuesClaimed: self._claimed}
+
+    def end(self) -> None:
+        """Every orderly group has a number."""
+        for group in self.scene.orderly:
+            self.adds("out_of_order", 0, group)
+
+    def _consumed(self, fact: MessageConsumed, entry: Entry) -> None:
+        if fact.group not in self.scene.orderly:
+            return
+        known = (fact.group, fact.queue)
+        key = EntryKey(entry.mono_us, entry.node, entry.seq)
+        expected, before = self._next.get(known, (fact.offset, key))
+        if fact.offset != expected and not self._may_come(fact, expected, before, entry):
+            self.adds("out_of_order", 1, fact.group)
+            place = f"{fact.queue.topic}@{fact.queue.broker}:{fact.queue.queue_id}"
+            self.objects(
+                f"{fact.group} consumed offset {fact.offset} of {place} where {expected} was next",
+                before,
+                entry,
+            )
+        self._next[known] = (self._first_open(fact), key)
+
+    def _first_open(self, fact: MessageConsumed) -> int:
+        """Where the queue goes on: at the first failed message, or behind this one."""
+        failed = self.progress.reading.failed
+        waiting = [
+            offset for offset in failed if offset <= fact.offset and not self._is_away(offset)
+        ]
+        return min(waiting, default=fact.offset + 1)
+
+    def _may_come(
+        self, fact: MessageConsumed, expected: int, before: EntryKey, entry: Entry
+    ) -> bool:
+        """A known cause put the reader elsewhere, or nothing that is due lies between."""
+        if fact.offset < expected:
+            return bool(self.progress.reading.why_again(fact.offset))
+        if entry.mono_us - before.mono_us < BATCH_US and entry.node == before.node:
+            return True  # the rest of a batch that failed as a whole
+        if not self.scene.takes_all(fact.group, fact.queue):
+            return True
+        due = self.progress.reading.done.holes(expected, fact.offset)
+        return all(self._is_away(each) for start, end in due for each in range(start, end))
+
+    def _is_away(self, offset: int) -> bool:
+        """It was given up, and waits in the retry topic or as a dead letter."""
+        key = self.progress.reading.failed.get(offset)
+        return key is not None and self.progress.passed_on.get(key, "consumed") != ""
+
+    def _claimed(self, fact: QueuesClaimed, entry: Entry) -> None:
+        """The new owner begins at the committed offset."""
+        for queue in fact.queues:
+            self._next.pop((fact.group, queue), None)

@@ -1,0 +1,236 @@
+"""No queue with two owners, and none without: in seconds, by group.
+
+Owning is what consumers say: from QueuesClaimed to QueuesReleased, or to their end. A member
+whose brokers all lost it, and that notes nothing, has ended without a word (a killed process
+writes no fact). For orderly groups the broker's lock forbids two owners, so an overlap of two
+that run is a violation there; elsewhere it happens, and is measured (client-behaviour 9.4).
+"""
+
+from __future__ import annotations
+
+from emulator.checks.checker import Checker, Metric, Shared
+from emulator.checks.folding import Table
+from emulator.checks.scene import ENDING
+from emulator.facts import (
+    BrokerExpired,
+    BrokerRegistered,
+    BrokerUnregistered,
+    ConsumerStarted,
+    ConsumerStopped,
+    FaultBegan,
+    MemberLeft,
+    MessageConsumed,
+    PullFailed,
+    Queue,
+    QueuesClaimed,
+    QueuesLocked,
+    QueuesReleased,
+    RebalancePassed,
+)
+from emulator.journal import Entry, EntryKey
+from protocol.names import RETRY_GROUP_TOPIC_PREFIX
+
+US_A_SECOND = 1_000_000
+
+
+class OneOwner(Checker):
+    """S18, S36; client invariant 27."""
+
+    name = "ownership"
+    rule = (
+        "a queue of an orderly group has one owner, under the broker's lock (client invariant 51)"
+    )
+    metrics = (
+        Metric("overlap_s", "s", "the longest time a queue had two owners", "group", "max"),
+        Metric("overlap_queue_s", "s", "two owners, summed over queues", "group"),
+        Metric(
+            "unowned_s", "s", "the longest time a live broker's queue had none", "group", "max"
+        ),
+        Metric("unowned_queue_s", "s", "no owner, summed over queues of live brokers", "group"),
+    )
+    needs = (QueuesClaimed, RebalancePassed)
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        self._spans: dict[str, dict[Queue, _Span]] = {}
+        self._silent: dict[str, int] = {}  # nodes that brokers lost, and note nothing since
+        self._down: set[str] = set()  # brokers that are in no route, or ended
+        self._locked: dict[tuple[str, Queue], str] = {}  # client, by the broker's last grant
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {
+            QueuesClaimed: self._claimed,
+            QueuesReleased: self._released,
+            QueuesLocked: self._granted,
+            ConsumerStarted: self._started,
+            ConsumerStopped: self._stopped,
+            FaultBegan: self._fault_began,
+            BrokerUnregistered: self._lost,
+            BrokerExpired: self._lost,
+            BrokerRegistered: self._registered,
+            MemberLeft: self._left,
+            MessageConsumed: self._speaks,
+            RebalancePassed: self._speaks,
+            PullFailed: self._speaks,
+        }
+
+    def end(self) -> None:
+        """Close what is open; a group that nobody is left of owns nothing by right."""
+        for group in self.scene.seats:
+            for metric in self.metrics:
+                self.adds(metric.name, 0, group)
+        for group, spans in self._spans.items():
+            for queue, span in spans.items():
+                if not self.scene.living(group):
+                    span.is_wanted = False
+                span.moves(self.scene.now_us)
+                if not queue.topic.startswith(RETRY_GROUP_TOPIC_PREFIX):
+                    self._measure(group, span)
+
+    def _measure(self, group: str, span: _Span) -> None:
+        for name, times in (("overlap", span.overlap), ("unowned", span.unowned)):
+            self.adds(f"{name}_queue_s", times.sum_us / US_A_SECOND, group)
+            known = self.measured.get(f"{name}_s.{group}", 0.0)
+            self.measures(f"{name}_s", max(known, times.longest_us / US_A_SECOND), group)
+
+    # What happens -------------------------------------------------------------------------
+
+    def _claimed(self, fact: QueuesClaimed, entry: Entry) -> None:
+        if fact.group in self.scene.broadcast:
+            return
+        self._silent.pop(entry.node, None)
+        spans = self._spans.setdefault(fact.group, {})
+        for queue in fact.queues:
+            span = spans.get(queue)
+            if span is None:
+                span = spans[queue] = _Span(entry.mono_us)
+                span.is_wanted = queue.broker not in self._down
+            self._drop_silent(span, entry.mono_us)
+            self._object_to_two(fact.group, queue, span, entry)
+            span.moves(entry.mono_us)
+            span.owners[entry.node] = EntryKey(entry.mono_us, entry.node, entry.seq)
+
+    def _object_to_two(self, group: str, queue: Queue, span: _Span, entry: Entry) -> None:
+        """An orderly owner that still runs, and whose lock another one did not take."""
+        if group not in self.scene.orderly:
+            return
+        for node, claimed in span.owners.items():
+            seat = self.scene.seat(group, node)
+            if node == entry.node or seat is None or self.scene.held_by(node):
+                continue
+            if self._locked.get((group, queue)) != seat.started.client:
+                continue  # the broker has given it to the new owner: the old one may not go on
+            place = f"{queue.topic}@{queue.broker}:{queue.queue_id}"
+            self.objects(
+                f"{entry.node} claimed {place} of {node}, which has its lock", claimed, entry
+            )
+
+    def _released(self, fact: QueuesReleased, entry: Entry) -> None:
+        spans = self._spans.get(fact.group, {})
+        for queue in fact.queues:
+            if (span := spans.get(queue)) is not None:
+                self._take_from(fact.group, span, entry.node, entry.mono_us)
+
+    def _granted(self, fact: QueuesLocked, entry: Entry) -> None:
+        for queue in fact.granted:
+            self._locked[fact.group, queue] = fact.client
+
+    def _started(self, fact: ConsumerStarted, entry: Entry) -> None:
+        """A new process on a node: the one before it has ended."""
+        self._silent.pop(entry.node, None)
+        self._take_all(entry.node, entry.mono_us, fact.group)
+        if len(self.scene.living(fact.group)) == 1:  # before, nobody was there to own anything
+            for span in self._spans.get(fact.group, {}).values():
+                was_wanted, span.is_wanted = span.is_wanted, False
+                span.moves(entry.mono_us)
+                span.is_wanted = was_wanted
+
+    def _stopped(self, fact: ConsumerStopped, entry: Entry) -> None:
+        self._take_all(entry.node, entry.mono_us, fact.group)
+
+    def _fault_began(self, fact: FaultBegan, entry: Entry) -> None:
+        if self.scene.all_faults[-1].word in ENDING:
+            for node in fact.nodes:
+                self._want(node, entry.mono_us, is_up=False)
+        for node in fact.nodes:
+            for group in self._spans:
+                seat = self.scene.seat(group, node)
+                if seat is not None and not seat.lives:
+                    self._take_all(node, entry.mono_us, group)
+
+    def _lost(self, fact: BrokerUnregistered | BrokerExpired, entry: Entry) -> None:
+        self._want(fact.broker, entry.mono_us, is_up=False)
+
+    def _registered(self, fact: BrokerRegistered, entry: Entry) -> None:
+        if fact.broker in self._down:
+            self._want(fact.broker, entry.mono_us, is_up=True)
+
+    def _want(self, broker: str, now_us: int, *, is_up: bool) -> None:
+        """Queues of a broker that is not there need no owner."""
+        (self._down.discard if is_up else self._down.add)(broker)
+        for spans in self._spans.values():
+            for queue, span in spans.items():
+                if queue.broker == broker:
+                    span.moves(now_us)
+                    span.is_wanted = is_up
+
+    def _left(self, fact: MemberLeft, entry: Entry) -> None:
+        for seat in self.scene.living(fact.group):
+            if seat.started.client == fact.client:
+                self._silent.setdefault(seat.node, entry.mono_us)
+
+    def _speaks(self, fact: MessageConsumed | RebalancePassed | PullFailed, entry: Entry) -> None:
+        if self._silent:
+            self._silent.pop(entry.node, None)
+
+    # Owners -------------------------------------------------------------------------------
+
+    def _drop_silent(self, span: _Span, now_us: int) -> None:
+        for node in [each for each in span.owners if each in self._silent]:
+            span.moves(max(span.since_us, self._silent[node]))
+            del span.owners[node]
+        span.moves(now_us)
+
+    def _take_all(self, node: str, now_us: int, group: str) -> None:
+        for span in self._spans.get(group, {}).values():
+            self._take_from(group, span, node, now_us)
+
+    def _take_from(self, group: str, span: _Span, node: str, now_us: int) -> None:
+        if node in span.owners:
+            span.moves(now_us)
+            del span.owners[node]
+
+
+class _Span:
+    """One queue of one group: who owns it, and for how long it was too many or nobody."""
+
+    __slots__ = ("is_wanted", "overlap", "owners", "since_us", "unowned")
+
+    def __init__(self, now_us: int) -> None:
+        self.owners: dict[str, EntryKey] = {}
+        self.since_us = now_us
+        self.is_wanted = True
+        self.overlap = _Times()
+        self.unowned = _Times()
+
+    def moves(self, now_us: int) -> None:
+        """Time has passed with these owners."""
+        passed, self.since_us = now_us - self.since_us, now_us
+        self.overlap.adds(passed, holds=len(self.owners) > 1)
+        self.unowned.adds(passed, holds=not self.owners and self.is_wanted)
+
+
+class _Times:
+    """How long something lasted, in all and at the longest."""
+
+    __slots__ = ("longest_us", "now_us", "sum_us")
+
+    def __init__(self) -> None:
+        self.sum_us = self.now_us = self.longest_us = 0
+
+    def adds(self, passed_us: int, *, holds: bool) -> None:
+        """It held for so long, or was over."""
+        self.now_us = self.now_us + passed_us if holds else 0
+        self.sum_us += passed_us if holds else 0
+        self.longest_us = max(self.longest_us, self.now_us)
