@@ -67,8 +67,7 @@ class Churn(Checker):
                 self.adds(metric.name, 0, group)
         held: dict[str, Counter[str]] = {}
         for (group, _), shares in self._topics.items():
-            members = [seat.node for seat in self.scene.living(group)]
-            shares.settle(members)
+            shares.settle()
             self.adds("rebalances", shares.settled_count, group)
             self.adds("moved_queues", shares.moved, group)
             self.adds("necessary_moves", shares.necessary, group)
@@ -97,19 +96,22 @@ class Churn(Checker):
                     del shares.owners[queue]
 
     def _ended(self, fact: ConsumerStarted | ConsumerStopped, entry: Entry) -> None:
-        self._leaves(fact.group, entry.node)
+        self._leaves(fact.group, entry.node, entry.mono_us)
 
     def _fault_began(self, fact: FaultBegan, entry: Entry) -> None:
         for node in fact.nodes:
             for group in self.scene.seats:
                 seat = self.scene.seat(group, node)
                 if seat is not None and not seat.lives:
-                    self._leaves(group, node)
+                    self._leaves(group, node, entry.mono_us)
 
-    def _leaves(self, group: str, node: str) -> None:
+    def _leaves(self, group: str, node: str, now_us: int) -> None:
+        members = [seat.node for seat in self.scene.living(group)]
         for (name, _), shares in self._topics.items():
-            if name == group:
-                for queue in [q for q, owner in shares.owners.items() if owner == node]:
+            held = [queue for queue, owner in shares.owners.items() if owner == node]
+            if name == group and held:
+                shares.changes(now_us, members)
+                for queue in held:
                     del shares.owners[queue]
 
 
@@ -122,25 +124,26 @@ class _Shares:
         self._last: Owners = {}  # each queue's last owner
         self._before: Owners = {}  # as last settled
         self._changed_us: int | None = None
+        self._members: list[str] = []  # of the group, at the last change
 
     def changes(self, now_us: int, members: list[str]) -> None:
         """Something is claimed or released now: if all was quiet for long, a new rebalance."""
         if self._changed_us is not None and now_us - self._changed_us > SETTLED_US:
-            self.settle(members)
-        self._changed_us = now_us
+            self.settle()
+        self._changed_us, self._members = now_us, members
 
     def claim(self, queue: Queue, node: str) -> None:
         """*node* has the queue now; a move if another one had it."""
         self.moved += self._last.get(queue, node) != node
         self._last[queue] = self.owners[queue] = node
 
-    def settle(self, members: list[str]) -> None:
+    def settle(self) -> None:
         """The rebalance that was under way is over."""
         if self.owners == self._before:
             return
         self.settled_count += 1
         if self._before:
-            self.necessary += fewest_moves(self._before, members)
+            self.necessary += fewest_moves(self._before, self._members)
         self._before = dict(self.owners)
 
 

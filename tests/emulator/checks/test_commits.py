@@ -1,0 +1,65 @@
+"""A commit never passes what nobody was given."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from small_journals import Q0, AJournal, a_consumed_journal, objections
+
+from emulator.facts import LogRecovered, OffsetRepaired
+
+
+def a_started_journal(count: int = 5, **consumer: object) -> AJournal:
+    journal = AJournal().runs().store().consumer("billing-1", **consumer).pulled(0, 0)
+    for offset in range(count):
+        journal.sent(offset)
+    return journal.pulled(0, count)
+
+
+def broken(journal: AJournal) -> list[str]:
+    return objections(journal.judged(), "commits")
+
+
+def test_what_was_given_may_be_committed() -> None:
+    assert broken(a_consumed_journal()) == []
+
+
+def test_a_commit_of_what_was_only_pulled_is_a_violation() -> None:
+    journal = a_started_journal().consumed("billing-1", 0).consumed("billing-1", 1).committed(5)
+    assert broken(journal) == ["billing committed 5 of orders@broker-a:0, and nobody was given 2"]
+    assert journal.judged().metrics["early_commits.billing"] == 1
+
+
+def test_the_smallest_unfinished_offset_counts_and_not_the_largest_finished_one() -> None:
+    journal = a_started_journal().consumed("billing-1", 0).consumed("billing-1", 3)
+    assert broken(journal.committed(1)) == []
+    assert len(broken(journal.committed(4))) == 1
+
+
+def test_what_filters_pass_over_is_not_given_to_anybody() -> None:
+    journal = a_started_journal(expressions=("TagA",)).consumed("billing-1", 0)
+    assert broken(journal.committed(5)) == []
+
+
+def test_what_the_log_no_longer_has_is_passed() -> None:
+    journal = a_started_journal().note("billing-1", OffsetRepaired("billing", Q0, 0, 3))
+    assert broken(journal.consumed("billing-1", 3).committed(4)) == []
+
+
+def test_a_client_may_repeat_an_offset_that_the_broker_s_log_lost() -> None:
+    journal = a_consumed_journal(10).note("broker-a", LogRecovered(4, 0, 400)).store()
+    assert broken(journal.sent(4).committed(10)) == []
+
+
+@given(st.permutations(range(8)), st.data())
+def test_a_client_that_commits_the_smallest_unfinished_offset_is_never_objected_to(
+    order: list[int], data: st.DataObject
+) -> None:
+    journal = a_started_journal(8)
+    finished: set[int] = set()
+    for offset in order:
+        journal.given("billing-1", offset).consumed("billing-1", offset)
+        finished.add(offset)
+        if data.draw(st.booleans()):
+            journal.committed(next(n for n in range(9) if n not in finished))
+    assert broken(journal) == []

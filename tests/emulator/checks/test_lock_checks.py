@@ -1,0 +1,67 @@
+"""Locks: one holder, and no listener without."""
+
+from __future__ import annotations
+
+from small_journals import Q0, AJournal, client_of, objections
+
+from emulator.facts import NodeStarted, QueuesLocked, QueuesUnlocked
+
+
+def members() -> AJournal:
+    journal = AJournal().runs().consumer("billing-1", orderly=True)
+    return journal.consumer("billing-2", orderly=True)
+
+
+def lock(journal: AJournal, node: str) -> AJournal:
+    return journal.note("broker-a", QueuesLocked("billing", client_of(node), (Q0,), ()))
+
+
+def broken(journal: AJournal) -> list[str]:
+    return objections(journal.judged(), "locks")
+
+
+def test_a_listener_under_its_lock_is_right_also_after_a_hand_over() -> None:
+    journal = lock(members(), "billing-1").at_s(20).given("billing-1", 0)
+    journal.note("broker-a", QueuesUnlocked("billing", client_of("billing-1"), (Q0,)))
+    assert broken(lock(journal, "billing-2").given("billing-2", 1)) == []
+
+
+def test_a_lock_that_is_granted_twice_is_a_violation_until_it_has_expired() -> None:
+    assert broken(lock(lock(members(), "billing-1").at_s(59), "billing-2")) == [
+        (
+            "broker-a gave billing-2@1 the lock of orders:0, which billing-1@1 was given 59.0 s "
+            "before and has not given back"
+        )
+    ]
+    assert broken(lock(lock(members(), "billing-1").at_s(61), "billing-2")) == []
+
+
+def test_a_broker_that_is_started_again_has_no_locks() -> None:
+    journal = lock(members(), "billing-1").note("broker-a", NodeStarted("broker", "", "4.9.7"))
+    assert broken(lock(journal, "billing-2")) == []
+
+
+def test_a_listener_without_a_lock_is_a_violation() -> None:
+    journal = lock(members(), "billing-2").given("billing-1", 0)
+    assert broken(journal) == [
+        "billing-1 was given offset 0 without ever having its lock: orders@broker-a:0"
+    ]
+
+
+def test_a_listener_with_an_old_lock_is_a_violation() -> None:
+    journal = lock(members(), "billing-1").at_s(33).given("billing-1", 0)
+    assert broken(journal) == [
+        "billing-1 was given offset 0 with a lock of 32 s ago: orders@broker-a:0"
+    ]
+
+
+def test_a_listener_whose_lock_another_member_took_is_a_violation() -> None:
+    journal = lock(members(), "billing-1").at_s(5).fault("clock_jump", "broker-a")
+    journal = lock(journal, "billing-2").given("billing-1", 0)
+    assert broken(journal) == [
+        "billing-1 was given offset 0 while billing-2@1 has its lock: orders@broker-a:0"
+    ]
+
+
+def test_concurrent_groups_need_no_lock() -> None:
+    assert broken(AJournal().runs().consumer("billing-1").given("billing-1", 0)) == []

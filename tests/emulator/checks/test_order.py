@@ -1,0 +1,83 @@
+"""Orderly groups take a queue's messages one after the other; others as they come."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from small_journals import Q0, AJournal, objections
+
+from emulator.facts import Queue
+
+RETRY = Queue("%RETRY%billing", "broker-a", 0)
+
+
+def an_orderly_journal(count: int, *, orderly: bool = True) -> AJournal:
+    journal = AJournal().runs().store().consumer("billing-1", orderly=orderly)
+    journal.claimed("billing-1", Q0).pulled(0, count)
+    for offset in range(count):
+        journal.sent(offset, key=f"0-{offset}")
+    return journal
+
+
+def consumed(journal: AJournal, *offsets: int) -> AJournal:
+    """Negative ones fail; each a second after the one before."""
+    for offset in offsets:
+        journal.at_s(journal.now_us / 1e6 + 1)
+        journal.consumed("billing-1", abs(offset), ok=offset >= 0)
+    return journal
+
+
+def broken(journal: AJournal) -> list[str]:
+    return objections(journal.judged(), "order")
+
+
+def test_one_after_the_other_is_order_and_a_failure_comes_again_first() -> None:
+    assert broken(consumed(an_orderly_journal(5), 0, -1, -1, 1, 2, 3)) == []
+
+
+def test_a_later_message_before_an_earlier_one_is_a_violation() -> None:
+    journal = consumed(an_orderly_journal(5), 0, 2, 1)
+    assert broken(journal)[0] == (
+        "billing consumed offset 2 of orders@broker-a:0 where 1 was next"
+    )
+    assert journal.judged().metrics["out_of_order.billing"] == 2
+
+
+def test_a_later_message_before_the_retry_of_a_failed_one_is_a_violation() -> None:
+    assert len(broken(consumed(an_orderly_journal(5), 0, -1, 2))) == 1
+
+
+def test_a_message_that_was_given_up_is_passed() -> None:
+    journal = consumed(an_orderly_journal(5), 0, -1).stored(0, RETRY, key="0-1")
+    assert broken(consumed(journal, 2, 3)) == []
+
+
+def test_a_batch_that_fails_comes_again_as_a_whole() -> None:
+    journal = consumed(an_orderly_journal(5), 0)
+    journal.at_s(9).consumed("billing-1", 1, ok=False).consumed("billing-1", 2, ok=False)
+    assert broken(consumed(journal, 1, 2, 3)) == []
+
+
+def test_the_next_owner_begins_where_the_offset_is() -> None:
+    journal = consumed(an_orderly_journal(5), 0, 1, 2).claimed("billing-2", Q0)
+    assert broken(consumed(journal, 1, 2, 3)) == []
+
+
+def test_other_groups_take_messages_as_they_come() -> None:
+    assert broken(consumed(an_orderly_journal(5, orderly=False), 3, 1, 2, 0)) == []
+
+
+@given(st.lists(st.integers(0, 2), max_size=30))
+def test_no_orderly_history_is_objected_to(outcomes: list[int]) -> None:
+    """0: it fails, 1: it succeeds, 2: the queue is handed over, from a bit before."""
+    journal = an_orderly_journal(40)
+    at = committed = 1
+    for outcome in outcomes:
+        if outcome == 2:
+            journal.claimed("billing-2", Q0)
+            at = committed
+            continue
+        consumed(journal, at if outcome else -at)
+        at += outcome
+        committed = max(committed, at - 2)
+    assert broken(journal) == []

@@ -1,0 +1,128 @@
+"""Queues with two owners or none, members without queues, moves that had to be."""
+
+from __future__ import annotations
+
+import pytest
+from small_journals import Q0, Q1, AJournal, client_of, objections
+
+from emulator.checks.churn import fewest_moves
+from emulator.facts import BrokerRegistered, BrokerUnregistered, MemberLeft, Queue, QueuesLocked
+
+
+def two_members(*, orderly: bool = False) -> AJournal:
+    journal = AJournal().runs().consumer("billing-1", orderly=orderly)
+    return journal.consumer("billing-2", orderly=orderly)
+
+
+def metrics(journal: AJournal) -> dict[str, float]:
+    judgement = journal.judged()
+    assert objections(judgement, "ownership") == []
+    return {name: round(value, 2) for name, value in judgement.metrics.items()}
+
+
+def test_a_queue_that_is_handed_over_has_one_owner_and_a_second_without() -> None:
+    journal = two_members().at_s(1).claimed("billing-1", Q0, Q1)
+    journal.at_s(10).released("billing-1", Q1).at_s(11).claimed("billing-2", Q1).at_s(20).ends()
+    found = metrics(journal)
+    assert (found["overlap_s"], found["unowned_s"], found["unowned_s.billing"]) == (0, 1, 1)
+    assert (found["moved_queues"], found["skew_queues"], found["queueless_members"]) == (1, 0, 0)
+
+
+def test_two_owners_are_measured_in_a_concurrent_group() -> None:
+    journal = two_members().at_s(1).claimed("billing-1", Q0, Q1)
+    journal.at_s(10).claimed("billing-2", Q0, Q1).at_s(13).released("billing-1", Q0)
+    journal.at_s(15).released("billing-1", Q1).at_s(20).ends()
+    found = metrics(journal)
+    assert (found["overlap_s.billing"], found["overlap_queue_s.billing"]) == (5, 8)
+
+
+def granted(journal: AJournal, node: str) -> AJournal:
+    return journal.note("broker-a", QueuesLocked("billing", client_of(node), (Q0,), ()))
+
+
+def test_two_owners_of_an_orderly_group_break_the_rule_unless_the_lock_has_changed_hands() -> None:
+    journal = granted(two_members(orderly=True), "billing-1").claimed("billing-1", Q0)
+    assert objections(journal.at_s(5).claimed("billing-2", Q0).judged(), "ownership") == [
+        "billing-2 claimed orders@broker-a:0 of billing-1, which has its lock"
+    ]
+    journal = granted(two_members(orderly=True), "billing-1").claimed("billing-1", Q0)
+    granted(journal.at_s(70), "billing-2").claimed("billing-2", Q0)
+    assert metrics(journal)["overlap_s"] == 0
+
+
+def test_a_killed_member_owns_nothing_from_then_on() -> None:
+    journal = two_members().at_s(1).claimed("billing-1", Q0).at_s(5).fault("kill", "billing-1")
+    found = metrics(journal.at_s(8).claimed("billing-2", Q0).at_s(9).ends())
+    assert (found["unowned_s"], found["overlap_s"], found["moved_queues"]) == (3, 0, 1)
+
+
+def test_a_member_that_brokers_lost_and_that_says_nothing_has_ended() -> None:
+    journal = two_members().at_s(1).claimed("billing-1", Q0).at_s(5)
+    left = MemberLeft("billing", client_of("billing-1"), "10.0.0.1:1", "channel closed")
+    journal.note("broker-a", left).at_s(8).claimed("billing-2", Q0).at_s(9).ends()
+    found = metrics(journal)
+    assert (found["unowned_s"], found["overlap_s"]) == (3, 0)
+
+
+def test_a_dead_broker_s_queues_need_no_owner_and_a_group_without_members_has_none() -> None:
+    journal = two_members().at_s(1).claimed("billing-1", Q0).at_s(5)
+    journal.note("n", BrokerUnregistered("broker-a", 0, "", "channel closed"))
+    journal.at_s(9).released("billing-1", Q0).at_s(50)
+    journal.note("n", BrokerRegistered("c", "broker-a", 0, "", 1, first=True))
+    journal.at_s(52).claimed("billing-2", Q0).at_s(60).stopped("billing-1")
+    journal.stopped("billing-2").at_s(99).ends()
+    assert metrics(journal)["unowned_queue_s"] == 2
+
+
+@pytest.mark.parametrize(
+    ("queues", "before", "after", "moves"),
+    [
+        (8, 3, 2, 2),  # scenarios.md: AVG 8 queues, 3 consumers, the last one leaves
+        (24, 5, 4, 4),
+        (24, 7, 6, 3),
+        (64, 10, 9, 6),
+        (8, 2, 4, 4),
+        (4, 4, 4, 0),
+        (0, 2, 1, 0),
+        (4, 2, 0, 0),
+    ],
+)
+def test_the_fewest_moves_that_lead_to_even_shares(
+    queues: int, before: int, after: int, moves: int
+) -> None:
+    members = [f"m{number}" for number in range(max(before, after))]
+    share, larger = divmod(queues, before)
+    owners = [
+        member for n, member in enumerate(members[:before]) for _ in range(share + (n < larger))
+    ]
+    held = {Queue("t", "b", number): owner for number, owner in enumerate(owners)}
+    assert fewest_moves(held, members[:after]) == moves
+
+
+def test_moves_are_counted_from_one_settled_state_to_the_next() -> None:
+    queues = [Queue("orders", "broker-a", number) for number in range(4)]
+    journal = (
+        two_members().at_s(1).claimed("billing-1", *queues[:2]).claimed("billing-2", *queues[2:])
+    )
+    journal.at_s(100).stopped("billing-2").at_s(101).claimed("billing-1", *queues[2:])
+    journal.at_s(200).consumer("billing-2").released("billing-1", *queues[:3])
+    journal.at_s(201).claimed("billing-2", *queues[:3]).at_s(202).released("billing-2", queues[2])
+    found = metrics(journal.claimed("billing-1", queues[2]).at_s(300).ends())
+    assert found["rebalances"] == 3
+    assert (found["moved_queues"], found["necessary_moves"]) == (2 + 4, 2 + 2)
+
+
+def test_a_member_that_gets_nothing_while_the_others_work_is_idle() -> None:
+    journal = two_members()
+    for second in range(40):
+        journal.at_s(second).consumed("billing-1", second)
+        if second in (3, 20, 21):
+            journal.consumed("billing-2", second, Q1)
+    found = metrics(journal)
+    assert found["idle_members.billing"] == 1
+    assert found["idle_s.billing"] == (20 - 3) + (39 - 21)
+
+
+def test_nobody_is_idle_where_there_is_nothing_to_do() -> None:
+    journal = two_members().at_s(1).consumed("billing-1", 0).at_s(500).consumed("billing-1", 1)
+    assert metrics(journal)["idle_members"] == 0
