@@ -7,11 +7,16 @@ from emulator.checks.churn import Churn
 from emulator.checks.commits import CommitsFollowDelivery
 from emulator.checks.delivery import NothingIsLost
 from emulator.checks.duplicates import DuplicatesAreExplained
+from emulator.checks.failover import ProducerFailover
+from emulator.checks.fairness import SharesAreFairAgain
 from emulator.checks.idleness import Idleness
+from emulator.checks.liveness import LivenessReturns
 from emulator.checks.locks import LocksAreSafe
 from emulator.checks.order import OrderIsKept
 from emulator.checks.ownership import OneOwner
+from emulator.checks.retries import Retries
 from emulator.checks.sends import Sends
+from emulator.checks.timing import Waiting
 
 CHECKERS: dict[str, type[Checker]] = {
     kind.name: kind
@@ -24,7 +29,12 @@ CHECKERS: dict[str, type[Checker]] = {
         LocksAreSafe,
         Churn,
         Idleness,
+        Waiting,
+        Retries,
+        LivenessReturns,
         Sends,
+        ProducerFailover,
+        SharesAreFairAgain,
     )
 }
 METRICS: dict[str, Metric] = {

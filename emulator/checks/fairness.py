@@ -1,0 +1,110 @@
+"""Whether a producer that avoided a broker uses all queues evenly again afterwards.
+
+Where a producer isolates brokers, its sends must be spread evenly after the isolation (S07,
+S08, S09): tables that never became fair again were upstream bugs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from emulator.checks.checker import Checker, Metric, Shared
+from emulator.checks.folding import Table
+from emulator.facts import BrokerIsolated, FaultBegan, FaultEnded, Queue, SendAttempted
+from emulator.journal import Entry, EntryKey
+
+SENDS_MIN = 200  # of one producer to one topic, before its shares say anything
+SETTLES_US = 31_000_000  # a poll of routes, after the isolation has ended
+UNFAIR_MAX = 0.5  # of an even share; upstream's bugs took one half of all for one queue of 48
+
+
+class SharesAreFairAgain(Checker):
+    """S07, S08, S09."""
+
+    name = "fairness"
+    rule = (
+        "after a producer's isolation of a broker has ended, its sends are spread evenly over the "
+        "queues again (rocketmq #7812, #7779, #5672)"
+    )
+    metrics = (
+        Metric(
+            "send_unfairness",
+            "share",
+            "how far a queue is from its even share of sends, when no isolation holds",
+            "topic",
+            "max",
+        ),
+    )
+    needs = (SendAttempted,)
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        self._until_us: dict[str, int] = {}  # producer: until when it avoids somebody
+        self._sends: dict[tuple[str, str], Counter[Queue]] = {}
+        self._seen: dict[str, set[Queue]] = {}  # topic: queues that anybody sent to
+        self._last: dict[tuple[str, str], EntryKey] = {}
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {
+            SendAttempted: self._attempted,
+            BrokerIsolated: self._isolated,
+            FaultBegan: self._disturbed,
+            FaultEnded: self._disturbed,
+        }
+
+    def end(self) -> None:
+        """Look at what was sent since the last isolation of each producer."""
+        for (node, topic), counts in self._sends.items():
+            if self._has_keys(topic) or sum(counts.values()) < SENDS_MIN:
+                continue
+            fair = sum(counts.values()) / len(self._seen[topic])
+            worst = max(self._seen[topic], key=lambda queue: abs(counts[queue] - fair))
+            unfair = abs(counts[worst] - fair) / fair
+            self.measures("send_unfairness", self._worse(topic, unfair), topic)
+            if unfair > UNFAIR_MAX and node in self._until_us:
+                self.objects(
+                    f"{node} sent {counts[worst]} of {sum(counts.values())} messages to "
+                    f"{worst.topic}@{worst.broker}:{worst.queue_id}, one of "
+                    f"{len(self._seen[topic])} queues, although it avoids nobody any more",
+                    self._last[node, topic],
+                )
+
+    def _worse(self, topic: str, unfair: float) -> float:
+        return max(unfair, self.measured.get(f"send_unfairness.{topic}", 0.0))
+
+    def _attempted(self, fact: SendAttempted, entry: Entry) -> None:
+        seen = self._seen.get(fact.topic)
+        if seen is None:
+            seen = self._seen[fact.topic] = set()
+        seen.add(fact.queue)
+        if self.scene.faults or entry.mono_us < self._until_us.get(entry.node, 0):
+            return
+        known = (entry.node, fact.topic)
+        counts = self._sends.get(known)
+        if counts is None:
+            counts = self._sends[known] = Counter()
+        counts[fact.queue] += 1
+        self._last[known] = EntryKey(entry.mono_us, entry.node, entry.seq)
+
+    def _isolated(self, fact: BrokerIsolated, entry: Entry) -> None:
+        until_us = entry.mono_us + fact.for_ms * 1_000
+        self._until_us[entry.node] = max(until_us, self._until_us.get(entry.node, 0))
+        self._forget(entry.node)
+
+    def _disturbed(self, fact: FaultBegan | FaultEnded, entry: Entry) -> None:
+        """Routes are learned anew for a while."""
+        for node in {node for node, _ in self._sends}:
+            if node in self._until_us:
+                until_us = max(self._until_us[node], entry.mono_us + SETTLES_US)
+                self._until_us[node] = until_us
+            self._forget(node)
+
+    def _forget(self, node: str) -> None:
+        for known in [each for each in self._sends if each[0] == node]:
+            del self._sends[known]
+
+    def _has_keys(self, topic: str) -> bool:
+        """A load whose keys choose the queue is as even as its keys."""
+        loads = self.scene.plan.get("load", [])
+        return any(each.get("topic") == topic and each.get("keys") for each in loads)

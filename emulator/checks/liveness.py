@@ -1,0 +1,86 @@
+"""After all faults have ended everything is consumed, within a bound.
+
+Safety says what must never happen; this says what must happen: once nothing is broken any more
+and nobody sends, every group with members gets what is left, and every queue has an owner.
+The bound is the slowest way back that upstream has: a member that vanished in silence (120 s
+until brokers drop it, 10 s until they look, 20 s until the others rebalance), and 30 s for
+routes.
+"""
+
+from __future__ import annotations
+
+from emulator.checks.checker import Checker, Metric, Shared
+from emulator.checks.folding import Table
+from emulator.checks.queue_records import QueueReading
+from emulator.facts import ConsumerStarted, MessageStored
+from emulator.journal import Entry
+
+BOUND_US = 180_000_000
+
+
+class LivenessReturns(Checker):
+    """Scenarios.md, "Derived bounds"."""
+
+    name = "liveness"
+    rule = (
+        "within 180 s after the last fault and the last send every group has consumed everything"
+    )
+    metrics = (Metric("stuck", "messages", "not consumed although the bound has passed", "group"),)
+    needs = (ConsumerStarted,)
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        self._stored_us = 0
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {MessageStored: self._stored}
+
+    def _stored(self, fact: MessageStored, entry: Entry) -> None:
+        if self.progress.queues[fact.queue].place in ("topic", "retry"):
+            self._stored_us = entry.mono_us
+
+    def end(self) -> None:
+        """Look at what is left."""
+        for group in self.scene.seats:
+            self.adds("stuck", 0, group)
+        if self.why_not():
+            return
+        assert self.scene.last is not None
+        for reader, reading in self.progress.readings():
+            group = reader.partition("@")[0]
+            if not self.scene.living(group) or not self.scene.takes_all(group, reading.queue):
+                continue
+            records = reading.records
+            holes = reading.done.holes(max(reading.start, records.first or 0), records.behind)
+            left = [o for a, b in holes for o in range(a, b) if not self._waits(reading, o)]
+            if left:
+                self.adds("stuck", len(left), group)
+                queue = reading.queue
+                self.objects(
+                    f"{group} has not consumed {len(left)} messages of {queue.topic}@"
+                    f"{queue.broker}:{queue.queue_id} from {left[0]} on, although nothing is "
+                    f"broken for {(self.scene.now_us - self._quiet_from_us()) // 1_000_000} s",
+                    self.scene.last,
+                    node=reading.owner,
+                )
+
+    def why_not(self) -> str:
+        """The run must last long enough after the last disturbance."""
+        if self.scene.faults:
+            return "a fault holds to the end"
+        quiet_us = self.scene.now_us - self._quiet_from_us()
+        if quiet_us < BOUND_US:
+            return (
+                f"the run ends {quiet_us // 1_000_000} s after the last fault or message, and the "
+                f"bound is {BOUND_US // 1_000_000} s"
+            )
+        return ""
+
+    def _quiet_from_us(self) -> int:
+        return max(self._stored_us, self.scene.healed_us or 0)
+
+    def _waits(self, reading: QueueReading, offset: int) -> bool:
+        """It failed and waits for its retry, or is a dead letter."""
+        key = reading.failed.get(offset)
+        return key is not None and self.progress.passed_on.get(key, "consumed") != ""

@@ -1,0 +1,57 @@
+"""What must have happened in the end: retries come, and nothing stays behind."""
+
+from __future__ import annotations
+
+from small_journals import AJournal, a_consumed_journal, objections
+
+from emulator.facts import MessageSentBack, Queue
+
+
+def test_what_is_left_long_after_the_last_fault_is_stuck() -> None:
+    journal = a_consumed_journal(5).sent(5).sent(6).at_s(100).fault("stall", "broker-a")
+    journal.at_s(120).healed().at_s(301).ends()
+    judgement = journal.judged()
+    assert objections(judgement, "liveness") == [
+        (
+            "billing has not consumed 2 messages of orders@broker-a:0 from 5 on, although "
+            "nothing is broken for 181 s"
+        )
+    ]
+    assert judgement.metrics["stuck.billing"] == 2
+
+
+def test_all_consumed_is_liveness() -> None:
+    assert objections(a_consumed_journal(5).at_s(500).ends().judged(), "liveness") == []
+
+
+def test_before_the_bound_nothing_is_judged_nor_while_a_fault_holds() -> None:
+    journal = a_consumed_journal(5).sent(5).at_s(100).ends()
+    assert "the bound is 180 s" in journal.judged().not_judged["liveness"]
+    journal = a_consumed_journal(5).sent(5).fault("stall", "broker-a").at_s(900).ends()
+    assert journal.judged().not_judged["liveness"] == "a fault holds to the end"
+
+
+def test_a_group_that_has_left_owes_nothing() -> None:
+    journal = a_consumed_journal(5).sent(5).stopped("billing-1").at_s(900).ends()
+    assert objections(journal.judged(), "liveness") == []
+
+
+def sent_back(journal: AJournal, times: int, target: str = "%RETRY%billing") -> AJournal:
+    return journal.note("broker-a", MessageSentBack("billing", "orders", target, times, 3))
+
+
+def test_retries_are_counted() -> None:
+    journal = a_consumed_journal(2).sent(2, key="k").consumed("billing-1", 2, key="k", ok=False)
+    sent_back(journal, 1).stored(0, Queue("SCHEDULE_TOPIC_XXXX", "broker-a", 2), key="k")
+    metrics = journal.judged().metrics
+    assert (metrics["failed_deliveries.billing"], metrics["sent_back"]) == (1, 1)
+    assert (metrics["waiting_retries"], metrics["dead_letters"]) == (1, 0)
+    sent_back(journal, 17, "%DLQ%billing").stored(0, Queue("%DLQ%billing", "b", 0), key="k")
+    metrics = journal.judged().metrics
+    assert (metrics["waiting_retries"], metrics["dead_letters.billing"]) == (0, 1)
+    assert objections(journal.judged(), "retries") == []
+
+
+def test_a_seventeenth_retry_is_a_violation() -> None:
+    assert len(objections(sent_back(a_consumed_journal(1), 17).judged(), "retries")) == 1
+    assert objections(sent_back(a_consumed_journal(1), 16).judged(), "retries") == []

@@ -1,0 +1,98 @@
+"""How long messages and producers waited, and whether sends are even again."""
+
+from __future__ import annotations
+
+from small_journals import Q0, Q1, AJournal, objections
+
+from emulator.facts import BrokerIsolated, SendAttempted
+
+
+def metrics(journal: AJournal) -> dict[str, float]:
+    judgement = journal.judged()
+    assert judgement.raised == {}
+    return {name: round(value, 1) for name, value in judgement.metrics.items()}
+
+
+def a_member() -> AJournal:
+    return AJournal().runs().store().consumer("billing-1").pulled(0, 0).claimed("billing-1", Q0)
+
+
+def test_a_message_waits_from_being_stored_to_being_consumed() -> None:
+    journal = a_member()
+    for offset in range(100):
+        journal.at_s(offset).sent(offset).at_s(offset + (0.9 if offset == 50 else 0.1))
+        journal.consumed("billing-1", offset)
+    found = metrics(journal)
+    assert 98 <= found["deliver_ms_p50.billing"] <= 100
+    assert found["longest_deliver_ms"] == 900
+    assert found["delivery_gap_s"] == 0.9
+
+
+def test_a_queue_that_has_messages_and_gets_none_has_a_gap_also_at_the_end() -> None:
+    journal = a_member().at_s(1).sent(0).sent(1).sent(2).at_s(2).consumed("billing-1", 0)
+    assert metrics(journal.at_s(9).consumed("billing-1", 1))["delivery_gap_s.billing"] == 7
+    assert metrics(journal.at_s(30).ends())["delivery_gap_s.billing"] == 21
+
+
+def test_an_empty_queue_has_no_gap() -> None:
+    journal = a_member().sent(0).consumed("billing-1", 0).at_s(500).sent(1)
+    assert metrics(journal.consumed("billing-1", 1).at_s(900).ends())["delivery_gap_s"] == 0
+
+
+def test_a_consumer_s_failover_ends_with_the_next_message_of_its_queue() -> None:
+    journal = a_member().consumer("billing-2").sent(0).consumed("billing-1", 0).at_s(10)
+    journal.fault("pause", "billing-1").sent(1).at_s(42).claimed("billing-2", Q0)
+    assert metrics(journal.consumed("billing-2", 1))["consumer_failover_s.billing"] == 32
+
+
+def attempt(
+    journal: AJournal, queue=Q0, outcome: str = "SEND_OK", node: str = "producer"
+) -> AJournal:
+    return journal.note(node, SendAttempted("orders", queue, "k", 1, 1, outcome))
+
+
+def test_a_producer_s_failover_ends_with_its_last_failure_at_that_broker() -> None:
+    journal = attempt(AJournal().runs()).at_s(10).fault("kill", "broker-a")
+    attempt(journal.at_s(11), outcome="NoAnswer")
+    attempt(journal.at_s(38), outcome="CannotConnect")
+    attempt(journal.at_s(39))
+    journal.at_s(50).healed()
+    found = metrics(attempt(journal.at_s(90), outcome="SYSTEM_BUSY"))
+    assert found["producer_failover_s"] == found["producer_failover_s.broker-a"] == 28
+    assert found["failed_attempts.orders"] == 3
+
+
+def sends(isolated: bool, share_of_first: float) -> AJournal:
+    journal = attempt(attempt(AJournal().runs(), Q0), Q1)
+    if isolated:
+        journal.note("producer", BrokerIsolated("broker-a", 30_000))
+    journal.at_s(40)
+    for number in range(1_000):
+        attempt(journal, Q0 if number % 100 < share_of_first * 100 else Q1)
+    return journal
+
+
+def test_sends_that_stay_uneven_after_an_isolation_are_a_violation() -> None:
+    judgement = sends(isolated=True, share_of_first=0.9).judged()
+    assert objections(judgement, "fairness") == [
+        (
+            "producer sent 900 of 1000 messages to orders@broker-a:0, one of 2 queues, although "
+            "it avoids nobody any more"
+        )
+    ]
+    assert judgement.metrics["send_unfairness.orders"] == 0.8
+
+
+def test_even_sends_are_none_nor_are_uneven_ones_without_an_isolation() -> None:
+    assert objections(sends(isolated=True, share_of_first=0.5).judged(), "fairness") == []
+    assert objections(sends(isolated=False, share_of_first=0.9).judged(), "fairness") == []
+
+
+def test_keys_choose_queues_as_they_like() -> None:
+    journal = sends(isolated=True, share_of_first=0.9)
+    plan = '{"load":[{"topic":"orders","keys":7}]}'
+    assert objections(AJournal().runs(plan).judged(), "fairness") == []
+    keyed = AJournal().runs(plan)
+    for entry in journal.entries[1:]:
+        keyed.at_s(entry.mono_us / 1e6).note(entry.node, entry.fact)
+    assert objections(keyed.judged(), "fairness") == []
