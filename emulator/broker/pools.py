@@ -98,7 +98,7 @@ class _Busy(msgspec.Struct):
 
     name: PoolName
     pool: Pool
-    delayed_count: int = 0
+    request_count: int = 0
     shed_count: int = 0
     overload_count: int = 0
 
@@ -122,10 +122,12 @@ class BusyPools:
         except BadFields as error:
             raise Refusal(ResponseCode.INVALID_PARAMETER, str(error)) from error
         state = self._state(wanted.pool)
-        self._set(wanted)
-        threads, service_us, queue_max, _ = self._capacity(wanted)
-        address = call.peer.address
-        self._server.note(BusyPoolSet(wanted.pool, threads, service_us, queue_max, address))
+        busy, capacity = self._busy.get(wanted.pool), self._capacity(wanted)
+        if busy is None or busy.pool.capacity != capacity:  # else it was asked what it did
+            self._set(wanted)
+            threads, service_us, queue_max, _ = capacity
+            address = call.peer.address
+            self._server.note(BusyPoolSet(wanted.pool, threads, service_us, queue_max, address))
         return Reply(body=encode_own_body(state))
 
     def reset(self) -> None:
@@ -138,6 +140,7 @@ class BusyPools:
         code = call.command.code
         if code in OWN_CODES or (busy := self._busy.get(pool_of(code))) is None:
             return None
+        busy.request_count += 1
         visit = busy.pool.arrive(self._server.clock.mono_us())
         if visit is None:
             busy.overload_count += 1
@@ -166,7 +169,6 @@ class BusyPools:
             return self._until_done(busy, visit, call)
         busy.pool.end(visit)
         if not visit.is_given_up:
-            busy.delayed_count += 1
             return None
         waited_ms = (now_us - visit.arrived_us) // 1000
         busy.shed_count += 1
@@ -199,8 +201,8 @@ class BusyPools:
         busy = self._busy.get(name)
         return BusyPoolState(
             pool=name,
+            request_count=busy.request_count if busy else 0,
             waiting_count=self.waiting(name)[0],
-            delayed_count=busy.delayed_count if busy else 0,
             shed_count=busy.shed_count if busy else 0,
             overload_count=busy.overload_count if busy else 0,
         )

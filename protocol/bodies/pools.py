@@ -60,7 +60,7 @@ class BusyPoolState(OwnBody, frozen=True):
     """The pool as it was until this call, and what it did since it is busy."""
 
     pool: PoolName
-    waiting_count: int  # requests that waited for a thread until now
-    delayed_count: int  # requests that took a thread, or will
+    request_count: int  # requests that came to it since then; 0 if it is not busy
+    waiting_count: int  # of those, that waited for a thread until now
     shed_count: int  # that waited too long and were answered SYSTEM_BUSY
     overload_count: int  # that found the queue full and were answered SYSTEM_BUSY

@@ -78,6 +78,7 @@ class Grip:
         self.stays_still: set[str] = set()  # it was paused before the first of those began
         self.read_only: dict[tuple[str, str], list[Held]] = {}  # by broker and topic
         self.perms: dict[tuple[str, str], int] = {}  # of those, as they were before
+        self.busy: dict[tuple[str, str], list[Held]] = {}  # by broker and pool
         self.leftovers: dict[str, list[Leftover]] = {}  # to be done when the node can answer
         self.lives: dict[str, int] = {}  # how often a node was started
 

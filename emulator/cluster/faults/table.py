@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
+from emulator.cluster.faults.busy_effect import BusyEffect
 from emulator.cluster.faults.drive_effects import DriveEffect
 from emulator.cluster.faults.held import Effect
 from emulator.cluster.faults.link_effects import LinkEffect
@@ -48,6 +49,7 @@ TABLE: Mapping[str, FaultRow] = {
     "stop": FaultRow(DownEffect("stop"), "yes", "yes"),
     "pause": FaultRow(StillEffect(), "yes", "yes"),
     "power_off": FaultRow(DownEffect("power_off"), "no", "no"),
+    "busy": FaultRow(BusyEffect(), "yes", "yes"),
     "clock_jump": FaultRow(JumpEffect(), "yes", "yes"),
     "full_disk": FaultRow(DRIVE, "no", "no"),
     "slow_disk": FaultRow(DRIVE, "no", "no"),

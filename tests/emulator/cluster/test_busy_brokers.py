@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from itertools import groupby
 from typing import Any
 
 import msgspec
 import pytest
 import trio
 
-from emulator.client import Message, Producer, PushConsumer
+from emulator.client import ClientConfig, Message, Producer, PushConsumer
 from emulator.client.errors import SendError
+from emulator.cluster.admin import Admin
 from emulator.cluster.blocking_calls import call_blocking
 from emulator.cluster.embedded import EmbeddedCluster
 from emulator.cluster.faults.naming import OPERATOR
+from emulator.cluster.faults.values import Busy
 from emulator.cluster.reply_rules import (
     ReplyRuleRefused,
     ask_blocking,
@@ -263,3 +266,39 @@ def test_pools_are_not_set_where_reply_rules_are_not_allowed() -> None:
     call = set_busy_pool(BusyPool(pool="send"))
     with EmbeddedCluster(spec) as cluster, pytest.raises(ReplyRuleRefused, match="not to be set"):
         ask_blocking(BUSY, cluster.addresses[BUSY], call)
+
+
+def test_of_several_faults_at_one_pool_the_last_decides_and_each_counts_what_it_did() -> None:
+    """One request a second of 100 ms, then of 300 ms, then of 100 ms again."""
+
+    async def play(story: Story) -> None:
+        cluster, took_s = story.cluster, []
+
+        async def look(process: Any) -> None:
+            instance = await process.instance(ClientConfig(namesrv=cluster.namesrv))
+            admin = Admin(cluster.namesrv, instance.remoting)
+            while True:
+                began_s = trio.current_time()
+                await admin.topics(cluster.addresses[BUSY])
+                took_s.append(round(trio.current_time() - began_s, 2))
+                await trio.sleep(1)
+
+        cluster.start_client("looker", look)
+        await trio.sleep(2.5)
+        quick_id = await cluster.begin_fault(Busy(node=BUSY, pool="admin", service_ms=100))
+        await trio.sleep(4)
+        slow_id = await cluster.begin_fault(Busy(node=BUSY, pool="admin", service_ms=300))
+        await trio.sleep(4)
+        cluster.pause(BUSY)
+        await cluster.end_fault(slow_id)  # it cannot be asked, so it hears of it when it goes on
+        cluster.resume(BUSY)
+        await trio.sleep(4)
+        await cluster.restart(BUSY)  # which has forgotten it
+        await trio.sleep(4)
+        await cluster.end_fault(quick_id)
+        await trio.sleep(3)
+        assert [seconds for seconds, _ in groupby(took_s)] == [0.0, 0.1, 0.3, 0.1, 0.0]
+
+    story = in_a_story(play)
+    # What the broker did when it could not be asked, or was killed before, nobody knows.
+    assert [fact["acted_count"] for fact in story.facts("FaultEnded")] == [0, 4 + 4]
