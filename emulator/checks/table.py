@@ -16,7 +16,7 @@ from emulator.checks.order import OrderIsKept
 from emulator.checks.ownership import OneOwner
 from emulator.checks.retries import Retries
 from emulator.checks.sends import Sends
-from emulator.checks.timing import Waiting
+from emulator.checks.timing import DeliveryTimes
 
 CHECKERS: dict[str, type[Checker]] = {
     kind.name: kind
@@ -29,7 +29,7 @@ CHECKERS: dict[str, type[Checker]] = {
         LocksAreSafe,
         Churn,
         Idleness,
-        Waiting,
+        DeliveryTimes,
         Retries,
         LivenessReturns,
         Sends,

@@ -11,7 +11,7 @@ from emulator.journal import Entry
 STOPPING = frozenset({"kill", "stop", "power_off", "pause"})  # faults that hand queues over
 
 
-class Waiting(Checker):
+class DeliveryTimes(Checker):
     """Times of delivery.  Retries wait as they must, so only first deliveries are measured."""
 
     name = "waiting"
