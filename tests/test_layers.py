@@ -85,6 +85,7 @@ SHELLS = {  # file by file: what of the machine it touches
     "emulator.cli.printer": "trio",
     "emulator.cli.produce": "trio",
     "emulator.cli.roles": "os socket",
+    "emulator.cli.replay": "os",
     "emulator.cli.run": "os",
     "emulator.cli.run_screen": "time",
     "emulator.cli.sending_progress": "time",

@@ -12,6 +12,7 @@ from emulator.cli.groups import app as group_commands
 from emulator.cli.message import app as message_commands
 from emulator.cli.nodes import add_node_commands
 from emulator.cli.produce import produce
+from emulator.cli.replay import replay, shrink
 from emulator.cli.report import report
 from emulator.cli.run import run
 from emulator.cli.screens import cluster_screen
@@ -33,6 +34,8 @@ def add_tools(app: typer.Typer) -> None:
     app.command()(watch)
     app.command()(run)
     app.command()(report)
+    app.command()(replay)
+    app.command()(shrink)
     add_node_commands(app)
     app.add_typer(message_commands, name="message")
     app.add_typer(dlq_commands, name="dlq")

@@ -63,6 +63,12 @@ class Fleet:
 
     def rows(self, orders: Iterable[RunOrder], jobs: int) -> Iterator[RunResult]:
         """One row an order, in the order in which they finish; *jobs* run at once."""
+        return (row for _, row in self.finished(orders, jobs))
+
+    def finished(
+        self, orders: Iterable[RunOrder], jobs: int
+    ) -> Iterator[tuple[RunOrder, RunResult]]:
+        """The same, with what was ordered."""
         waiting = iter(orders)
         while True:
             while len(self._running) < jobs and (order := next(waiting, None)) is not None:
@@ -72,7 +78,7 @@ class Fleet:
             for running in self._readable():
                 if (row := running.read()) is not None:
                     self._running.remove(running)
-                    yield row
+                    yield running.order, row
             self._look()
 
     def _begun(self, order: RunOrder) -> _RunUnderWay:
@@ -98,7 +104,7 @@ class _RunUnderWay:
     def __init__(
         self, order: RunOrder, process: ForkedNode, errors: IO[bytes], run_s_max: float
     ) -> None:
-        self._order = order
+        self.order = order
         self._process = process
         self._errors = errors
         self._began_s = time.monotonic()
@@ -150,14 +156,14 @@ class _RunUnderWay:
 
     def _error(self, reason: str) -> RunResult:
         self.end()
-        plan = self._order.plan
+        plan = self.order.plan
         return RunResult(
             scenario=plan.name,
             code_version=code_version(),
             world="virtual",
             release=plan.cluster.release,
             parameters=plan.parameters,
-            seed=self._order.seed,
+            seed=self.order.seed,
             verdict="error",
             reason=reason,
             metrics={},

@@ -1,0 +1,142 @@
+"""Runs in processes of their own: whatever one does, the others are finished."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+import pytest
+from running_plans import a_plan
+
+from emulator.checks.reading import read_journals
+from emulator.cluster import spawning
+from emulator.facts import RunEnded, RunStarted
+from scenarios.plan import Expectation, Mark, ProgramPlan, Step
+from scenarios.running.finished import FinishedRuns
+from scenarios.running.fleet import Fleet
+from scenarios.running.junit import junit_xml
+from scenarios.running.orders import RunOrder
+from scenarios.running.sweep import Sweep
+
+HERE = str(Path(__file__).parent)
+SHORT = (Step(does=Mark(text="the end"), at_ms=2_000),)
+NEVER = (Expectation(metric="lost", operator=">=", bound=1),)
+
+
+def a_short_plan(program: str = "", **fields):
+    run = f"programs_of_plans:{program}"
+    programs = (ProgramPlan(name="mine", run=run),) if program else ()
+    return a_plan(*SHORT, programs=programs, lasts_ms=3_000, **fields)
+
+
+def an_order(program: str = "", seed: int = 1, **fields) -> RunOrder:
+    return RunOrder(plan=a_short_plan(program, **fields), seed=seed, paths=(HERE,))
+
+
+def rows_of(*orders: RunOrder, jobs: int = 2, run_s_max: float = 60.0):
+    with Fleet(run_s_max=run_s_max) as fleet:
+        return {row.seed: row for row in fleet.rows(orders, jobs)}
+
+
+def test_a_run_that_dies_or_hangs_is_an_error_and_the_others_are_finished() -> None:
+    rows = rows_of(
+        an_order("dies", seed=1),
+        an_order("hangs", seed=2),
+        an_order("says", seed=3),
+        an_order(seed=4),
+        run_s_max=8.0,
+    )
+    assert [rows[seed].verdict for seed in (1, 2, 3, 4)] == ["error", "error", "passed", "passed"]
+    assert "its process ended with signal SIGSEGV" in rows[1].reason
+    assert "it was still running after 8 s" in rows[2].reason
+    assert "in hangs" in rows[2].reason
+
+
+def test_two_processes_with_other_hash_seeds_write_the_same_journal(tmp_path, monkeypatch) -> None:
+    journals = []
+    for number, release in enumerate(("4.9.7", "5.3.3", "4.9.7", "5.3.3")):
+        environment = {**spawning.node_environment(), "PYTHONHASHSEED": str(number)}
+        monkeypatch.setattr("scenarios.running.fleet.node_environment", lambda e=environment: e)
+        order = an_order(seed=5)
+        cluster = msgspec.structs.replace(order.plan.cluster, release=release)
+        plan = msgspec.structs.replace(order.plan, cluster=cluster)
+        file = tmp_path / f"{number}.jsonl"
+        order = msgspec.structs.replace(order, plan=plan, journal=str(file), keeps_passed=True)
+        (row,) = rows_of(order).values()
+        assert row.journal == str(file)
+        journals.append(file.read_bytes())
+    assert journals[0] == journals[2]
+    assert journals[1] == journals[3]
+    assert journals[0] != journals[1]
+
+
+def test_a_seed_that_fails_keeps_its_journal_and_one_that_passed_does_not(tmp_path) -> None:
+    failing = Sweep(a_short_plan(expect=NEVER), [7], tmp_path / "failing")
+    (row,) = failing.rows()
+    assert row.verdict == "failed"
+    entries = [*read_journals([Path(row.journal)])]
+    assert len(entries) == row.fact_count
+    assert isinstance(entries[0].fact, RunStarted)
+    assert isinstance(entries[-1].fact, RunEnded)
+    (passed,) = Sweep(a_short_plan(), [7], tmp_path / "passing").rows()
+    assert passed.journal == ""
+    assert [*(tmp_path / "passing").iterdir()] == []
+
+
+def test_finished_seeds_are_taken_from_disk_until_the_plan_changes(tmp_path) -> None:
+    plan = a_short_plan()
+    first = Sweep(plan, range(1, 3), tmp_path, finished=FinishedRuns(plan, tmp_path))
+    rows = sorted(first.rows(), key=lambda row: row.seed)
+    assert first.tally.cached_count == 0
+    again = Sweep(plan, range(1, 3), tmp_path, finished=FinishedRuns(plan, tmp_path))
+    assert [*again.rows()] == rows
+    assert again.tally.cached_count == 2
+    other = a_short_plan(expect=NEVER)
+    assert FinishedRuns(other, tmp_path).row(1) is None
+
+
+def test_a_failed_seed_whose_journal_was_deleted_is_run_again(tmp_path) -> None:
+    plan = a_short_plan(expect=NEVER)
+    finished = FinishedRuns(plan, tmp_path / "cache")
+    (row,) = Sweep(plan, [1], tmp_path, finished=finished).rows()
+    assert finished.row(1) == row
+    Path(row.journal).unlink()
+    assert finished.row(1) is None
+
+
+def test_a_damaged_line_of_finished_rows_is_passed_over(tmp_path) -> None:
+    plan = a_short_plan()
+    [*Sweep(plan, [1], tmp_path, finished=FinishedRuns(plan, tmp_path)).rows()]
+    (file,) = tmp_path.glob("*.jsonl")
+    file.write_bytes(b'{"scenario"\n' + file.read_bytes())
+    assert FinishedRuns(plan, tmp_path).row(1) is not None
+
+
+def test_the_worst_value_of_an_expectation_and_its_seed_are_known(tmp_path) -> None:
+    expect = (Expectation(metric="sends", operator="<=", bound=1),)
+    sweep = Sweep(a_short_plan(expect=expect), [3, 4], tmp_path)
+    rows = [*sweep.rows()]
+    worst = sweep.tally.worst["sends"]
+    assert worst.value == max(row.metrics["sends"] for row in rows)
+    assert sweep.tally.worst_row is not None
+    assert sweep.tally.counts == {"failed": 2}
+
+
+def test_junit_has_a_case_a_seed_and_survives_hostile_text() -> None:
+    rows = rows_of(an_order(seed=1), an_order(seed=2, expect=NEVER))
+    bad = msgspec.structs.replace(rows[2], reason="a \x00 and <b>")
+    text = junit_xml([rows[1], bad]).decode()
+    assert 'tests="2" failures="1" errors="0"' in text
+    assert 'name="virtual 4.9.7 seed 1"' in text
+    assert "a � and &lt;b&gt;" in text
+
+
+def test_a_fleet_that_is_left_early_ends_what_still_runs() -> None:
+    with Fleet() as fleet:
+        rows = fleet.rows([an_order("hangs", seed=1), an_order(seed=2)], 2)
+        assert next(rows).seed == 2
+        (hanging,) = fleet._running
+        pid = hanging._process.pid
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
