@@ -76,7 +76,7 @@ function listen() {
     else move(event.deltaX / track.pen.columns);
   }, { passive: false });
   addEventListener('keydown', onKey);
-  addEventListener('resize', () => drawVisible(true));
+  addEventListener('resize', redraw);
   addEventListener('scroll', redraw, { passive: true });
   addEventListener('hashchange', followLink);
   addEventListener('beforeprint', () => { printing = true; drawVisible(true); });
