@@ -87,7 +87,7 @@ def _beside(journal: Path) -> Path:
 
 def _title(story: Story, journals: Sequence[Path]) -> str:
     if story.run is not None:
-        return story.run.scenario
+        return story.plan_title or story.run.scenario
     return ", ".join(path.name or str(path.resolve()) for path in journals)
 
 
@@ -98,10 +98,12 @@ def _write_trace(story: Story, path: Path) -> None:
 
 def _summary(story: Story) -> str:
     count = len(story.places) + (story.judgement.more_violations if story.judgement else 0)
-    violations = _counted(count, "violation") if count else "no violation"
+    verdict = _counted(count, "violation") if count else "no violation"
+    if unmet := sum(one.met is False for one in story.expected):
+        verdict += f", {_counted(unmet, 'expectation')} not met"
     span_s = (story.end_us - story.start_us) / 1_000_000
     facts, nodes = _counted(story.facts.count, "fact"), _counted(len(story.nodes), "node")
-    return f"{facts} of {nodes} in {span_s:,.1f} s, {violations}"
+    return f"{facts} of {nodes} in {span_s:,.1f} s, {verdict}"
 
 
 def _counted(count: int, what: str) -> str:

@@ -33,6 +33,7 @@ from emulator.facts import (
 )
 from emulator.journal import Entry
 from scenarios.report.columns import Columns, FactTable
+from scenarios.report.expected import Expected, expected_of, plan_of
 from scenarios.report.flow import Flow, Points
 from scenarios.report.lives import Lives, NodeLife
 from scenarios.report.ownership import Lane, Owners
@@ -80,6 +81,8 @@ class Story(msgspec.Struct):
     series: list[Points]
     places: list[ShownViolation]
     judgement: Judgement | None  # without its violations, which are *places*; None: nobody judged
+    expected: list[Expected]  # by the run's plan
+    plan_title: str  # empty: there is no plan, or it has none
     facts: FactTable
 
 
@@ -154,6 +157,7 @@ class _Fold:
         for life in self.lives.ended(end_us):
             self.owners.died(life.name, life.last_us)
         lanes = self.owners.lanes(end_us)
+        plan = plan_of(self.run) if self.run else None
         return Story(
             start_ms=first.at_ms,
             start_us=first.mono_us,
@@ -170,6 +174,8 @@ class _Fold:
             series=self.flow.series(),
             places=[self._place(it) for it in judgement.violations] if judgement else [],
             judgement=judgement and msgspec.structs.replace(judgement, violations=()),
+            expected=expected_of(plan, judgement),
+            plan_title=plan.title if plan else "",
             facts=self.columns.table(),
         )
 

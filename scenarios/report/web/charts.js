@@ -79,13 +79,10 @@ function drawDots(pen, chart, from, until) {
 
 // Many points: how many stand in each cell is its darkness; a line goes through the medians.
 function drawCells(pen, chart, from, until) {
-  const wide = 3, columns = Math.ceil(pen.columns / wide), { at, values } = chart.points;
+  const wide = 3, columns = Math.ceil(pen.columns / wide), { at } = chart.points;
   const cells = new Uint32Array(columns * (STEPS + 1)), tall = (CHART - 20) / STEPS;
-  const { low, high } = scaleOf(chart), factor = STEPS / (high - low) / Math.LN10, floor = low * Math.LN10;
-  for (let i = from; i < until; i++) {
-    const row = Math.min(STEPS, Math.max(0, Math.floor((Math.log(values[i] || 1) - floor) * factor)));
-    cells[Math.floor(((at[i] - view.from) * pen.scale) / wide) * (STEPS + 1) + row]++;
-  }
+  const rowOf = rowsOf(chart), share = pen.scale / wide;
+  for (let i = from; i < until; i++) cells[Math.floor((at[i] - view.from) * share) * (STEPS + 1) + rowOf[i]]++;
   let most = 1;
   for (const count of cells) if (count > most) most = count;
   const bottom = AXIS + CHART - 10;
@@ -102,6 +99,17 @@ function drawCells(pen, chart, from, until) {
     const row = medianRow(cells, column * (STEPS + 1));
     if (row >= 0) pen.fillRect(EDGE + column * wide, bottom - (row + 0.5) * tall - 1, wide, 2);
   }
+}
+
+// In which row of cells each value stands.
+function rowsOf(chart) {
+  if (chart.rows) return chart.rows;
+  const { low, high } = scaleOf(chart), factor = STEPS / (high - low) / Math.LN10, floor = low * Math.LN10;
+  chart.rows = new Uint8Array(chart.points.values.length);
+  chart.points.values.forEach((value, i) => {
+    chart.rows[i] = Math.min(STEPS, Math.max(0, Math.floor((Math.log(value || 1) - floor) * factor)));
+  });
+  return chart.rows;
 }
 
 function medianRow(cells, start) {
@@ -137,8 +145,8 @@ function aroundLatency(chart, pen, x, y) {
   const lost = failed ? Array.from(failed.facts.slice(firstAt(failed.at, at - near), firstAt(failed.at, at + near))) : [];
   if (!values.length && !lost.length) return null;
   const lines = [];
-  if (values.length) lines.push(values.length < 2 ? length(values[0])
-    : `${values.length} within ${length(near * 2)}: median ${length(values[values.length >> 1])}, longest ${length(values.at(-1))}`);
+  if (values.length) lines.push(values.length < 2 ? exact(points.what, values[0])
+    : `${values.length} within ${length(near * 2)}: median ${exact(points.what, values[values.length >> 1])}, longest ${exact(points.what, values.at(-1))}`);
   if (lost.length) lines.push(`${lost.length} failed`);
   const order = Array.from(points.facts.slice(from, until), (fact, i) => [Math.abs(heightOf(chart, points.values[from + i]) - y), fact]);
   const nearest = order.sort((a, b) => a[0] - b[0]).slice(0, 200).map(pair => pair[1]);

@@ -3,8 +3,9 @@
 let story, facts;
 
 async function load() {
-  const text = document.getElementById('data').textContent;
-  const bytes = Uint8Array.from(atob(text), letter => letter.charCodeAt(0));
+  const packed = atob(document.getElementById('data').textContent);
+  const bytes = new Uint8Array(packed.length);
+  for (let i = 0; i < bytes.length; i++) bytes[i] = packed.charCodeAt(i);
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('deflate'));
   story = await new Response(stream).json();
   facts = story.facts;
@@ -32,7 +33,7 @@ async function load() {
   for (const points of story.series) {
     points.facts = sums(points.facts);
     points.values = sums(points.values);
-    points.at = Float64Array.from(points.facts, number => facts.at[number]);
+    points.at = points.facts.map(number => facts.at[number]);
   }
   for (const place of story.places) place.at = place.at_us - story.start_us;
 }
@@ -51,14 +52,16 @@ function sums(differences) {
 }
 
 function rows({ kind, kinds }) {
-  const next = new Uint32Array(kinds.length);
-  return Uint32Array.from(kind, number => next[number]++);
+  const next = new Uint32Array(kinds.length), found = new Uint32Array(kind.length);
+  for (let i = 0; i < found.length; i++) found[i] = next[kind[i]]++;
+  return found;
 }
 
 // Wall times: of each node, what its clock is ahead of the time since the first fact.
 function walls({ wall_ms, node, at }) {
-  const ahead = new Float64Array(story.names.length);
-  return Float64Array.from(wall_ms, (step, i) => (ahead[node[i]] += step) + Math.floor(at[i] / 1000));
+  const ahead = new Float64Array(story.names.length), found = new Float64Array(at.length);
+  for (let i = 0; i < found.length; i++) found[i] = (ahead[node[i]] += wall_ms[i]) + Math.floor(at[i] / 1000);
+  return found;
 }
 
 // The first place in *column*, which grows, whose value is not below *value*.

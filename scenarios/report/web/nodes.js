@@ -91,22 +91,48 @@ function addNodes() {
     });
 }
 
-// Facts by node and pixel, and the worst level of each.
+// Facts by node and pixel, and the worst level of each.  Where a pixel is wider than two coarse
+// bins of the whole run, those are added up: the number of facts no longer matters.
+const COARSE = 16384;
 function countFacts(pen) {
-  const wide = pen.columns + 1, names = story.names.length;
-  const counts = new Uint32Array(names * wide), levels = new Uint8Array(names * wide);
+  const wide = pen.columns + 1, coarse = story.span / COARSE;
+  const found = 1 / pen.scale > 2 * coarse && facts.count > 100000
+    ? coarseFacts(wide, at => Math.floor((at - view.from) * pen.scale), coarse)
+    : binFacts(firstAt(facts.at, view.from), firstAt(facts.at, view.until), wide, view.from, pen.scale);
+  found.wide = wide;
+  found.most = 1;
+  for (const count of found.counts) if (count > found.most) found.most = count;
+  return found;
+}
+
+function binFacts(from, until, wide, begin, scale) {
+  const counts = new Uint32Array(story.names.length * wide), levels = new Uint8Array(counts.length);
   const { at, node, kind, kinds } = facts, levelOf = Uint8Array.from(kinds, it => it.level);
-  const end = firstAt(at, view.until);
-  for (let i = firstAt(at, view.from); i < end; i++) {
+  for (let i = from; i < until; i++) {
     if (mask && !mask[i]) continue;
-    const place = node[i] * wide + Math.floor((at[i] - view.from) * pen.scale);
+    const place = node[i] * wide + Math.floor((at[i] - begin) * scale);
     counts[place]++;
     const level = levelOf[kind[i]];
     if (level > levels[place]) levels[place] = level;
   }
-  let most = 1;
-  for (const count of counts) if (count > most) most = count;
-  return { counts, levels, wide, most };
+  return { counts, levels };
+}
+
+let coarseBins = null; // of the mask they were made with
+function coarseFacts(wide, column, step) {
+  if (!coarseBins || coarseBins.of !== mask)
+    coarseBins = { of: mask, ...binFacts(0, facts.count, COARSE + 1, 0, 1 / step) };
+  const counts = new Uint32Array(story.names.length * wide), levels = new Uint8Array(counts.length);
+  for (let bin = 0; bin <= COARSE; bin++) {
+    const x = column((bin + 0.5) * step);
+    if (x < 0 || x >= wide) continue;
+    for (let node = 0; node < story.names.length; node++) {
+      const from = node * (COARSE + 1) + bin, to = node * wide + x;
+      counts[to] += coarseBins.counts[from];
+      if (coarseBins.levels[from] > levels[to]) levels[to] = coarseBins.levels[from];
+    }
+  }
+  return { counts, levels };
 }
 
 function drawNode(pen, node, y, { counts, levels, wide, most }) {

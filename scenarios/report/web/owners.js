@@ -38,15 +38,15 @@ function passesOf(group) {
   const index = facts.values.indexOf(group);
   for (let i = 0; i < facts.count; i++)
     if (wanted.has(facts.kind[i]) && kindOf(i).columns.group[facts.row[i]] === index) found.push(i);
+  found.at = found.map(i => facts.at[i]);
   return found;
 }
 
 function drawPasses(pen, passes) {
   label(pen, 'rebalances', AXIS + LANE / 2, pen.palette.dim, SMALL);
   const drawn = [new Set(), new Set()];
-  for (const i of passes) {
-    const at = facts.at[i];
-    if (at < view.from || at > view.until) continue;
+  for (let place = firstAt(passes.at, view.from); place < passes.length && passes.at[place] <= view.until; place++) {
+    const i = passes[place], at = facts.at[i];
     const moved = kindOf(i).name !== 'RebalancePassed', x = Math.round(pen.x(at));
     if (drawn[+moved].has(x)) continue;
     drawn[+moved].add(x);

@@ -29,6 +29,9 @@ function writeVerdict() {
     return;
   }
   place.append(places.length ? line('b', `${places.length + judgement.more_violations} violation${places.length === 1 ? '' : 's'}`, 'bad') : line('b', 'no violation', 'good'));
+  const unmet = story.expected.filter(it => it.met === false);
+  if (story.expected.length) place.append(' ', unmet.length ? line('b', `${unmet.length} of ${story.expected.length} expectations not met`, 'bad')
+    : line('b', expectedWords(), 'good'), unmet.map(it => ` ${it.text}, it is ${story.judgement.metrics[it.metric]}`).join(';'));
   const missing = [...Object.entries(judgement.not_judged), ...Object.entries(judgement.raised)];
   if (missing.length) place.append(` ${missing.length} of the checkers could not judge: `, line('span', missing.map(([name, why]) => `${name} (${why})`).join('; ')));
   if (!places.length) return;
@@ -37,6 +40,11 @@ function writeVerdict() {
   places.slice(0, VIOLATIONS_MAX).forEach((it, i) => list.append(violationItem(it, i)));
   const more = places.length - Math.min(places.length, VIOLATIONS_MAX) + judgement.more_violations;
   if (more) list.append(line('li', `and ${more} more`));
+}
+
+function expectedWords() {
+  const unknown = story.expected.filter(it => it.met === null).length;
+  return unknown ? `no expectation broken, ${unknown} not measured` : 'all expectations met';
 }
 
 function violationItem({ violation, at }, i) {
@@ -84,6 +92,9 @@ function writeFigures() {
   if (timed.length) place.append(table('How long it took', ['', 'count', 'median', '99 %', 'longest'], timed));
   const left = story.series.filter(it => it.what === 'backlog').map(it => [it.of, most(it.values), it.values.at(-1)]);
   if (left.length) place.append(table('Backlog', ['group', 'most', 'at the end'], left));
+  const expected = story.expected.map(({ text, metric, met, why }) =>
+    [text, story.judgement.metrics[metric] ?? '', met === null ? why : met ? 'met' : 'NOT MET']);
+  if (expected.length) place.prepend(table('What was expected', ['', 'measured', ''], expected));
   const metrics = Object.entries(story.judgement?.metrics ?? {}).map(([name, value]) => [name, value]);
   if (metrics.length) place.append(table('What the checkers measured', ['metric', 'value'], metrics));
 }
@@ -100,9 +111,12 @@ function ownedFigures(group) {
 
 function timedFigures({ what, of, values }) {
   if (what === 'failed sends') return [`failed sends to ${of}`, values.length, '', '', ''];
-  const sorted = Float64Array.from(values).sort(), at = share => length(sorted[Math.floor((sorted.length - 1) * share)]);
+  const sorted = Float64Array.from(values).sort(), at = share => exact(what, sorted[Math.floor((sorted.length - 1) * share)]);
   return [`${TITLES[what][0].toLowerCase()} ${of}`, values.length, at(0.5), at(0.99), at(1)];
 }
+
+// Sends are measured in whole ms.
+function exact(what, us) { return what === 'sends' && us < 1000 ? '< 1 ms' : length(us); }
 
 function most(values) { return values.reduce((a, b) => Math.max(a, b), 0); }
 

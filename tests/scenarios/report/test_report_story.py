@@ -27,6 +27,7 @@ from emulator.facts import (
     MemberLeft,
     NodeStarted,
     PowerLost,
+    RunStarted,
     SendFailed,
 )
 from emulator.journal import Entry, EntryKey
@@ -281,3 +282,27 @@ def test_the_story_of_a_journal_counts_each_fact_once(order: list[int]) -> None:
     assert table.count == 6
     assert [name.name for name in table.kinds] == ["MessageStored"]
     assert sum(table.at_us) == 5 * S
+
+
+def a_run_that_expects(plan: str) -> Story:
+    started = RunStarted("dies", plan, "{}", 1, "virtual", "4.9.7", "x")
+    entries = a_journal((0, "world", started), (1, "broker-a", a_store(0)))
+    measured = Judgement(violations=(), metrics={"lost": 0.0, "lost.billing": 2.0}, fact_count=2)
+    return read_story(entries, lambda: measured)
+
+
+def test_what_the_plan_expected_stands_beside_what_was_measured() -> None:
+    story = a_run_that_expects(
+        '{"name":"dies","title":"A broker dies","expect":['
+        '{"metric":"lost","bound":0,"operator":"=="},'
+        '{"metric":"lost","bound":1,"scope":"billing"},'
+        '{"metric":"moons","bound":1}]}'
+    )
+    assert story.plan_title == "A broker dies"
+    met = [(it.text, it.met) for it in story.expected]
+    assert met == [("lost == 0", True), ("lost.billing <= 1", False), ("moons <= 1", None)]
+    assert "moons" in story.expected[2].why
+
+
+def test_a_plan_of_another_version_is_compared_with_nothing() -> None:
+    assert a_run_that_expects('{"name":"dies","warp":9}').expected == []
