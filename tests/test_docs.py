@@ -82,7 +82,7 @@ def programs() -> Iterator[tuple[str, str, str]]:
     for page in PAGES:
         found = blocks(page)
         for number, (language, text) in enumerate(found):
-            if language == "python" and "import pytest" not in text:
+            if language == "python" and "def test_" not in text:
                 follows = [*found[number + 1 :], ("", "")][0]
                 assert follows[0] == "text", f"{page}: what does this print?\n{text}"
                 yield str(page), text, follows[1]
@@ -98,18 +98,23 @@ def test_programs_in_the_pages_print_what_stands_below_them(namesrv: str) -> Non
         assert printed == wanted, page
 
 
-def test_the_readme_s_test_is_a_test(tmp_path: Path) -> None:
-    (test,) = [text for _, text in blocks("README.md") if "import pytest" in text]
-    file = tmp_path / "test_readme.py"
-    file.write_text(test)
+PYTEST = (sys.executable, "-m", "pytest", "-p", "rocketmq_emulator.pytest_plugin")
+
+
+def test_the_tests_on_the_pages_pass(tmp_path: Path) -> None:
+    pages = ("README.md", "docs/pytest.md")
+    tests = [text for page in pages for _, text in blocks(page) if "def test_" in text]
+    assert len(tests) >= 4
+    for number, text in enumerate(tests):
+        (tmp_path / f"test_{number}.py").write_text(text)
     run = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "--rootdir", tmp_path, file],
+        [*PYTEST, "-q", "-c", os.devnull, "--rootdir", tmp_path, tmp_path],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert "1 passed" in run.stdout, run.stdout
+    assert f"{len(tests)} passed" in run.stdout, run.stdout
 
 
 def example(name: str, *arguments: str, lines: int) -> list[str]:
