@@ -8,6 +8,7 @@ from emulator.cli.consume import consume
 from emulator.cli.demo.command import demo
 from emulator.cli.dlq import app as dlq_commands
 from emulator.cli.errors import plain_errors
+from emulator.cli.fault import app as fault_commands
 from emulator.cli.groups import app as group_commands
 from emulator.cli.message import app as message_commands
 from emulator.cli.nodes import add_node_commands
@@ -37,6 +38,7 @@ def add_tools(app: typer.Typer) -> None:
     app.command()(replay)
     app.command()(shrink)
     add_node_commands(app)
+    app.add_typer(fault_commands, name="fault")
     app.add_typer(message_commands, name="message")
     app.add_typer(dlq_commands, name="dlq")
     app.add_typer(topic_commands, name="topic")

@@ -23,6 +23,7 @@ import trio
 
 import emulator.broker.service
 import emulator.nameserver.service  # noqa: F401  # loaded now, so that starting takes no time
+from emulator.clock import ClockError
 from emulator.cluster.embedded_node import EmbeddedNode
 from emulator.cluster.node_process import NodeDied
 from emulator.cluster.node_view import Condition
@@ -187,8 +188,13 @@ class EmbeddedCluster(RealWorld):
         """That node's wall clock alone, through restarts too."""
         for known in self._named(name):
             self._skews_ms[known] = ms
-            if known in self._nodes:
-                self._nodes[known].skew_clock(ms)
+            self._set_clock(known)
+
+    def _set_clock(self, name: str) -> None:
+        if name in self._nodes:
+            error = ClockError(self._skews_ms.get(name, 0))
+            error = error.plus(self._clock_faults.get(name, ClockError()))
+            self._nodes[name].set_clock(error)
 
     def _right_clocks(self) -> None:
         for name in list(self._skews_ms):
@@ -236,8 +242,8 @@ class EmbeddedCluster(RealWorld):
             node = EmbeddedNode(
                 name, config, self._appender(name, config), self._attach_log, self._paused
             )
-            node.skew_clock(self._skews_ms.get(name, 0))
             self._nodes[name] = node
+            self._set_clock(name)
         try:
             await self._nursery.start(self._nodes[name].serve)
             self._node_is_up(name)

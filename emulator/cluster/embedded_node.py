@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import trio
 
-from emulator.clock import WallClock
+from emulator.clock import ClockError, WallClock
 from emulator.cluster.roles import RoleConfig, serve_role
 from emulator.disk.files import FileDisk
 from emulator.disk.memory import MemoryDisk
@@ -148,7 +148,7 @@ class Readiness(trio.TaskStatus[str]):
 class EmbeddedNode:
     """A role with its config.  *write* takes journal lines; *log* attaches a log to a journal.
 
-    In memory its disk outlives its lives; so do its address and its clock's skew.
+    In memory its disk outlives its lives; so do its address and its clock's error.
     """
 
     def __init__(
@@ -167,7 +167,7 @@ class EmbeddedNode:
         self._paused = paused
         self._memory = MemoryDisk()
         self._clock: WallClock | None = None
-        self._skew_ms = 0
+        self._clock_error = ClockError()
         self._life: Life | None = None
         self._is_ready = False
         self.was_killed = False  # the last life
@@ -199,7 +199,7 @@ class EmbeddedNode:
                 files = FileDisk(self._config.store, interrupts.deliver)
                 disk = closing.enter_context(contextlib.closing(files))
             clock = self._clock = WallClock.of_this_machine()
-            clock.skew_ms = self._skew_ms
+            clock.error = self._clock_error
             journal = Journal(self.name, clock, self._write)
             self._log(journal)
             # One nursery, nothing nested in it: a start takes few milliseconds, and each counts.
@@ -253,11 +253,11 @@ class EmbeddedNode:
             self._life.interrupts.resume()
             self._paused.resume(self._life.root)
 
-    def skew_clock(self, ms: int) -> None:
-        """Its wall clock is *ms* ahead of this machine's."""
-        self._skew_ms = ms
+    def set_clock(self, error: ClockError) -> None:
+        """Its wall clock is so wrong, through all its lives."""
+        self._clock_error = error
         if self._clock is not None:
-            self._clock.skew_ms = ms
+            self._clock.error = error
 
     def _ready(self, address: str) -> None:
         self.address = address

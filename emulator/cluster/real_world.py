@@ -20,6 +20,7 @@ from emulator.net.transport import AddressInUse
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from emulator.clock import ClockError
     from emulator.cluster.control.server import ControlServer
     from emulator.cluster.faults.values import AnyFault, FaultState, Reason
     from emulator.cluster.links.tcp_links import TcpLinks
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from emulator.cluster.roles import RoleConfig
     from emulator.cluster.spec import ClusterSpec
     from emulator.facts import Fact
+    from emulator.journal import Listener
     from protocol.bodies.reply_rules import ReplyRule, ReplyRuleState
 
 
@@ -55,6 +57,7 @@ class RealWorld(World[None]):
         self.links: TcpLinks | None = None  # while it runs
         self._histories = Histories()
         self._skews_ms: dict[str, int] = {}  # of wrong clocks, perhaps before a start
+        self._clock_faults: dict[str, ClockError] = {}  # what faults add to that
         self._faults = FaultsInRealTime(self, journal)
         self._locks = {name: threading.RLock() for name in self.node_names}
 
@@ -219,13 +222,22 @@ class RealWorld(World[None]):
         """A line of ``world.jsonl``, and to whoever listens at the control address."""
         self._faults.note(fact)
 
+    def listen(self, listener: Listener) -> None:
+        """Give *listener* entries of the node ``world`` from now on, in any thread."""
+        self._faults.listen(listener)
+
+    def unlisten(self, listener: Listener) -> None:
+        """Give *listener* nothing any more."""
+        self._faults.unlisten(listener)
+
     def is_paused(self, name: str) -> bool:
         """Does its process stand still?"""
         return self._condition(name).state == "paused"
 
-    def skew_ms(self, name: str) -> int:
-        """By how much its clock was set wrong, also before its start."""
-        return self._skews_ms.get(name, 0)
+    def add_clock_error(self, name: str, error: ClockError) -> None:
+        """At a node that runs, or as soon as it does."""
+        self._clock_faults[name] = error
+        self._set_clock(name)
 
     @abstractmethod
     def _right_clocks(self) -> None:
@@ -233,10 +245,9 @@ class RealWorld(World[None]):
 
     # For the worlds -------------------------------------------------------------------
 
-    def _ask_to_skew(self, node: str, ms: int) -> None:
-        from emulator.cluster import reply_rules  # noqa: PLC0415  # see there
-
-        self.ask_server(node, reply_rules.set_clock_skew(ms))
+    @abstractmethod
+    def _set_clock(self, name: str) -> None:
+        """Let the node have the wrong clock that is wanted."""
 
     def _open_links(self) -> None:
         """Bind the doors, before any node starts.  Raises ``AddressInUse``."""

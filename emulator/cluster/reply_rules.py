@@ -93,9 +93,10 @@ def set_busy_pool(pool: BusyPool) -> RuleCall[BusyPoolState]:
     )
 
 
-def set_clock_skew(ms: int) -> RuleCall[None]:
+def set_clock_skew(ms: int, drift_ppm: int = 0, since_ms: int = 0) -> RuleCall[None]:
     """No rule, but a call of our own as well: the node's wall clock is wrong by so much."""
-    return RuleCall(catalog.SET_CLOCK_SKEW, encode_own_body(ClockSkew(ms=ms)), lambda _: None)
+    body = ClockSkew(ms=ms, drift_ppm=drift_ppm, since_ms=since_ms)
+    return RuleCall(catalog.SET_CLOCK_SKEW, encode_own_body(body), lambda _: None)
 
 
 def reset_server() -> RuleCall[None]:

@@ -16,7 +16,7 @@ import trio
 
 from emulator.client import ClientProcess
 from emulator.client.instance.plain_functions import InlineWithDuration
-from emulator.clock import WallClock
+from emulator.clock import ClockError, WallClock
 from emulator.cluster.faults.naming import OPERATOR
 from emulator.cluster.faults.register import HeldFaults
 from emulator.cluster.reply_rules import (
@@ -85,6 +85,8 @@ class VirtualCluster(World[Awaitable[None]]):
         )
         self._faults = HeldFaults(self, self.note)
         self._fault_times: dict[int, trio.CancelScope] = {}
+        self._skews_ms: dict[str, int] = {}  # of clocks set wrong by hand
+        self._clock_faults: dict[str, ClockError] = {}
 
     # What it is -----------------------------------------------------------------------
 
@@ -103,9 +105,10 @@ class VirtualCluster(World[Awaitable[None]]):
         """Does the process on the machine *name* stand still?"""
         return self._machines.machine(name).is_paused
 
-    def skew_ms(self, name: str) -> int:
-        """By how much that machine's clock was set wrong."""
-        return self._machines.machine(name).clock.skew_ms
+    def add_clock_error(self, name: str, error: ClockError) -> None:
+        """That machine's, through restarts."""
+        self._clock_faults[name] = error
+        self._set_clock(name)
 
     # What can be done to it -----------------------------------------------------------
 
@@ -199,7 +202,13 @@ class VirtualCluster(World[Awaitable[None]]):
     def skew_clock(self, name: str, ms: int) -> None:
         """The wall clock of that machine, through restarts too."""
         self._named(name)
-        self._machines.machine(name).clock.skew_ms = ms
+        self._skews_ms[name] = ms
+        self._set_clock(name)
+
+    def _set_clock(self, name: str) -> None:
+        error = ClockError(self._skews_ms.get(name, 0))
+        error = error.plus(self._clock_faults.get(name, ClockError()))
+        self._machines.machine(name).clock.error = error
 
     # Reply rules: they raise ReplyRuleRefused, and RemoteError when nobody answers there. -
 

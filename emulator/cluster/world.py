@@ -22,6 +22,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, get_args
 
 if TYPE_CHECKING:
+    from emulator.clock import ClockError
     from emulator.cluster.faults.values import AnyFault, Reason
     from emulator.cluster.faults.verdicts import Proxies
     from emulator.cluster.reply_rules import RuleCall
@@ -183,8 +184,8 @@ class World(ABC, Generic[Done_co]):
         """Does its process stand still?"""
 
     @abstractmethod
-    def skew_ms(self, name: str) -> int:
-        """By how much its wall clock was set wrong."""
+    def add_clock_error(self, name: str, error: ClockError) -> None:
+        """What faults add to the error of its wall clock, beside ``skew_clock``."""
 
     @property
     def has_links(self) -> bool:

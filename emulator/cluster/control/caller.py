@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+from collections.abc import Mapping
 from http import HTTPStatus
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -17,8 +18,9 @@ import msgspec
 from emulator.cluster.admin import AdminRefused, ClusterUnreachable, NotFound
 from emulator.cluster.control.announcing import find_announced
 from emulator.cluster.control.guard import is_loopback
+from emulator.cluster.faults.values import FaultState
 from emulator.cluster.node_view import NodeView
-from emulator.cluster.world import Verb
+from emulator.cluster.world import Verb, WorldKind
 
 CONNECT_S_MAX = 5.0
 BELOW_NAMESRV = 1  # the control port of `up` is the one below the NameServer's
@@ -27,6 +29,21 @@ T = TypeVar("T")
 
 class _Nodes(msgspec.Struct):
     nodes: tuple[NodeView, ...]
+
+
+class ClusterAbout(msgspec.Struct):
+    """What ``GET /`` says, as far as commands use it."""
+
+    world: WorldKind
+    with_links: bool = False
+
+
+class _Faults(msgspec.Struct):
+    faults: tuple[FaultState, ...]
+
+
+class _FaultIds(msgspec.Struct):
+    fault_ids: tuple[int, ...]
 
 
 class _Error(msgspec.Struct):
@@ -52,7 +69,27 @@ class ControlCaller:
         path = quote(name, safe="", errors="surrogateescape")  # bytes of no character, too
         return self._call("POST", f"/nodes/{path}/{verb}", NodeView)
 
-    def _call(self, method: str, path: str, kind: type[T]) -> T:
+    def about(self) -> ClusterAbout:
+        """What kind of cluster it is."""
+        return self._call("GET", "/", ClusterAbout)
+
+    def faults(self) -> tuple[FaultState, ...]:
+        """The faults that hold."""
+        return self._call("GET", "/faults", _Faults).faults
+
+    def begin_fault(self, given: Mapping[str, Any]) -> FaultState:
+        """A fault with its fields, and perhaps ``for``."""
+        return self._call("POST", "/faults", FaultState, msgspec.json.encode(given))
+
+    def end_fault(self, fault_id: int) -> tuple[int, ...]:
+        """What it changed is as before."""
+        return self._call("DELETE", f"/faults/{fault_id}", _FaultIds).fault_ids
+
+    def end_faults(self) -> tuple[int, ...]:
+        """The ids of all that held."""
+        return self._call("DELETE", "/faults", _FaultIds).fault_ids
+
+    def _call(self, method: str, path: str, kind: type[T], body: bytes = b"") -> T:
         host, _, port = self.address.rpartition(":")
         connection = http.client.HTTPConnection(host.strip("[]"), int(port), CONNECT_S_MAX)
         text = f"no control address answers at {self.address}: is `rmqemu up` running?"
@@ -60,7 +97,7 @@ class ControlCaller:
             connection.connect()
             text = f"the control address at {self.address} ended before it answered"
             connection.sock.settimeout(None)
-            connection.request(method, path)
+            connection.request(method, path, body or None)
             response = connection.getresponse()
             body = response.read()
         except (OSError, http.client.HTTPException) as error:
@@ -71,7 +108,7 @@ class ControlCaller:
 
     def _read(self, status: int, body: bytes, kind: type[T]) -> T:
         try:
-            if status == HTTPStatus.OK:
+            if status in (HTTPStatus.OK, HTTPStatus.CREATED):
                 return msgspec.json.decode(body, type=kind)
             text = msgspec.json.decode(body, type=_Error).error
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:

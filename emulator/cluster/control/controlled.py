@@ -9,6 +9,8 @@ from emulator.cluster.spec import ClusterSpec
 from emulator.cluster.world import WorldKind
 
 if TYPE_CHECKING:
+    from emulator.cluster.faults.values import AnyFault, FaultState
+    from emulator.journal import Listener
     from protocol.bodies.reply_rules import ReplyRule, ReplyRuleState
 
 
@@ -39,6 +41,35 @@ class Controlled(Protocol):
 
     def reset(self) -> None:
         """As ``World.reset``."""
+        ...
+
+    @property
+    def has_links(self) -> bool:
+        """As ``World.has_links``."""
+        ...
+
+    def begin_fault(self, fault: AnyFault, for_ms: int | None = None) -> int:
+        """As ``World.begin_fault``."""
+        ...
+
+    def end_fault(self, fault_id: int) -> bool:
+        """As ``World.end_fault``."""
+        ...
+
+    def end_faults(self) -> tuple[int, ...]:
+        """As ``World.end_faults``."""
+        ...
+
+    def faults(self) -> tuple[FaultState, ...]:
+        """As ``World.faults``."""
+        ...
+
+    def listen(self, listener: Listener) -> None:
+        """As ``RealWorld.listen``."""
+        ...
+
+    def unlisten(self, listener: Listener) -> None:
+        """As ``RealWorld.unlisten``."""
         ...
 
     def skew_clock(self, name: str, ms: int) -> None:

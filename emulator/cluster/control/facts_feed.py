@@ -16,6 +16,7 @@ import trio
 
 from emulator.addresses import split_address
 from emulator.cluster.control.controlled import Controlled
+from emulator.journal import WORLD_NODE, Entry, encode_entry
 from protocol.bodies.own import FactsWanted, encode_own_body
 from protocol.codes import RequestCode, ResponseCode
 from protocol.command import RemotingCommand, decode_command, encode_command
@@ -28,6 +29,7 @@ WAIT_MS = 10_000  # for a fact, in one call
 LISTEN_S_MAX = 1.0  # for a node that does not answer, before the others begin
 AGAIN_S = 0.1  # until a node that did not run is looked at again
 READ_BYTES = 64 * 1024
+WORLD_LINES_MAX = 20_000  # as many as a node keeps
 
 Send: TypeAlias = "trio.MemorySendChannel[bytes]"
 
@@ -50,7 +52,12 @@ class FactsFeed(msgspec.Struct, frozen=True):
 @contextlib.asynccontextmanager
 async def _opened(feed: FactsFeed, world: Controlled) -> AsyncIterator[AsyncIterator[bytes]]:
     send, receive = trio.open_memory_channel[bytes](0)
-    followers = [_Follower(world, name, feed.kinds, send) for name in feed.nodes]
+    followers: list[_Follower | _WorldFollower] = [
+        _WorldFollower(world, feed.kinds, send)
+        if name == WORLD_NODE
+        else _Follower(world, name, feed.kinds, send)
+        for name in feed.nodes
+    ]
     async with trio.open_nursery() as nursery:
         for follower in followers:
             nursery.start_soon(follower.run)
@@ -106,6 +113,37 @@ class _Follower:
     async def _say(self, **more: int | str) -> None:
         """A line that is no fact."""
         await self._send.send(msgspec.json.encode({"node": self._name, **more}) + b"\n")
+
+
+class _WorldFollower:
+    """The world itself: what it does to its nodes is noted in this process, in any thread."""
+
+    def __init__(self, world: Controlled, kinds: Sequence[str] | None, send: Send) -> None:
+        self.began = trio.Event()
+        self._world = world
+        self._kinds = kinds
+        self._send = send
+
+    async def run(self) -> None:
+        token = trio.lowlevel.current_trio_token()
+        noted, lines = trio.open_memory_channel[bytes](WORLD_LINES_MAX)
+
+        def put(line: bytes) -> None:
+            with contextlib.suppress(trio.WouldBlock):  # who reads so slowly loses some
+                noted.send_nowait(line)
+
+        def take(entry: Entry) -> None:
+            if self._kinds is None or type(entry.fact).__name__ in self._kinds:
+                with contextlib.suppress(trio.RunFinishedError):
+                    token.run_sync_soon(put, encode_entry(entry))
+
+        self._world.listen(take)
+        self.began.set()
+        try:
+            async for line in lines:
+                await self._send.send(line)
+        finally:
+            self._world.unlisten(take)
 
 
 class _Reader:

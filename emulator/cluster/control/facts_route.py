@@ -10,6 +10,7 @@ from emulator.cluster.control.conversation import HttpRequest, Refused
 from emulator.cluster.control.facts_feed import FactsFeed
 from emulator.cluster.control.route import Names, Route
 from emulator.facts import all_facts
+from emulator.journal import WORLD_NODE
 
 PARAMETERS = ("kinds", "nodes")
 
@@ -18,9 +19,11 @@ def _facts(world: Controlled, request: HttpRequest, _names: Names) -> FactsFeed:
     if unknown := sorted(request.query.keys() - set(PARAMETERS)):
         text = f"there is no parameter {', '.join(unknown)}: only {' and '.join(PARAMETERS)}"
         raise Refused(HTTPStatus.BAD_REQUEST, text)
-    nodes = _listed(request, "nodes") or tuple(node.name for node in world.nodes)
+    names = tuple(node.name for node in world.nodes)
+    nodes = _listed(request, "nodes") or (*names, WORLD_NODE)
     for name in nodes:
-        world.node(name)
+        if name != WORLD_NODE:
+            world.node(name)
     kinds = _listed(request, "kinds")
     _check_kinds(kinds)
     return FactsFeed(nodes, kinds or None)

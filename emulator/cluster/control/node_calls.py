@@ -55,7 +55,7 @@ def _skew_clock(world: Controlled, request: HttpRequest, names: Names) -> HttpRe
     node = world.node(names["name"])
     if node.state == "paused":
         check_state(node, ("starting", "running", "stopped", "dead"), "given another clock")
-    with _refusals(node.name):
+    with refusals(node.name):
         world.skew_clock(node.name, skew.ms)
     return HttpResponse.json(skew)
 
@@ -64,12 +64,13 @@ def _skew_clock(world: Controlled, request: HttpRequest, names: Names) -> HttpRe
 def _answering(world: Controlled, name: str) -> Iterator[str]:
     """The node runs, so it can be asked; what it refuses is refused here."""
     check_state(world.node(name), ("running",), "asked about its rules")
-    with _refusals(name):
+    with refusals(name):
         yield name
 
 
 @contextmanager
-def _refusals(name: str) -> Iterator[None]:
+def refusals(name: str) -> Iterator[None]:
+    """What *name* refuses, and that it does not answer, as answers of the control address."""
     try:
         yield
     except ReplyRuleRefused as refused:

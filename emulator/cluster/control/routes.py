@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
-from emulator.cluster.control import facts_route, node_calls
+from emulator.cluster.control import facts_route, fault_routes, node_calls
 from emulator.cluster.control.controlled import Controlled
 from emulator.cluster.control.conversation import HttpRequest, HttpResponse, Refused
 from emulator.cluster.control.facts_feed import FactsFeed
 from emulator.cluster.control.route import Answer, Names, Route, check_state
+from emulator.cluster.faults.register import UnknownFault
 from emulator.cluster.node_process import NodeDied
 from emulator.cluster.node_view import RUNNING_STATES, NodeState, NodeView
 from emulator.cluster.process_errors import plain_text
@@ -76,7 +77,7 @@ def _blame(error: Exception) -> tuple[str | None, HTTPStatus]:
 
 
 STATUS_OF_ERRORS: tuple[tuple[tuple[type[Exception], ...], HTTPStatus], ...] = (
-    ((UnknownNode,), HTTPStatus.NOT_FOUND),
+    ((UnknownNode, UnknownFault), HTTPStatus.NOT_FOUND),
     ((CannotDo,), HTTPStatus.NOT_IMPLEMENTED),
     ((NodeDied, NotReady, ClusterEnded), HTTPStatus.INTERNAL_SERVER_ERROR),
 )
@@ -94,6 +95,7 @@ def _about(world: Controlled, _request: HttpRequest, _names: Names) -> HttpRespo
             "store": world.spec.store,
             "version": _version(),
             "world": world.kind,
+            "with_links": world.has_links,
             "pid": os.getpid(),
             "links": [f"{route.method} {route.path}" for route in ROUTES],
         }
@@ -107,10 +109,6 @@ def _nodes(world: Controlled, _request: HttpRequest, _names: Names) -> HttpRespo
 def _reset(world: Controlled, _request: HttpRequest, _names: Names) -> HttpResponse:
     world.reset()
     return HttpResponse.json({"nodes": world.nodes})
-
-
-def _links(world: Controlled, request: HttpRequest, _names: Names) -> NoReturn:
-    raise CannotDo(world.kind, "link", f"{request.method} {request.path}")
 
 
 # One node ---------------------------------------------------------------------------------
@@ -146,9 +144,7 @@ ROUTES: tuple[Route, ...] = (
     *(Route("POST", f"/nodes/{{name}}/{verb}", _verb(verb)) for verb in VERB_STATES),
     *node_calls.ROUTES,
     *facts_route.ROUTES,
-    Route("GET", "/links", _links),
-    Route("POST", "/links", _links),
-    Route("DELETE", "/links/{id}", _links),
+    *fault_routes.ROUTES,
 )
 
 

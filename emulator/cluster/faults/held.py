@@ -15,6 +15,7 @@ from emulator.facts import FaultActed
 from emulator.sim.tally import Tally
 
 if TYPE_CHECKING:
+    from emulator.clock import ClockError
     from emulator.cluster.faults.values import AnyFault
     from emulator.cluster.world import Verb, World
     from emulator.facts import Fact
@@ -76,9 +77,10 @@ class Grip:
         self.comes_back: set[str] = set()  # it ran when the first of those began
         self.still: dict[str, list[Held]] = {}
         self.stays_still: set[str] = set()  # it was paused before the first of those began
+        self.clocks: dict[str, dict[int, ClockError]] = {}  # by node, then by fault
+        self.busy: dict[tuple[str, str], list[Held]] = {}  # by broker and pool
         self.read_only: dict[tuple[str, str], list[Held]] = {}  # by broker and topic
         self.perms: dict[tuple[str, str], int] = {}  # of those, as they were before
-        self.busy: dict[tuple[str, str], list[Held]] = {}  # by broker and pool
         self.leftovers: dict[str, list[Leftover]] = {}  # to be done when the node can answer
         self.lives: dict[str, int] = {}  # how often a node was started
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Coroutine, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from emulator.logs import LOGGER
 
@@ -22,12 +22,11 @@ if TYPE_CHECKING:
     from emulator.cluster.world import World
     from emulator.disk.line_file import LineFile
     from emulator.facts import Fact
-    from emulator.journal import Entry, Journal
+    from emulator.journal import Entry, Journal, Listener
 
 JOURNAL_BYTES_MAX, JOURNAL_FILES_MAX = 64 * 1024 * 1024, 4
 
 T = TypeVar("T")
-Listener: TypeAlias = "Callable[[Entry], object]"
 
 
 class TrueClock:
@@ -127,7 +126,8 @@ class FaultsInRealTime:
     def unlisten(self, listener: Listener) -> None:
         """Give *listener* nothing any more."""
         with self._lock:
-            self._written().unlisten(listener)
+            if self._journal is not None:
+                self._journal.unlisten(listener)
 
     def close(self) -> None:
         """The cluster ends: what lasts longer than its processes is healed, nodes stay down."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from emulator.clock import ClockError
 from emulator.cluster.faults.held import Effect, let_go, settled
 
 if TYPE_CHECKING:
@@ -81,21 +82,28 @@ class StillEffect(Effect):
             held.acted("paused a process")
 
 
-class JumpEffect(Effect):
-    """The wall clock is wrong by so much more."""
+class ClockEffect(Effect):
+    """The wall clock is wrong by so much more: ahead, or drifting since the fault began."""
 
     async def begin(self, grip: Grip, held: Held) -> None:
         """Through restarts, too."""
+        fault = held.fault
+        error = ClockError(getattr(fault, "ms", 0), getattr(fault, "ppm", 0), held.since_ms)
         for name in held.nodes:
-            await _turn_clock(grip, name, held.fault.ms)
-            held.placed[name] = True
-            held.acted("turned a clock")
+            grip.clocks.setdefault(name, {})[held.fault_id] = error
+            await self.renew(grip, held, name)
+            held.acted("changed a clock")
 
     async def end(self, grip: Grip, held: Held) -> None:
-        """What the jump added is taken away again."""
-        for name in held.placed:
-            await _turn_clock(grip, name, -held.fault.ms)
+        """The clock shows what it would have shown without this fault."""
+        for name in held.nodes:
+            if grip.clocks.get(name, {}).pop(held.fault_id, None) is not None:
+                await self.renew(grip, held, name)
 
-
-async def _turn_clock(grip: Grip, name: str, by_ms: int) -> None:
-    await settled(grip.world.skew_clock(name, grip.world.skew_ms(name) + by_ms))
+    async def renew(self, grip: Grip, held: Held, name: str) -> None:
+        """The errors of all faults of this clock add up."""
+        del held
+        total = ClockError()
+        for error in grip.clocks[name].values():
+            total = total.plus(error)
+        await settled(grip.world.add_clock_error(name, total))

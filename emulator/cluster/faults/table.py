@@ -15,7 +15,7 @@ from emulator.cluster.faults.drive_effects import DriveEffect
 from emulator.cluster.faults.held import Effect
 from emulator.cluster.faults.link_effects import LinkEffect
 from emulator.cluster.faults.naming import SELECTORS, nearest
-from emulator.cluster.faults.node_effects import DownEffect, JumpEffect, StillEffect
+from emulator.cluster.faults.node_effects import ClockEffect, DownEffect, StillEffect
 from emulator.cluster.faults.permission_effect import PermissionEffect
 from emulator.cluster.faults.server_effects import AnswerEffect, UnregisteredEffect
 from emulator.cluster.faults.values import Fault, word_of
@@ -41,6 +41,7 @@ class FaultRow(NamedTuple):
         return found
 
 
+CLOCK = ClockEffect()
 LINK = LinkEffect()
 DRIVE = DriveEffect()
 
@@ -49,8 +50,9 @@ TABLE: Mapping[str, FaultRow] = {
     "stop": FaultRow(DownEffect("stop"), "yes", "yes"),
     "pause": FaultRow(StillEffect(), "yes", "yes"),
     "power_off": FaultRow(DownEffect("power_off"), "no", "no"),
+    "clock_jump": FaultRow(CLOCK, "yes", "yes"),
+    "clock_drift": FaultRow(CLOCK, "yes", "yes"),
     "busy": FaultRow(BusyEffect(), "yes", "yes"),
-    "clock_jump": FaultRow(JumpEffect(), "yes", "yes"),
     "full_disk": FaultRow(DRIVE, "no", "no"),
     "slow_disk": FaultRow(DRIVE, "no", "no"),
     "failing_flush": FaultRow(DRIVE, "no", "no"),

@@ -15,6 +15,8 @@ from emulator.cluster.admin import Admin, AdminError
 from emulator.cluster.faults.register import UnknownFault
 from emulator.cluster.faults.values import (
     Answer,
+    Busy,
+    ClockDrift,
     ClockJump,
     CutLink,
     Kill,
@@ -162,18 +164,58 @@ def test_what_was_paused_by_hand_before_a_pause_stays_so() -> None:
     play(story)
 
 
+def ahead_ms(cluster: VirtualCluster) -> int:
+    return cluster.world.now_ms(BROKER) - cluster.world.now_ms()
+
+
+def test_a_drift_adds_to_a_jump_and_leaves_nothing_behind() -> None:
+    async def story(scene: Scene) -> None:
+        cluster = scene.cluster
+        await trio.sleep(3)
+        drift = await cluster.begin_fault(ClockDrift(node=BROKER, ppm=100))
+        jump = await cluster.begin_fault(ClockJump(node=BROKER, ms=1_000))
+        await trio.sleep(100)
+        assert ahead_ms(cluster) == 1_010
+        await cluster.restart(BROKER)
+        assert ahead_ms(cluster) == 1_010
+        await cluster.end_fault(drift)
+        assert ahead_ms(cluster) == 1_000
+        await cluster.end_fault(jump)
+        assert ahead_ms(cluster) == 0
+
+    play(story)
+
+
+def test_of_two_busy_pools_the_last_one_decides_and_then_the_first_again() -> None:
+    async def story(scene: Scene) -> None:
+        cluster = scene.cluster
+        ids = [
+            await cluster.begin_fault(Busy(node=BROKER, pool="admin", service_ms=ms))
+            for ms in (100, 900)
+        ]
+        assert await scene.answers_in_ms() == pytest.approx(900, abs=20)
+        await cluster.end_fault(ids[1])
+        assert await scene.answers_in_ms() == pytest.approx(100, abs=20)
+        await cluster.restart(BROKER)
+        assert await scene.answers_in_ms() == pytest.approx(100, abs=20)
+        await cluster.end_fault(ids[0])
+        assert await scene.answers_in_ms() == pytest.approx(0, abs=20)
+
+    play(story)
+
+
 def test_clock_jumps_add_up_and_leave_the_clock_right() -> None:
     async def story(scene: Scene) -> None:
         cluster = scene.cluster
         cluster.skew_clock(BROKER, 7)
         first = await cluster.begin_fault(ClockJump(node=BROKER, ms=1_000))
         second = await cluster.begin_fault(ClockJump(node="brokers", ms=-300))
-        ahead_ms = cluster.world.now_ms(BROKER) - cluster.world.now_ms()
-        assert ahead_ms == cluster.skew_ms(BROKER) == 707
+        assert ahead_ms(cluster) == 707
         await cluster.end_fault(first)
-        assert cluster.skew_ms(BROKER) == -293
+        assert ahead_ms(cluster) == -293
+        cluster.skew_clock(BROKER, 0)  # by hand, meanwhile
         await cluster.end_fault(second)
-        assert cluster.skew_ms(BROKER) == 7
+        assert ahead_ms(cluster) == 0
 
     play(story)
 

@@ -21,6 +21,7 @@ RESULTS: dict[str, NodeState] = {
 class FakeCluster:
     kind = "processes"
     namesrv = "127.0.0.1:9876"
+    has_links = False
 
     def __init__(self) -> None:
         self.spec = ClusterSpec(brokers=1)

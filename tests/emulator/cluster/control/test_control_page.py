@@ -13,7 +13,7 @@ from emulator.cluster.embedded import EmbeddedCluster
 
 PAGE = (Path(__file__).resolve().parents[4] / "docs" / "control.md").read_text()
 SHOWN = re.compile(r"^\$ (curl (?!-N).*)\n(\{.*\})$", re.MULTILINE)
-OF_THIS_RUN = {"address", "pid", "since_ms", "signal"}  # an embedded node has no signal
+OF_THIS_RUN = {"address", "pid", "since_ms", "left_ms", "signal"}  # an embedded node has no signal
 
 
 def curl(command: str, control: str) -> dict:

@@ -123,11 +123,10 @@ def test_the_methods_that_are_possible_stand_in_a_header() -> None:
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
-def test_links_are_what_real_worlds_cannot_do(method) -> None:
+def test_links_say_where_their_faults_are_begun(method) -> None:
     status, text = error_of(FakeCluster(), method, "/links")
-    assert status == 501
-    assert text.startswith("the processes world has no verb link")
-    assert text.endswith("use virtual")
+    assert status == 410
+    assert text.startswith("faults of links are begun at /faults: POST")
 
 
 @pytest.mark.parametrize(

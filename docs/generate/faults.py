@@ -1,0 +1,48 @@
+"""The table of docs/faults.md: every fault, its fields, what it does, which world can do it."""
+
+from __future__ import annotations
+
+import inspect
+
+import msgspec
+
+from docs.generate.sections import DOCS, write_section
+from emulator.cluster.faults.table import TABLE, WORLDS, Can
+from emulator.cluster.faults.values import FAULTS, Fault, LinkFault
+
+PAGE = DOCS / "faults.md"
+SHOWN: dict[Can, str] = {"yes": "yes", "no": "–", "with_links": "with links"}
+
+
+def faults_text() -> str:
+    head = ["| fault | fields | what it does | " + " | ".join(WORLDS) + " |"]
+    head += ["|---|---|---|" + "---|" * len(WORLDS)]
+    return "\n".join([*head, *(_row(word, kind) for word, kind in FAULTS.items())])
+
+
+def _row(word: str, kind: type[Fault]) -> str:
+    meaning = " ".join((inspect.getdoc(kind) or "").split()).replace("``", "`")
+    cans = (SHOWN[TABLE[word].can(world)] for world in WORLDS)
+    return f"| `{word}` | {', '.join(_fields(kind))} | {meaning} | {' | '.join(cans)} |"
+
+
+def _fields(kind: type[Fault]) -> list[str]:
+    """Those of a link are named once, below the table's caption."""
+    of_links = {field.name for field in msgspec.structs.fields(LinkFault)}
+    shown = ["*link*"] if issubclass(kind, LinkFault) else []
+    for field in msgspec.structs.fields(kind):
+        if shown and field.name in of_links:
+            continue
+        default = "" if field.required else f" ({_text(field.default)})"
+        shown.append(f"`{field.encode_name}`{default}")
+    return shown
+
+
+def _text(default: object) -> str:
+    return (
+        "empty" if default == "" else f"{default:_}" if isinstance(default, int) else f"{default}"
+    )
+
+
+if __name__ == "__main__":
+    write_section(PAGE, "faults", faults_text())

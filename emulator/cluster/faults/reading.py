@@ -1,0 +1,84 @@
+"""Faults as people write them outside of Python: JSON for the control address, texts of options.
+
+    {"fault": "slow_link", "between": ["broker-a", "clients"], "ms": 200, "for": "20s"}
+
+Errors name what is wrong and the nearest right word.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from emulator.cluster.faults.naming import nearest
+from emulator.cluster.faults.register import FOR_MS_MAX
+from emulator.cluster.faults.values import FAULTS, AnyFault
+
+WORD, FOR = "fault", "for"  # the members that are no fields of the value
+UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
+DURATION = re.compile(r"(\d+(?:\.\d+)?) ?(ms|s|m|h)")
+WRONG_TYPE = re.compile(r"Expected `([^`]+)`, got .* - at `\$\.(\w+)`")
+TYPES = {"int": "a whole number", "float": "a number", "str": "a text", "bool": "true or false"}
+MISSING_FIELD = re.compile(r"Object missing required field `(\w+)`")
+
+
+class BadFault(Exception):
+    """What was written is no fault; nothing has happened."""
+
+
+def read_fault(given: Any, *, from_texts: bool = False) -> tuple[AnyFault, int | None]:
+    """The fault, and for how many milliseconds.  Raises ``BadFault``.
+
+    *from_texts*: numbers may be texts, as options have them.
+    """
+    if not isinstance(given, Mapping):
+        raise BadFault('a fault is an object: {"fault": "kill", "node": "broker-a"}')
+    values = dict(given)
+    word, duration = values.pop(WORD, None), values.pop(FOR, None)
+    for_ms = None if duration is None else read_duration_ms(duration)
+    if not isinstance(word, str):
+        raise BadFault(f"which fault? The member fault is one of {', '.join(FAULTS)}")
+    kind = FAULTS.get(word)
+    if kind is None:
+        raise BadFault(f"there is no fault {word!r}{advice(word, FAULTS)}")
+    fields = [field.encode_name for field in msgspec.structs.fields(kind)]
+    for name in values:
+        if name not in fields:
+            raise BadFault(f"{word} has no field {name!r}{advice(name, fields)}")
+    try:
+        given = {WORD: word, **values}
+        fault: AnyFault = msgspec.convert(given, type=AnyFault, strict=not from_texts)
+    except msgspec.ValidationError as error:
+        raise BadFault(f"{word}: {_plain(str(error))}") from error
+    return fault, for_ms
+
+
+def read_duration_ms(given: Any) -> int:
+    """``"20s"``, ``"200ms"``, ``"2m"``.  Raises ``BadFault``."""
+    match = DURATION.fullmatch(given) if isinstance(given, str) else None
+    if match is None:
+        raise BadFault(f"{given!r} is no duration: write 200ms, 20s, 2m or 1h")
+    ms = round(float(match[1]) * UNITS_MS[match[2]])
+    if not 1 <= ms <= FOR_MS_MAX:
+        raise BadFault(f"for is a time from 1ms to {FOR_MS_MAX // UNITS_MS['h']}h, not {given}")
+    return ms
+
+
+def advice(word: str, known: Iterable[str]) -> str:
+    """The end of a sentence that refuses *word*."""
+    known = [*known]
+    near = nearest(word, known)
+    return f"; did you mean {near}?" if near else f": there are {', '.join(known)}"
+
+
+def _plain(text: str) -> str:
+    """Msgspec's sentence, in the words of the page of faults."""
+    if (match := MISSING_FIELD.match(text)) is not None:
+        return f"the field {match[1]} is missing"
+    if (match := WRONG_TYPE.match(text)) is not None:
+        wanted, field = match[1], match[2]
+        return f"{field} is {TYPES.get(wanted, wanted)}"
+    return text

@@ -1,0 +1,93 @@
+"""``fault add``, ``list`` and ``remove`` against a cluster in a thread of this process."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from emulator.cli.fault import options_of
+from emulator.cli.tools import add_tools
+from emulator.cli.usage import CommandLine
+from emulator.cluster.embedded import EmbeddedCluster
+from emulator.cluster.faults.values import FAULTS
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with EmbeddedCluster(control=0) as running:
+        yield running
+
+
+@pytest.fixture
+def rmqemu(cluster):
+    app = typer.Typer(cls=CommandLine)
+    add_tools(app)
+    runner = CliRunner(
+        env={"NAMESRV_ADDR": cluster.namesrv, "RMQEMU_CONTROL": "", "COLUMNS": "80"}
+    )
+
+    def run(*arguments: str, code: int = 0):
+        done = runner.invoke(app, ["fault", *arguments])
+        assert done.exit_code == code, done.output
+        return done
+
+    yield run
+    cluster.end_faults()
+
+
+def test_a_fault_is_added_listed_and_removed(cluster, rmqemu) -> None:
+    done = rmqemu("add", "kill", "--node", "broker-b", "--for", "20s")
+    assert done.output.startswith("fault 1: kill at broker-b for ")
+    rmqemu("add", "clock_jump", "--node", "brokers", "--ms", "-500")
+    lines = [line.split() for line in rmqemu("list").stdout.splitlines()]
+    assert ["2", "clock_jump", "ms=-500"] in [line[:3] for line in lines]
+    assert rmqemu("remove", "1").stdout == "ended: 1\n"
+    assert cluster.is_running("broker-b")
+    assert rmqemu("remove", "--all").stdout == "ended: 2\n"
+    assert rmqemu("remove", "--all").stdout == "ended: none held\n"
+    assert rmqemu("list").stdout == "no fault holds\n"
+
+
+def test_json_is_what_the_control_address_says(rmqemu) -> None:
+    rule = '{"code": 310, "error_code": 2}'
+    state = json.loads(rmqemu("add", "answer", "--node=broker-a", "--rule", rule, "--json").stdout)
+    assert state["fault"]["rule"] == json.loads(rule)
+    assert json.loads(rmqemu("list", "--json").stdout) == [state]
+
+
+def test_all_words_say_their_options_and_what_is_possible_here(rmqemu) -> None:
+    rows = {row["word"]: row for row in json.loads(rmqemu("list", "--words", "--json").stdout)}
+    assert list(rows) == list(FAULTS)
+    assert rows["kill"] == {"word": "kill", "options": ["--node"], "here": "yes"}
+    assert rows["power_off"]["here"] == "no"
+    assert rows["slow_link"]["here"] == "up --with-links"
+
+
+@pytest.mark.parametrize("word", FAULTS)
+def test_every_fault_has_a_command_with_its_fields_as_options(rmqemu, word) -> None:
+    shown = rmqemu("add", word, "--help").stdout
+    for option in options_of(FAULTS[word]):
+        assert option.flag in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        ("add kil --node broker-a", 2, "no such command 'kil'. Did you mean 'kill'?"),
+        ("add kill --nod broker-a", 2, "no such option: --nod"),
+        ("add kill", 2, "kill: the field node is missing"),
+        ("add clock_jump --node broker-a --ms x", 2, "clock_jump: ms is a whole number"),
+        ("add answer --node broker-a --rule {", 2, "--rule is JSON as in docs/reply-rules.md"),
+        ("add kill --node broker-a --for ever", 2, "'ever' is no duration: write 200ms, 20s, 2m"),
+        ("add kill --node broker-c", 4, "there is no node named 'broker-c'"),
+        ("add full_disk --node broker-a", 1, "the embedded world cannot do full_disk"),
+        ("remove", 2, "give the ids of faults, or --all"),
+        ("remove 1000", 4, "there is no fault 1000"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_one_line(rmqemu, arguments, code, text) -> None:
+    done = rmqemu(*arguments.split(), code=code)
+    assert done.stderr.startswith(f"rmqemu: {text}")
