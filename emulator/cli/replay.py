@@ -16,11 +16,12 @@ from emulator.cli.errors import FAILED, BadUse, fail, interrupted, plain_errors,
 from emulator.cli.run import Parameters, Release, loaded
 from emulator.cli.shared import AsJson, make_console
 from scenarios.files.writing import plan_as_toml
-from scenarios.plan import Plan
+from scenarios.plan import Plan, Step
 from scenarios.result import RunResult
 from scenarios.running.code_version import code_version
 from scenarios.running.fleet import Fleet
 from scenarios.running.orders import RunOrder
+from scenarios.running.parts import ends_ms
 from scenarios.running.replay import parting_of, started_in
 from scenarios.running.shrinking import DoesNotFail, Shrinking, Trial
 from scenarios.running.sweep import file_name
@@ -177,10 +178,15 @@ def size_of(plan: Plan) -> str:
     members = sum(group.members for group in plan.consumers)
     producers = sum(load.producers for load in plan.load)
     rate = sum(load.rate for load in plan.load)
+    ends_s = max([ends_ms(plan), plan.lasts_ms or 0, *map(_ends_ms, plan.timeline)]) / 1_000
     return (
-        f"{steps} step{'s' * (steps != 1)}, {members} consumers, {producers} producers, "
-        f"{rate:g} messages/s, {plan.cluster.brokers} brokers"
+        f"{ends_s:g} s, {steps} step{'s' * (steps != 1)}, {members} consumers, "
+        f"{producers} producers, {rate:g} messages/s, {plan.cluster.brokers} brokers"
     )
+
+
+def _ends_ms(step: Step) -> int:
+    return (step.at_ms or 0) + (step.for_ms or 0)
 
 
 def _shown(line: bytes) -> str:

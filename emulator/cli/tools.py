@@ -8,6 +8,7 @@ from emulator.cli.consume import consume
 from emulator.cli.demo.command import demo
 from emulator.cli.dlq import app as dlq_commands
 from emulator.cli.errors import plain_errors
+from emulator.cli.explain import diff, explain
 from emulator.cli.fault import app as fault_commands
 from emulator.cli.groups import app as group_commands
 from emulator.cli.message import app as message_commands
@@ -37,6 +38,8 @@ def add_tools(app: typer.Typer) -> None:
     app.command()(report)
     app.command()(replay)
     app.command()(shrink)
+    app.command()(explain)
+    app.command()(diff)
     add_node_commands(app)
     app.add_typer(fault_commands, name="fault")
     app.add_typer(message_commands, name="message")
