@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from emulator.cli.advancing import advance
 from emulator.cli.consume import consume
 from emulator.cli.demo.command import demo
 from emulator.cli.dlq import app as dlq_commands
@@ -41,6 +42,7 @@ def add_tools(app: typer.Typer) -> None:
     app.command()(explain)
     app.command()(diff)
     add_node_commands(app)
+    app.command()(advance)
     app.add_typer(fault_commands, name="fault")
     app.add_typer(message_commands, name="message")
     app.add_typer(dlq_commands, name="dlq")

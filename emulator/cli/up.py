@@ -13,8 +13,9 @@ import sys
 import time
 from collections import deque
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import typer
 
@@ -34,6 +35,7 @@ from emulator.cli.up_arguments import (
     ReleaseName,
     Sets,
     Store,
+    WithLinks,
 )
 from emulator.cli.up_options import (
     ADVERTISE,
@@ -49,6 +51,7 @@ from emulator.cli.up_options import (
     RELEASE,
     SETS,
     STORE,
+    WITH_LINKS,
 )
 from emulator.cluster.node_process import NodeDied, OnProgress
 from emulator.cluster.process_age import process_age_s
@@ -59,6 +62,9 @@ from emulator.cluster.spec import ClusterSpec
 from emulator.config import BrokerConfig
 from emulator.logs import LogSettings
 from emulator.setting_rules import SettingRefused
+
+if TYPE_CHECKING:
+    from emulator.cluster.embedded import EmbeddedCluster
 
 POLL_S = 0.2
 LINES_KEPT_MAX = 100
@@ -75,6 +81,7 @@ def up(
     listen: Listen = LISTEN.default,
     advertise: Advertise = ADVERTISE.default,
     embedded: Embedded = EMBEDDED.default,
+    with_links: WithLinks = WITH_LINKS.default,
     sets: Sets = SETS.default,
     control: ControlPort = CONTROL.default,
     journal: JournalFolder = JOURNAL.default,
@@ -90,10 +97,11 @@ def up(
         spec = _spec(brokers, release, store, where, sets or [])
         wanted = ControlWish.parse(control, port)
         shown = log_settings(log_format, everything=log)
+        started = partial(_started, journal=journal, log=shown, with_links=with_links)
         with (
             StopSignals() as signals,
             StartProgress(are_bars=sys.stderr.isatty()) as progress,
-            _started(spec, journal, shown, progress.show, embedded=embedded) as cluster,
+            started(spec, progress.show, embedded=embedded) as cluster,
         ):
             progress.close()
             wanted.open(cluster)
@@ -161,13 +169,20 @@ class ControlWish(NamedTuple):
 
 
 def _started(
-    spec: ClusterSpec, journal: str, log: LogSettings, on_progress: OnProgress, *, embedded: bool
+    spec: ClusterSpec,
+    on_progress: OnProgress,
+    *,
+    embedded: bool,
+    journal: str,
+    log: LogSettings,
+    with_links: bool,
 ) -> RealWorld:
-    if not embedded:
-        return ProcessCluster(spec, journal=journal, log=log, on_progress=on_progress)
-    from emulator.cluster.embedded import EmbeddedCluster  # noqa: PLC0415  # loads every role
+    kind: type[ProcessCluster | EmbeddedCluster] = ProcessCluster
+    if embedded:
+        from emulator.cluster.embedded import EmbeddedCluster  # noqa: PLC0415  # loads every role
 
-    return EmbeddedCluster(spec, journal=journal, log=log, on_progress=on_progress)
+        kind = EmbeddedCluster
+    return kind(spec, journal=journal, log=log, on_progress=on_progress, with_links=with_links)
 
 
 class News:

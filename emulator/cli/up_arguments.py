@@ -22,6 +22,7 @@ from emulator.cli.up_options import (
     RELEASE,
     SETS,
     STORE,
+    WITH_LINKS,
 )
 
 Brokers: TypeAlias = Annotated[int, typer.Option(*BROKERS.flags, help="The number of brokers.")]
@@ -41,6 +42,13 @@ Port: TypeAlias = Annotated[
 ]
 Embedded: TypeAlias = Annotated[
     bool, typer.Option(*EMBEDDED.flags, help="Run all nodes in one process.")
+]
+WithLinks: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        *WITH_LINKS.flags,
+        help="Put a proxy before each node, so that its links can be slow, stalled or cut.",
+    ),
 ]
 Listen: TypeAlias = Annotated[
     str,

@@ -29,6 +29,7 @@ LISTEN = UpOption(("--listen",), "127.0.0.1")
 ADVERTISE = UpOption(("--advertise",), "")
 SETS = UpOption(("--set",), None)
 EMBEDDED = UpOption(("--embedded",), False, takes_value=False, is_plain=False)
+WITH_LINKS = UpOption(("--with-links",), False, takes_value=False, is_plain=False)
 CONTROL = UpOption(("--control",), "")
 JOURNAL = UpOption(("--journal",), "", is_plain=False)
 EXIT_ON_DEATH = UpOption(("--exit-on-death",), False, takes_value=False)
@@ -44,6 +45,7 @@ OPTIONS = (
     ADVERTISE,
     SETS,
     EMBEDDED,
+    WITH_LINKS,
     CONTROL,
     JOURNAL,
     EXIT_ON_DEATH,

@@ -160,6 +160,15 @@ class RealWorld(World[None]):
                 reply_rules.ask_all_blocking(addresses, reply_rules.reset_server())
             self.announce_control()
 
+    def advance(self, time: str | int) -> int:
+        """At all brokers that run, at the same time; how many messages came."""
+        from emulator.cluster import reply_rules  # noqa: PLC0415  # see there
+
+        running = [n for n in self.spec.broker_names if self._condition(n).state == "running"]
+        addresses = {name: self._address_of(name) for name in running}
+        answers = reply_rules.ask_all_blocking(addresses, reply_rules.advance_time(time))
+        return sum(answer.due_count for answer in answers)
+
     # Reply rules: they raise ReplyRuleRefused, and OSError when nobody answers there. ----
 
     def set_reply_rule(self, node: str, rule: ReplyRule) -> int:

@@ -15,13 +15,20 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from emulator.cluster.blocking_calls import CALL_MS_MAX, call_all_blocking, call_blocking
+from emulator.cluster.durations import milliseconds
 from emulator.config import NetConfig
 from emulator.journal import silent
 from emulator.net.plain_nursery import plain_nursery
 from emulator.net.remoting_client import RemotingClient
 from emulator.releases import Release
 from protocol import catalog
-from protocol.bodies.own import ClockSkew, decode_own_body, encode_own_body
+from protocol.bodies.own import (
+    AdvancedTime,
+    AdvanceTime,
+    ClockSkew,
+    decode_own_body,
+    encode_own_body,
+)
 from protocol.bodies.pools import BusyPool, BusyPoolState
 from protocol.bodies.reply_rules import (
     RemovedReplyRules,
@@ -102,6 +109,13 @@ def set_clock_skew(ms: int, drift_ppm: int = 0, since_ms: int = 0) -> RuleCall[N
 def reset_server() -> RuleCall[None]:
     """No rule either: the node is as if it had just started, but for its connections."""
     return RuleCall(catalog.RESET_SERVER, b"", lambda _: None)
+
+
+def advance_time(time: str | int) -> RuleCall[AdvancedTime]:
+    """No rule either: messages that wait for their time come so much earlier."""
+    ms = time if isinstance(time, int) else milliseconds(time)
+    body = encode_own_body(AdvanceTime(ms=ms))
+    return RuleCall(catalog.ADVANCE_TIME, body, lambda data: decode_own_body(data, AdvancedTime))
 
 
 def ask_blocking(node: str, address: str, call: RuleCall[R]) -> R:

@@ -48,6 +48,7 @@ Verb: TypeAlias = Literal[
     "set_reply_rule",
     "reply_rules",
     "remove_reply_rule",
+    "advance",
     "begin_fault",
     "end_fault",
     "end_faults",
@@ -73,6 +74,7 @@ CAPABILITIES: Mapping[Verb, tuple[WorldKind, ...]] = {
     "set_reply_rule": _EVERYWHERE,
     "reply_rules": _EVERYWHERE,
     "remove_reply_rule": _EVERYWHERE,
+    "advance": _EVERYWHERE,
     "begin_fault": _EVERYWHERE,
     "end_fault": _EVERYWHERE,
     "end_faults": _EVERYWHERE,
@@ -265,6 +267,15 @@ class World(ABC, Generic[Done_co]):
         are gone, wrong clocks are right, nodes that are away or paused run.  Connections stay.
         """
         raise CannotDo(self.kind, "reset", "a reset")
+
+    @abstractmethod
+    def advance(self, time: str | int) -> Any:
+        """What falls due at its brokers in the next *time* ("10m", or ms) falls due now.
+
+        Delay levels, retries among them, and timer messages; nothing else grows older by it.
+        Returns how many messages came.  Brokers that do not run, or stand still, are left out.
+        Raises ``ReplyRuleRefused``.
+        """
 
     # What its servers answer, by rules; see docs/reply-rules.md -------------------------
 

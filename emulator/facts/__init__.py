@@ -26,6 +26,7 @@ from emulator.facts.brokers import (
     SendRefused,
     StartedWithoutNameServer,
     SubscriptionChanged,
+    TimeAdvanced,
     TopicChanged,
     TopicCreated,
 )
@@ -222,6 +223,7 @@ __all__ = [
     "StoreOpened",
     "StoreRefused",
     "SubscriptionChanged",
+    "TimeAdvanced",
     "TimerMessageDelivered",
     "TimerMessageDropped",
     "TimerMessagePutAside",

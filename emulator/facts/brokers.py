@@ -97,6 +97,14 @@ class BrokerReset(Fact, frozen=True):
     kept_topics: tuple[str, ...]  # those that they read: without messages, still counting
 
 
+class TimeAdvanced(Fact, frozen=True):
+    """Messages that wait for their time come earlier: time was advanced for them alone."""
+
+    ms: int  # by so much
+    due_count: int  # how many have fallen due by it, and come now
+    waiting_count: int  # how many waited before it
+
+
 class RegisteredWith(Fact, frozen=True):
     """A broker has sent its registration to all NameServers."""
 

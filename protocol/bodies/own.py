@@ -14,6 +14,7 @@ from protocol.fields import BadFields
 
 SKEW_MS_MAX = 10 * 365 * 24 * 3_600_000  # ten years
 DRIFT_PPM_MAX = 500_000  # half as fast again, or half as fast
+ADVANCE_MS_MAX = 365 * 24 * 3_600_000  # a year
 FACTS_WAIT_MS_MAX = 30_000
 
 
@@ -53,6 +54,23 @@ class FactsWanted(OwnBody, frozen=True):
         if not 0 <= self.wait_ms <= FACTS_WAIT_MS_MAX:
             text = f"wait_ms is a number from 0 to {FACTS_WAIT_MS_MAX}, not {self.wait_ms}"
             raise ValueError(text)
+
+
+class AdvanceTime(OwnBody, frozen=True):
+    """What falls due in the next ``ms`` falls due now."""
+
+    ms: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.ms <= ADVANCE_MS_MAX:
+            raise ValueError(f"ms is a number from 0 to {ADVANCE_MS_MAX}, not {self.ms}")
+
+
+class AdvancedTime(OwnBody, frozen=True):
+    """How many messages wait for their time, and how many of them have fallen due."""
+
+    due_count: int
+    waiting_count: int
 
 
 B = TypeVar("B", bound=OwnBody)

@@ -8,7 +8,7 @@ answered by every broker: it only tells what other calls tell, too.
 from __future__ import annotations
 
 from protocol.bodies.broker_overview import BrokerOverview
-from protocol.bodies.own import ClockSkew, FactsWanted
+from protocol.bodies.own import AdvancedTime, AdvanceTime, ClockSkew, FactsWanted
 from protocol.bodies.pools import BusyPool, BusyPoolState
 from protocol.bodies.reply_rules import (
     RemovedReplyRules,
@@ -30,4 +30,5 @@ SET_CLOCK_SKEW = nameserver_or_broker("SET_CLOCK_SKEW", request_body=ClockSkew)
 FETCH_FACTS = nameserver_or_broker("FETCH_FACTS", request_body=FactsWanted)
 RESET_SERVER = nameserver_or_broker("RESET_SERVER")
 SET_BUSY_POOL = broker("SET_BUSY_POOL", request_body=BusyPool, reply_body=BusyPoolState)
+ADVANCE_TIME = broker("ADVANCE_TIME", request_body=AdvanceTime, reply_body=AdvancedTime)
 GET_BROKER_OVERVIEW = broker("GET_BROKER_OVERVIEW", reply_body=BrokerOverview)

@@ -67,6 +67,9 @@ class SendMessageBackProcessor:
             level = FIRST_RETRY_LEVEL + original.reconsume_times
         try:
             broker.puts.put(self._copy(original, topic, queue_id, level), call.now_ms)
+            if level and (head_start_ms := broker.store.head_starts.of(request.offset)):
+                broker.delays.put_back(level, head_start_ms)
+                broker.puts.on_delayed()
         except PutRefused as refused:
             # Upstream answers SYSTEM_ERROR with the status' name, whatever it was.
             raise Refusal(ResponseCode.SYSTEM_ERROR, refused.status.name) from refused

@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 
 from emulator.broker.broker import Broker
+from emulator.broker.handlers.advancing import TimeAdvancer
 from emulator.broker.handlers.assignment import QueryAssignmentProcessor
 from emulator.broker.handlers.client_calls import ClientCallProcessor
 from emulator.broker.handlers.clients import ClientManageProcessor
@@ -81,7 +82,9 @@ def _of_administrators(broker: Broker) -> tuple[Row, ...]:
     groups = GroupProcessor(broker)
     group_offsets = GroupOffsetProcessor(broker)
     configuration = ConfigurationProcessor(broker)
+    advancer = TimeAdvancer(broker)
     return (
+        Row(catalog.ADVANCE_TIME, advancer.advance),
         Row(catalog.UPDATE_AND_CREATE_TOPIC, topics.update),
         Row(catalog.DELETE_TOPIC_IN_BROKER, topics.delete),
         Row(catalog.GET_ALL_TOPIC_CONFIG, topics.all),

@@ -25,6 +25,7 @@ from protocol.properties import REAL_QID, REAL_TOPIC, UNIQ_KEY, property_of
 from protocol.records import decode_record
 
 if TYPE_CHECKING:
+    from emulator.broker.store.consume_queue import ConsumeQueue
     from emulator.broker.store.store import Store
     from emulator.config import BrokerConfig
     from emulator.disk.port import Disk
@@ -70,6 +71,43 @@ class ScheduleMessageService:
         if self._data_version is None and config.profile >= OFFSETS_HAVE_VERSION:
             self._data_version = DataVersion(timestamp=began_ms)
         self._is_dirty = False
+        self._moved_ms: dict[tuple[int, int], int] = {}  # by level and offset, of who waits
+
+    # Advancing time -------------------------------------------------------------------
+
+    def advance(self, ms: int) -> None:
+        """What waits is due *ms* earlier; ``next_due_ms`` may be in the past then."""
+        self._store.head_starts.advance(ms)
+        for level, queue, first in self._waiting():
+            for offset in range(first, queue.max_offset):
+                self._move(level, queue, offset, ms)
+
+    def put_back(self, level: int, ms: int) -> None:
+        """What was put aside last under *level* has a head start of *ms*."""
+        level = self._levels.clamp(level)
+        queue = self._store.queue(SCHEDULE_TOPIC, queue_of_level(level))
+        assert queue is not None, "it waits in it"
+        self._move(level, queue, queue.max_offset - 1, ms)
+
+    def first_due_ms(self, now_ms: int) -> int | None:
+        """When the first of the messages is due that come next."""
+        return min((self._believed(head, now_ms) for head in self._heads()), default=None)
+
+    def waiting_count(self) -> int:
+        """How many messages wait."""
+        return sum(queue.max_offset - first for _, queue, first in self._waiting())
+
+    def _waiting(self) -> Iterator[tuple[int, ConsumeQueue, int]]:
+        """Level, queue and first offset of those that have messages waiting."""
+        for head in self._heads():
+            queue = self._store.queue(SCHEDULE_TOPIC, queue_of_level(head.level))
+            assert queue is not None, "it has a head"
+            yield head.level, queue, head.offset
+
+    def _move(self, level: int, queue: ConsumeQueue, offset: int, ms: int) -> None:
+        queue.codes[offset - queue.min_offset] -= ms
+        key = level, offset
+        self._moved_ms[key] = self._moved_ms.get(key, 0) + ms
 
     # Delivering -----------------------------------------------------------------------
 
@@ -78,11 +116,15 @@ class ScheduleMessageService:
         due_ms = [self._look_ms(self._believed(head, now_ms)) for head in self._heads()]
         return min(due_ms, default=None)
 
-    def deliver_due(self, now_ms: int) -> int:
+    def deliver_due(self, now_ms: int, upto_ms: int | None = None) -> int:
         """Deliver what is due, level by level; how many that were.
 
-        A delivery the disk has no room for is tried again at a later look.
+        What was moved makes all come by the time they are due, over all levels; with *upto_ms*
+        only those that are due by then.  A delivery the disk has no room for is tried again at
+        a later look.
         """
+        if self._moved_ms:
+            return self._deliver_by_time(now_ms, now_ms if upto_ms is None else upto_ms)
         count = 0
         for first in self._heads():
             head: _Head | None = first
@@ -95,6 +137,16 @@ class ScheduleMessageService:
                 count += 1
                 head = self._head(head.level)
         return count
+
+    def _deliver_by_time(self, now_ms: int, upto_ms: int) -> int:
+        for count in range(DELIVERIES_MAX):
+            heads = [(self._believed(head, now_ms), head) for head in self._heads()]
+            if not heads or min(heads)[0] > upto_ms:
+                return count
+            if not self._deliver(min(heads)[1], now_ms):
+                self._looks_from_ms = self._look_ms(now_ms + LOOK_INTERVAL_MS)
+                return count
+        return DELIVERIES_MAX
 
     def wrapper(self) -> DelayOffsetSerializeWrapper:
         """The whole table as it is saved and sent."""
@@ -110,6 +162,7 @@ class ScheduleMessageService:
     def reset(self, now_ms: int) -> None:
         """Nothing waits, and nothing was ever delivered."""
         self.offset_table = {}
+        self._moved_ms.clear()
         self._looks_from_ms = now_ms
         self._document.save(self.wrapper())
         self._is_dirty = False
@@ -149,6 +202,8 @@ class ScheduleMessageService:
         topic = property_of(text, REAL_TOPIC) or ""
         queue_id = property_of(text, REAL_QID) or ""
         queue = Queue(topic, self._broker, int(queue_id) if queue_id.isdecimal() else 0)
+        late_ms = now_ms - self._believed(head, now_ms)
+        head_start_ms = min(self._moved_ms.get((head.level, head.offset), 0), late_ms)
         reason = ""
         if not topic or topic == TRANS_HALF_TOPIC:
             reason = "it does not belong to a topic"
@@ -157,7 +212,8 @@ class ScheduleMessageService:
                 # The properties stay as they were stored, DELAY included: a consumer of a real
                 # broker sees it too, where the text is made before the property is taken away.
                 again = stored_again(message, topic, queue.queue_id, text)
-                self._store.put(again, now_ms)
+                put = self._store.put(again, now_ms)
+                self._store.head_starts.give(put.position, head_start_ms)
             except PutRefused as refused:
                 if refused.status is PutStatus.SERVICE_NOT_AVAILABLE:
                     return False
@@ -166,8 +222,8 @@ class ScheduleMessageService:
             key = property_of(text, UNIQ_KEY) or ""
             self._note(DelayedMessageDropped(queue, head.level, reason, key))
         else:
-            late_ms = now_ms - self._believed(head, now_ms)
-            self._note(DelayedDelivered(queue, head.level, late_ms))
+            self._note(DelayedDelivered(queue, head.level, late_ms - head_start_ms))
+        self._moved_ms.pop((head.level, head.offset), None)
         self.offset_table[head.level] = head.offset + 1
         self._is_dirty = True
         return True

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from emulator.broker.store.appender import Appender, MessageToStore, PutRefused, PutResult
 from emulator.broker.store.flushing import Flushing
+from emulator.broker.store.head_starts import HeadStarts
 from emulator.broker.store.key_search import KeySearch
 from emulator.broker.store.loading import StoreLoading
 from emulator.broker.store.reading import (
@@ -74,6 +75,7 @@ class Store:
         self.ring = ring
         self._limits = _limits(config)
         self.figures = BrokerFigures(began_ms, config.cluster, _not_counted(config))
+        self.head_starts = HeadStarts()
         self._disk = disk
         self._index, self.log = loading.index, loading.log
         self.log.make_room = self._make_room
@@ -176,6 +178,7 @@ class Store:
         """
         self._index.reset(kept_topics)
         self.log.clear()
+        self.head_starts.clear()
         self.flushing.begin_at(self.log.end_position)
         self._retention.reset()
         self._appender.reset()

@@ -23,6 +23,7 @@ from emulator.broker.store.timer_checkpoint import (
     decode_checkpoint,
     is_damaged,
 )
+from emulator.broker.store.timer_moves import TimerMoves
 from emulator.broker.store.timer_records import (
     SlotRule,
     TimerRecord,
@@ -54,7 +55,6 @@ if TYPE_CHECKING:
     from emulator.disk.port import Disk
     from emulator.facts import Note
 
-LOOKS_A_SLOT = 10  # TimerDequeueGetService: a tenth of the precision between two
 DELIVERIES_MAX = 1_000  # ours, in one go: other work wants its turn
 FOUND_STEP, FOUND_REPORT = 2_000, 50_000  # messages, between pauses and between facts
 PUTS_MAX = 3  # TimerDequeuePutMessageService: tries of one delivery
@@ -95,6 +95,7 @@ class TimerMessageStore:
         )
         self._begin()
         self._is_refusing = False
+        self._moves = TimerMoves(disk)
         saved = disk.read(DOCUMENT)
         self._saved = decode_checkpoint(saved)
         if saved is not None and is_damaged(saved):
@@ -118,6 +119,7 @@ class TimerMessageStore:
     def reset(self, now_ms: int) -> None:
         """Nothing waits, and nothing was ever put aside."""
         self._begin()
+        self._moves.clear()
         self._looks_from_ms = now_ms
         self.enqueued = SampledSums((RATES,), now_ms, now_ms)
         self.dequeued = SampledSums((RATES,), now_ms, now_ms)
@@ -176,6 +178,19 @@ class TimerMessageStore:
         slot = self._wheel.first()
         return 0 if slot is None else max(0, now_ms - slot.at_ms - self._rule.precision_ms)
 
+    # For whoever advances time ----------------------------------------------------------
+
+    def advance(self, ms: int) -> None:
+        """What waits comes *ms* earlier; ``next_due_ms`` may be in the past then."""
+        self._moves.move(self._next_offset, ms)
+        self._wheel.move(ms)
+        self.on_planned()
+
+    def first_due_ms(self) -> int | None:
+        """When the first slot is over that has messages."""
+        slot = self._wheel.first()
+        return None if slot is None else slot.at_ms + self._rule.precision_ms
+
     # For whoever has a clock ----------------------------------------------------------
 
     def next_due_ms(self) -> int | None:
@@ -183,7 +198,8 @@ class TimerMessageStore:
         due_ms = self._persist_at_ms
         slot = self._wheel.first()
         if slot is not None:
-            look_ms = max(self._look_ms(slot.at_ms + self._rule.precision_ms), self._held_until_ms)
+            look_ms = self._rule.look_ms(slot.at_ms + self._rule.precision_ms, self._looks_from_ms)
+            look_ms = max(look_ms, self._held_until_ms)
             due_ms = look_ms if due_ms is None else min(due_ms, look_ms)
         return due_ms
 
@@ -193,22 +209,26 @@ class TimerMessageStore:
             self.persist(now_ms)
         self.deliver_due(now_ms)
 
-    def deliver_due(self, now_ms: int) -> int:
+    def deliver_due(self, now_ms: int, upto_ms: int | None = None) -> int:
         """Deliver every message of the slots that are over; how many records were done with.
 
-        A delivery the disk has no room for is tried again half a slot later.
+        With *upto_ms* only of slots that were over then.  A delivery the disk has no room for
+        is tried again half a slot later.
         """
         count = 0
         while (slot := self._wheel.first()) is not None:
-            if slot.at_ms + self._rule.precision_ms > now_ms or self._held_until_ms > now_ms:
+            over_ms = slot.at_ms + self._rule.precision_ms
+            if over_ms > min(now_ms, upto_ms or now_ms) or self._held_until_ms > now_ms:
                 break
             while (offset := slot.next_offset) is not None:
                 if count == DELIVERIES_MAX or not self._dequeue(slot, offset, now_ms):
                     self._progressed(count, now_ms)
                     return count
+                self._moves.done(offset)
                 slot.next_index += 1
                 count += 1
-            self._read_ms = max(self._read_ms, slot.at_ms + self._rule.precision_ms)
+            if not self._moves.is_moved:  # else what has come says nothing about what is due
+                self._read_ms = max(self._read_ms, over_ms)
             self._wheel.remove_first()
         self._progressed(count, now_ms)
         return count
@@ -239,6 +259,8 @@ class TimerMessageStore:
         slot_ms, is_roll = self._rule.slot_of(out_ms, store_ms)
         if is_roll:
             deletes = None
+        if offset in self._moves.came_early:
+            return
         if not self._saved.is_done(out_ms, store_ms, offset, self._rule):
             self._wheel.add(slot_ms, offset, deleted_key=deletes)
         elif deletes is not None and slot_ms >= self._saved.read_ms:
@@ -255,7 +277,7 @@ class TimerMessageStore:
 
     def _take(self, record: TimerRecord, offset: int) -> None:
         store_ms = record.message.store_ms
-        slot_ms, is_roll = self._rule.slot_of(record.out_ms, store_ms)
+        slot_ms, is_roll = self._moves.slot_of(self._rule, record, offset)
         self._wheel.add(slot_ms, offset, deleted_key=None if is_roll else record.deletes)
         self.enqueued.add(1, 0, store_ms)
         if not record.roll_times:
@@ -280,13 +302,18 @@ class TimerMessageStore:
             queue = Queue("", self._config.name, 0)
             self._note(TimerMessageDropped(queue, offset, "its record is gone", ""))
             return True
-        _, is_roll = self._rule.slot_of(record.out_ms, record.message.store_ms)
+        _, is_roll = self._moves.slot_of(self._rule, record, offset)
         if record.deletes is not None and not is_roll:
             return True
         if self._delete_key(record) in slot.deleted_keys:
             self._note(TimerMessageRecalled(record.queue, offset, record.uniq_key))
             return True
-        reason = self._put(record, now_ms, is_roll=is_roll)
+        moved_ms = self._moves.of(offset)
+        late_ms = now_ms - slot.at_ms - self._rule.precision_ms
+        head_start_ms = min(moved_ms, late_ms)
+        if is_roll:
+            self._moves.rolled(self._store.max_offset(TIMER_TOPIC, 0), moved_ms)
+        reason = self._put(record, now_ms, 0 if is_roll else head_start_ms, is_roll=is_roll)
         if reason is None:
             self._held_until_ms = now_ms + self._rule.precision_ms // PUTS_A_SLOT
             return False
@@ -298,22 +325,25 @@ class TimerMessageStore:
             self._note(TimerMessageRolled(record.queue, offset, times, record.uniq_key))
             self._read_new()
         else:
-            late_ms = now_ms - slot.at_ms - self._rule.precision_ms
+            late_ms -= head_start_ms
             self._note(TimerMessageDelivered(record.queue, offset, late_ms, record.uniq_key))
         return True
 
-    def _put(self, record: TimerRecord, now_ms: int, *, is_roll: bool) -> str | None:
+    def _put(
+        self, record: TimerRecord, now_ms: int, head_start_ms: int, *, is_roll: bool
+    ) -> str | None:
         """Store it; "" if that is done, a reason if it never can be, None to try again."""
         if not record.queue.topic:
             return "it does not belong to a topic"
         enqueue_ms = self._rule.slot_at(record.message.store_ms)
         becomes = record.rolled if is_roll else record.delivered
         try:
-            self._store.put(becomes(enqueue_ms, now_ms), now_ms)
+            put = self._store.put(becomes(enqueue_ms, now_ms), now_ms)
         except PutRefused as refused:
             self._puts += 1
             is_over = self._gives_up and self._puts == PUTS_MAX
             return None if refused.status in _TRIED_AGAIN and not is_over else str(refused)
+        self._store.head_starts.give(put.position, head_start_ms)
         self.dequeued.add(1, 0, now_ms)
         return ""
 
@@ -322,17 +352,12 @@ class TimerMessageStore:
         topic, key = record.queue.topic, record.uniq_key
         return timer_delete_key(topic, key, names_topic=self._delete_names_topic)
 
-    def _look_ms(self, due_ms: int) -> int:
-        """The first tick of upstream's looks at or after *due_ms*."""
-        interval_ms = self._rule.precision_ms // LOOKS_A_SLOT
-        looks = max(0, -(-(due_ms - self._looks_from_ms) // interval_ms))
-        return self._looks_from_ms + looks * interval_ms
-
     # Progress -------------------------------------------------------------------------
 
     def _save(self, now_ms: int) -> bool:
         saved = self._progress(now_ms)
         try:
+            self._moves.persist(self._store.min_offset(TIMER_TOPIC, 0))
             self._disk.replace(DOCUMENT, saved.encode())
         except NOT_WRITTEN as error:
             if not self._is_refusing:  # once, not for every try
@@ -352,7 +377,11 @@ class TimerMessageStore:
         """What is done: all before the first message that waits."""
         slot = self._wheel.first()
         read_ms, slot_offset = self._read_ms, 0
-        if slot is not None and (slot.next_index or slot.at_ms < read_ms):
+        if (
+            slot is not None
+            and not self._moves.is_moved
+            and (slot.next_index or slot.at_ms < read_ms)
+        ):
             read_ms, slot_offset = slot.at_ms, slot.next_offset or 0
         offset = self._next_offset
         return TimerCheckpoint(

@@ -30,6 +30,7 @@ from protocol.records import Buffer, StoredMessage, decode_record, index_fields
 if TYPE_CHECKING:
     from emulator.config import BrokerConfig
 
+LOOKS_A_SLOT = 10  # TimerDequeueGetService: a tenth of the precision between two
 WHEEL_SLOTS, WHEEL_BLANK_SLOTS = 7 * 24 * 3600, 60  # TimerMessageStore
 
 
@@ -48,6 +49,12 @@ class SlotRule(NamedTuple):
     def slot_at(self, at_ms: int) -> int:
         """The slot that a time lies in."""
         return at_ms // self.precision_ms * self.precision_ms
+
+    def look_ms(self, due_ms: int, from_ms: int) -> int:
+        """The first tick of upstream's looks at or after *due_ms*; the first is at *from_ms*."""
+        interval_ms = self.precision_ms // LOOKS_A_SLOT
+        looks = max(0, -(-(due_ms - from_ms) // interval_ms))
+        return from_ms + looks * interval_ms
 
     def slot_of(self, out_ms: int, store_ms: int) -> tuple[int, bool]:
         """The slot of a message stored at *store_ms*, and whether it rolls on from there."""

@@ -72,6 +72,13 @@ class TimerWheel:
         """The first slot is done with."""
         del self._slots[heapq.heappop(self._times)]
 
+    def move(self, ms: int) -> None:
+        """Every slot begins, and so is over, *ms* earlier."""
+        for slot in self._slots.values():
+            slot.at_ms -= ms
+        self._slots = {slot.at_ms: slot for slot in self._slots.values()}
+        self._times = sorted(self._slots)
+
     def _slot(self, at_ms: int) -> Slot:
         slot = self._slots.get(at_ms)
         if slot is None:

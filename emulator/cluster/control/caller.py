@@ -46,6 +46,10 @@ class _FaultIds(msgspec.Struct):
     fault_ids: tuple[int, ...]
 
 
+class _Advanced(msgspec.Struct):
+    due_count: int
+
+
 class _Error(msgspec.Struct):
     error: str
 
@@ -89,6 +93,11 @@ class ControlCaller:
         """The ids of all that held."""
         return self._call("DELETE", "/faults", _FaultIds).fault_ids
 
+    def advance(self, ms: int) -> int:
+        """Advance time for messages that wait; how many came."""
+        body = msgspec.json.encode({"time": ms})
+        return self._call("POST", "/advance", _Advanced, body).due_count
+
     def _call(self, method: str, path: str, kind: type[T], body: bytes = b"") -> T:
         host, _, port = self.address.rpartition(":")
         connection = http.client.HTTPConnection(host.strip("[]"), int(port), CONNECT_S_MAX)
@@ -99,12 +108,12 @@ class ControlCaller:
             connection.sock.settimeout(None)
             connection.request(method, path, body or None)
             response = connection.getresponse()
-            body = response.read()
+            answer = response.read()
         except (OSError, http.client.HTTPException) as error:
             raise ClusterUnreachable(text) from error
         finally:
             connection.close()
-        return self._read(response.status, body, kind)
+        return self._read(response.status, answer, kind)
 
     def _read(self, status: int, body: bytes, kind: type[T]) -> T:
         try:

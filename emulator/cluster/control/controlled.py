@@ -76,6 +76,10 @@ class Controlled(Protocol):
         """As ``World.skew_clock``."""
         ...
 
+    def advance(self, time: str | int) -> int:
+        """As ``World.advance``."""
+        ...
+
     def set_reply_rule(self, node: str, rule: ReplyRule) -> int:
         """As ``World.set_reply_rule``."""
         ...

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import NamedTuple
 
-from emulator.cluster.control import facts_route, fault_routes, node_calls
+from emulator.cluster.control import facts_route, fault_routes, node_calls, time_route
 from emulator.cluster.control.controlled import Controlled
 from emulator.cluster.control.conversation import HttpRequest, HttpResponse, Refused
 from emulator.cluster.control.facts_feed import FactsFeed
@@ -145,6 +145,7 @@ ROUTES: tuple[Route, ...] = (
     *node_calls.ROUTES,
     *facts_route.ROUTES,
     *fault_routes.ROUTES,
+    *time_route.ROUTES,
 )
 
 
