@@ -52,7 +52,7 @@ class _Size(NamedTuple):
     wait_ms_max: int | None = None  # BrokerFastFailure looks at some queues only
 
 
-_SIZES: Mapping[PoolName, _Size] = {
+SIZES: Mapping[PoolName, _Size] = {
     "send": _Size(min(PROCESSORS, 4), 10_000, 200),
     "pull": _Size(16 + 2 * PROCESSORS, 100_000, 5_000),
     "lite_pull": _Size(16 + 2 * PROCESSORS, 100_000, 5_000),
@@ -64,7 +64,7 @@ _SIZES: Mapping[PoolName, _Size] = {
     "load_balance": _Size(32, 100_000),
     "admin": _Size(16, 10_000, 5_000),
 }
-assert set(_SIZES) == set(POOL_NAMES)
+assert set(SIZES) == set(POOL_NAMES)
 
 _POOL_OF: Mapping[int, PoolName] = {  # all other requests are the default processor's: admin
     RequestCode.SEND_MESSAGE: "send",
@@ -222,7 +222,7 @@ def wait_in_pools(server: Remoting, *, allowed: bool) -> BusyPools:
 
 def _sizes_in(release: Release) -> Mapping[PoolName, _Size]:
     if release < ADMIN_QUEUE_IS_BOUNDED:
-        return {**_SIZES, "admin": _Size(16, QUEUE_MAX)}
+        return {**SIZES, "admin": _Size(16, QUEUE_MAX)}
     if release < ADMIN_QUEUE_FAILS_FAST:
-        return {**_SIZES, "admin": _Size(16, 10_000)}
-    return _SIZES
+        return {**SIZES, "admin": _Size(16, 10_000)}
+    return SIZES

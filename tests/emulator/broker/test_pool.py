@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import random
+import re
+from pathlib import Path
 
 import pytest
 
 from emulator.broker.pool import Capacity, Pool, Visit
+from emulator.broker.pools import SIZES
 
+PAGE = Path(__file__).parents[3] / "docs" / "reply-rules.md"
 MS = 1_000
 BEGAN_US = 7 * MS  # BrokerFastFailure looks at 1007, 1017, 1027 … ms
 
@@ -86,6 +90,24 @@ def test_who_has_a_thread_keeps_it_when_the_pool_changes_and_the_others_are_deci
     assert ends_ms(visits) == [2_050, 2_050, 2_060, 2_070]
     pool.change(Capacity(4, 100 * MS, 100, None), 2_030 * MS)
     assert ends_ms(visits) == [2_050, 2_050, 2_130, 2_130]
+
+
+def test_with_fewer_threads_the_next_request_waits_until_so_many_are_at_work() -> None:
+    pool = a_pool(threads=2, wait_ms_max=None)
+    first, second, third = arrive(pool, 2_000), arrive(pool, 2_020), arrive(pool, 2_025)
+    pool.change(Capacity(1, 10 * MS, 100, None), 2_030 * MS)
+    assert ends_ms([first, second, third]) == [2_050, 2_070, 2_080]
+
+
+def test_the_page_shows_upstream_s_pools() -> None:
+    rows = re.findall(
+        r"^\| `(\w+)` \| (\d+) \| ([\d,]+) \| ([\d,]+|–) \|", PAGE.read_text(), re.MULTILINE
+    )
+    shown = {name: tuple(number.replace(",", "") for number in numbers) for name, *numbers in rows}
+    assert shown == {
+        name: (str(size.threads), str(size.queue_max), str(size.wait_ms_max or "–"))
+        for name, size in SIZES.items()
+    }
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -268,6 +268,39 @@ def test_pools_are_not_set_where_reply_rules_are_not_allowed() -> None:
         ask_blocking(BUSY, cluster.addresses[BUSY], call)
 
 
+def test_a_pool_that_is_set_otherwise_decides_anew_about_those_who_wait() -> None:
+    began_at: list[float] = []
+    answered_at: list[float] = []
+
+    async def play(story: Story) -> None:
+        async def look(process: Any) -> None:
+            instance = await process.instance(ClientConfig(namesrv=story.cluster.namesrv))
+            admin = Admin(story.cluster.namesrv, instance.remoting)
+
+            async def ask() -> None:
+                await admin.topics(story.cluster.addresses[BUSY])
+                answered_at.append(trio.current_time())
+
+            async with trio.open_nursery() as nursery:
+                await ask()
+                answered_at.clear()
+                await story.set("admin", threads=1, service_ms=60_000)
+                began_at.append(trio.current_time())
+                for _ in range(3):
+                    nursery.start_soon(ask)
+                await trio.sleep(0.5)
+                await story.set("admin", threads=2, service_ms=1_000)
+                await trio.sleep(2.5)
+                await story.set("admin")
+
+        await story.cluster.start_client("looker", look).wait_ended()
+
+    in_a_story(play)
+    # Two have the second thread one after the other, the first keeps its own until the end.
+    took_s = [round(at_s - began_at[0], 2) for at_s in answered_at]
+    assert took_s == [1.5, 2.5, 3.0]
+
+
 def test_of_several_faults_at_one_pool_the_last_decides_and_each_counts_what_it_did() -> None:
     """One request a second of 100 ms, then of 300 ms, then of 100 ms again."""
 

@@ -172,6 +172,19 @@ def test_a_rule_elsewhere_does_not_start_a_slow_transfer_anew() -> None:
     run_virtual(main, seed=1, latency=NO_LATENCY)
 
 
+def test_a_path_that_becomes_narrower_begins_with_what_was_under_way_anew() -> None:
+    async def main(world) -> None:
+        near, far = await a_link(world)
+        with world.network.under(Rule(everything, Throttle(bytes_per_s=1_000))):
+            near.transport.send(b"x" * 1_000)
+            await trio.sleep(0.5)
+            with world.network.under(Rule(everything, Throttle(bytes_per_s=100))):
+                await far.wait_data(1_000)
+                assert trio.current_time() == pytest.approx(0.5 + 10)
+
+    run_virtual(main, seed=1, latency=NO_LATENCY)
+
+
 def test_a_stall_in_a_narrow_place_holds_and_then_it_goes_on() -> None:
     async def main(world) -> None:
         near, far = await a_link(world)
