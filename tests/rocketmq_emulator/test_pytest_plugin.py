@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -303,6 +304,12 @@ def test_nothing_is_loaded():
 """
     run = run_pytest(tmp_path, "-q", "-p", "no:trio", "-p", "no:hypothesispytest", test_it_py=text)
     assert "1 passed" in run.stdout, run.stdout
+
+
+def test_the_tests_of_the_example_applications_pass(tmp_path) -> None:
+    shutil.copytree(ROOT / "examples" / "pytest", tmp_path, dirs_exist_ok=True)
+    run = run_pytest(tmp_path, "-q")
+    assert "6 passed" in run.stdout, run.stdout + run.stderr
 
 
 def test_options_are_listed_by_help(tmp_path) -> None:
