@@ -18,6 +18,7 @@ from emulator.cli.produce import produce
 from emulator.cli.replay import replay, shrink
 from emulator.cli.report import report
 from emulator.cli.run import run
+from emulator.cli.scenario import app as scenario_commands
 from emulator.cli.screens import cluster_screen
 from emulator.cli.shared import NAMESRV, AsJson, Namesrv, check_complete, read_cluster, show_as
 from emulator.cli.strategy import app as strategy_commands
@@ -49,6 +50,7 @@ def add_tools(app: typer.Typer) -> None:
     app.add_typer(topic_commands, name="topic")
     app.add_typer(group_commands, name="group")
     app.add_typer(strategy_commands, name="strategy")
+    app.add_typer(scenario_commands, name="scenario")
 
 
 def status(namesrv: Namesrv = NAMESRV, as_json: AsJson = False) -> None:

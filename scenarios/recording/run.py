@@ -219,7 +219,7 @@ class Run(Words):
 
     async def until_quiet(self, wait_s_max: float | str = 300) -> None:
         """The last thing: the run ends when nothing is left to do."""
-        self._line.finish("the run waits until it is quiet, then it ends")
+        self._line.finish("until it is quiet")
         self._fields |= {"lasts_ms": None, "quiet_ms_max": _ms(wait_s_max)}
 
     def lasts(self, seconds: float | str) -> None:

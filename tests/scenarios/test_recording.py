@@ -216,7 +216,7 @@ REFUSED = {
     asks_a_metric: "idle_members has no value yet",
     expects_nothing: r"idle_members('billing') is no expectation; compare a metric",
     holds_no_time: "kill holds for no time: sleep inside its block",
-    goes_on_after_the_end: "nothing more can be done: the run waits until it is quiet",
+    goes_on_after_the_end: "nothing more can be done: until it is quiet",
     has_a_bug: "KeyError: 'x'",
 }
 

@@ -1,0 +1,74 @@
+"""Scenarios are listed, shown and checked before any is run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from typer.testing import CliRunner, Result
+
+from emulator.cli.scenario import app
+from scenarios.files.reading import read_plan
+from scenarios.finding import load
+
+BAD = 'topics = { orders = 4 }\n[[load]]\ntopic = "order"\nrate = "9/s"\n'
+
+
+def said(*words: str) -> Result:
+    return CliRunner().invoke(app, words)
+
+
+def test_the_list_has_title_issue_and_lesson_of_each() -> None:
+    (row,) = [
+        row for row in json.loads(said("list", "--json").stdout) if row["name"] == "broker_dies"
+    ]
+    assert row["title"] == "A broker dies while three consumers share eight queues"
+    assert row["problem"] == ""
+    assert row["teaches"] in said("list").stdout
+
+
+def test_a_folder_of_one_s_own_is_listed_with_what_is_wrong_in_it(tmp_path: Path) -> None:
+    (tmp_path / "bad.toml").write_text(BAD)
+    (row,) = json.loads(said("list", str(tmp_path), "--json").stdout)
+    assert row["name"] == "bad"
+    assert "load.topic: there is no topic 'order'; did you mean orders?" in row["problem"]
+
+
+def test_a_scenario_is_shown_in_any_form() -> None:
+    plan = load("a_broker_turns_read_only")
+    text = said("show", "a_broker_turns_read_only", "--as", "toml").stdout
+    assert read_plan(text, "x.toml") == plan
+    assert (
+        "async def broker_dies(run: Run)" in said("show", "broker_dies", "--as", "python").stdout
+    )
+    picture = said("show", "broker_dies").stdout
+    assert "kill broker-b" in picture
+    assert max(map(len, picture.splitlines())) <= 80
+
+
+def test_a_good_scenario_passes_the_check() -> None:
+    checked = said("check", "broker_dies")
+    assert checked.exit_code == 0
+    assert checked.stdout == "broker_dies can be run: 1 step, 3 expectations\n"
+
+
+def test_a_bad_scenario_fails_the_check_with_its_lines(tmp_path: Path) -> None:
+    file = tmp_path / "bad.toml"
+    file.write_text(BAD)
+    checked = said("check", str(file))
+    assert checked.exit_code == 2
+    assert f"{file}:3: load.topic: there is no topic 'order'" in checked.stderr
+
+
+def test_words_that_make_no_sense_are_bad_use() -> None:
+    for words, why in {
+        ("check", "broker_dies", "--set", "x"): "--set x: write it as KEY=VALUE",
+        ("check", "broker_dies", "--set", "x=1"): "there is no parameter 'x'",
+        ("check", "broker_dies", "--world", "flat"): "--world is one of virtual",
+        ("show", "broker_dies", "--as", "xml"): "--as is one of timeline, toml, python",
+        ("show", "broker_die"): "did you mean broker_dies?",
+        ("list", "nowhere"): "nowhere: there is no such folder",
+    }.items():
+        answer = said(*words)
+        assert answer.exit_code == 2, words
+        assert why in answer.stderr
