@@ -29,7 +29,7 @@ SIZES = {
     "GB": Decimal(1000**3),
 }
 QUANTITY = re.compile(r"\s*([+-]?\d+(?:_\d+)*(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*([A-Za-z/]*)\s*")
-NAME = re.compile(r"(?:(?P<base>[a-z_]+)_)?(?P<unit>bytes_per_s|ms|s|bytes)(?P<end>_max)?")
+NAME = re.compile(r"(?:(?P<base>[a-z_]+)_)?(?P<unit>ms|s|bytes)(?P<end>_max)?")
 
 
 class Unit(NamedTuple):
@@ -62,8 +62,8 @@ class Spelling(NamedTuple):
 
 def spelling(field: str) -> Spelling:
     """``for_ms`` is called ``for``; ``virtual_s_max`` ``virtual_max``; ``ms`` stays ``ms``."""
-    if field == "rate":
-        return Spelling(field, UNITS["rate"])
+    if field in ("rate", "bytes_per_s"):
+        return Spelling(field, UNITS[field])
     if (found := NAME.fullmatch(field)) is None:
         return Spelling(field, None)
     base = found["base"]
@@ -84,6 +84,8 @@ def parse(text: str, unit: Unit) -> Decimal:
 def written(value: float, unit: Unit) -> str:
     """*value* with the largest unit that needs no fraction; ``parse`` gives it back exactly."""
     exact = Decimal(repr(value))
+    if not exact:
+        return f"0{next(iter(unit.suffixes)) if unit.what != 'a duration' else 's'}"
     for suffix, factor in sorted(unit.suffixes.items(), key=lambda item: -item[1]):
         count = exact / factor
         if count == count.to_integral_value() and abs(count) < 10_000 and count * factor == exact:

@@ -272,6 +272,20 @@ def test_what_is_no_toml_is_said_with_its_line() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ('bandwidth = { around = "broker-a", bytes_per_s = "1MiB/s" }', 1_048_576),
+        ('bandwidth = { around = "broker-a", bytes_per_s = 5000 }', 5_000),
+        ('full_disk = { node = "broker-a", free = "0B" }', 0),
+        ('full_disk = { node = "broker-a", free_bytes = "1.5KiB" }', 1_536),
+    ],
+)
+def test_sizes_and_bandwidths_carry_their_unit(text: str, number: int) -> None:
+    does = read(a_file(kill=text)).timeline[0].does
+    assert number in (getattr(does, "bytes_per_s", None), getattr(does, "free_bytes", None))
+
+
 # Places -----------------------------------------------------------------------------------
 
 KEYS = st.text("ab. '", max_size=3)

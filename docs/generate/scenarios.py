@@ -1,0 +1,136 @@
+"""The tables of docs/scenarios.md: every word that a scenario file can say.
+
+Read off the structs of ``scenarios.plan`` and the faults: their docstrings, fields, comments.
+"""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from docs.generate.sections import DOCS, write_section
+from docs.generate.settings import explanations
+from scenarios.files.quantities import spelling, written
+from scenarios.plan import (
+    ClusterPlan,
+    ConsumersPlan,
+    Limits,
+    ListenerPlan,
+    LoadPlan,
+    Plan,
+    ProgramPlan,
+    Step,
+    TopicPlan,
+    When,
+)
+from scenarios.words import ACTS, FAULTS, Does
+
+PAGE = DOCS / "scenarios.md"
+PARTS: Mapping[str, type[msgspec.Struct]] = {
+    "The whole file": Plan,
+    "`cluster`": ClusterPlan,
+    "`[topics.NAME]`": TopicPlan,
+    "`[[consumers]]`": ConsumersPlan,
+    "`listener`, of consumers": ListenerPlan,
+    "`[[load]]`": LoadPlan,
+    "`[[programs]]`": ProgramPlan,
+    "`[[timeline]]`": Step,
+    "`when`, of a step": When,
+    "`limits`": Limits,
+}
+OF_THE_FILE = ("name", "title", "issue", "teaches", "lasts_ms", "quiet_ms_max", "quirks")
+KINDS: Mapping[Any, str] = {
+    bool: "true or false",
+    int: "whole number",
+    float: "number",
+    str: "text",
+}
+
+
+def fields_text() -> str:
+    """A table for each part of a file."""
+    lines: list[str] = []
+    for title, kind in PARTS.items():
+        lines += [f"### {title}", "", *_table(("field", "", "default", ""), _rows(kind)), ""]
+    return "\n".join(lines)
+
+
+def words_text() -> str:
+    """Every fault and every act: what it does, and its fields."""
+    lines = ["### Faults", "", *_table(("word", "", "fields"), map(_word, FAULTS.items()))]
+    lines += ["", "### Acts", "", *_table(("word", "", "fields"), map(_word, ACTS.items()))]
+    return "\n".join(lines)
+
+
+def _rows(kind: type[msgspec.Struct]) -> Iterator[tuple[str, ...]]:
+    explained = explanations(kind)
+    for field in msgspec.structs.fields(kind):
+        if (kind is Plan and field.name not in OF_THE_FILE) or field.name == "does":
+            continue
+        plain, unit = spelling(field.name)
+        name = (
+            f"`{plain}`" if unit is None or plain == field.name else f"`{plain}`, `{field.name}`"
+        )
+        kind_of_value = f'{unit.what}: "{unit.example}"' if unit is not None else _type(field.type)
+        yield name, kind_of_value, _default(field), explained.get(field.name, "")
+
+
+def _word(item: tuple[str, type[Does]]) -> tuple[str, ...]:
+    word, kind = item
+    fields = [spelling(field).plain for field in kind.__struct_fields__]
+    return f"`{word}`", _first(kind), ", ".join(f"`{field}`" for field in fields)
+
+
+def _first(kind: type) -> str:
+    """The docstring's first paragraph on one line."""
+    return " ".join((inspect.getdoc(kind) or "").split("\n\n")[0].split()).replace("*", "")
+
+
+def _default(field: msgspec.structs.FieldInfo) -> str:
+    if field.required:
+        return "must be given"
+    value = field.default if field.default is not msgspec.NODEFAULT else None
+    unit = spelling(field.name).unit
+    if value in (None, "", ()) or isinstance(value, msgspec.Struct | dict):
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if unit is not None and isinstance(value, int | float):
+        return written(value, unit)
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _type(kind: Any) -> str:
+    if kind in KINDS:
+        return KINDS[kind]
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin is typing.Literal:
+        return " or ".join(arguments)
+    if origin is tuple:
+        return f"list of {_type(arguments[0])}s"
+    if origin is dict:
+        return "table"
+    parts = [part for part in arguments if part is not type(None)]
+    return _type(parts[0]) if parts else "table"
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
+    yield f"| {' | '.join(head)} |"
+    yield f"|{' --- |' * len(head)}"
+    for row in rows:
+        yield f"| {' | '.join(cell.replace('|', '¦') for cell in row)} |"
+
+
+def sections() -> Iterator[tuple[str, str]]:
+    """Each generated part of the page."""
+    yield "words", words_text()
+    yield "fields", fields_text()
+
+
+if __name__ == "__main__":
+    for name, text in sections():
+        write_section(PAGE, name, text)
