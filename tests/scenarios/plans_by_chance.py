@@ -64,13 +64,19 @@ def some(kind: type[msgspec.Struct], /, **given: Any) -> st.SearchStrategy[Any]:
     for field in msgspec.structs.fields(kind):
         if field.name in given or field.name in ("between", "around"):
             continue
-        if typing.get_origin(field.type) is typing.Literal:
-            fields[field.name] = st.sampled_from(typing.get_args(field.type))
-        else:
-            by_name = field.name in BY_NAME
-            fields[field.name] = BY_NAME[field.name] if by_name else OF_TYPE[field.type]
+        fields[field.name] = _of_field(field)
     fields |= given
     return st.fixed_dictionaries(fields).map(lambda values: kind(**values))
+
+
+def _of_field(field: msgspec.structs.FieldInfo) -> st.SearchStrategy[Any]:
+    if field.name in BY_NAME:
+        return BY_NAME[field.name]
+    if typing.get_origin(field.type) is typing.Literal:
+        return st.sampled_from(typing.get_args(field.type))
+    if type(None) in typing.get_args(field.type):
+        return st.none() | OF_TYPE[typing.get_args(field.type)[0]]
+    return OF_TYPE[field.type]
 
 
 def a_fault(kind: type[Fault]) -> st.SearchStrategy[Any]:
