@@ -40,7 +40,7 @@ Set = Annotated[
 ]
 
 
-class Row(NamedTuple):
+class ScenarioRow(NamedTuple):
     """A scenario in a list; ``problem`` is why it cannot be run, or empty."""
 
     name: str
@@ -129,7 +129,7 @@ def _loaded(name: str, settings: list[str] | None) -> Plan:
         raise BadUse(str(error)) from None
 
 
-def _rows(folder: Path) -> list[Row]:
+def _rows(folder: Path) -> list[ScenarioRow]:
     rows = []
     try:
         found = list(in_folder(folder))
@@ -140,10 +140,10 @@ def _rows(folder: Path) -> list[Row]:
             plan = listed.plan({})
         except BadScenario as error:
             problem = str(error).partition("\n")[0]
-            rows.append(Row(listed.name, "", "", "", str(listed.file), problem))
+            rows.append(ScenarioRow(listed.name, "", "", "", str(listed.file), problem))
             continue
         file = str(listed.file)
-        rows.append(Row(listed.name, plan.title, plan.issue, plan.teaches, file, ""))
+        rows.append(ScenarioRow(listed.name, plan.title, plan.issue, plan.teaches, file, ""))
     return rows
 
 
