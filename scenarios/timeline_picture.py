@@ -21,7 +21,7 @@ TICK_MS = (
 )
 
 
-class Bar(NamedTuple):
+class PlanBar(NamedTuple):
     """One row: *until_ms* None is the end of the time line; equal to *from_ms*: a moment."""
 
     label: str
@@ -77,31 +77,31 @@ def _about(plan: Plan) -> Iterator[str]:
         yield f"{name}: {count_of(topic.queues, 'queue')}{where}"
 
 
-def _spans(plan: Plan) -> Iterator[Bar]:
+def _spans(plan: Plan) -> Iterator[PlanBar]:
     for load in plan.load:
         label = f"load {load.topic} {written(load.rate, UNITS['rate'])}"
-        yield Bar(label, LOAD, load.from_ms, load.until_ms)
+        yield PlanBar(label, LOAD, load.from_ms, load.until_ms)
     for group in plan.consumers:
         label = f"{group.group}: {count_of(group.members, 'member')}"
-        yield Bar(label, MEMBERS, group.starts_ms, None)
+        yield PlanBar(label, MEMBERS, group.starts_ms, None)
     for program in plan.programs:
-        yield Bar(f"program {program.name}", MEMBERS, program.starts_ms, None)
+        yield PlanBar(f"program {program.name}", MEMBERS, program.starts_ms, None)
     for step in plan.timeline:
         if step.at_ms is not None:
             yield _span(step, step.at_ms)
 
 
-def _span(step: Step, at_ms: int) -> Bar:
+def _span(step: Step, at_ms: int) -> PlanBar:
     if word_of(step.does) in FAULTS:
         until_ms = None if step.for_ms is None else at_ms + step.for_ms
-        return Bar(said(step), FAULT, at_ms, until_ms)
+        return PlanBar(said(step), FAULT, at_ms, until_ms)
     takes_ms = 0
     if isinstance(step.does, RollingRestart):
         each_ms = step.does.down_ms + step.does.between_ms
         takes_ms = len(step.does.nodes) * each_ms - step.does.between_ms
     mark = FAULT if takes_ms else ACT
     label = f"join {step.does.group} {step.does.members}" if isinstance(step.does, Join) else ""
-    return Bar(label or said(step), mark, at_ms, at_ms + takes_ms)
+    return PlanBar(label or said(step), mark, at_ms, at_ms + takes_ms)
 
 
 def _waiting(plan: Plan) -> Iterator[str]:
@@ -144,7 +144,7 @@ def _tick(ms: float) -> str:
     return duration(ms) if ms % 60_000 == 0 and ms else f"{ms / 1_000:g}s"
 
 
-def _row(span: Bar, chars: int, scale: float, end_ms: float, width: int) -> str:
+def _row(span: PlanBar, chars: int, scale: float, end_ms: float, width: int) -> str:
     start = int(span.from_ms * scale)
     if span.until_ms == span.from_ms:
         return f"{_cut(span.label, chars):<{chars}} {' ' * start}{span.mark}"
