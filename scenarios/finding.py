@@ -4,6 +4,7 @@
     load("failures/half_a_link.toml")            a file
     load("failures/mine.py:my_scenario")         a function of a file
     load("shop.failures:my_scenario")            a function of a module
+    load("weather", {"seed": 7})                 by chance: scenarios/weather
 
 Errors are ``BadScenario``, whatever kind it is.
 """
@@ -18,11 +19,16 @@ from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
-from scenarios.files.parameters import Value
+import msgspec
+
+from scenarios.files.parameters import Value, chosen
 from scenarios.files.reading import read_plan
 from scenarios.plan import Plan
 from scenarios.problems import BadScenario, Problem, nearest
 from scenarios.recording.scenario import Scenario
+from scenarios.validity import problems_of
+from scenarios.weather.generating import weather
+from scenarios.weather.shape import WeatherShape
 
 LIBRARY = Path(__file__).parent / "library"
 Planned = Callable[[Mapping[str, Value | str]], Plan]
@@ -34,6 +40,29 @@ class Listed(NamedTuple):
     name: str
     file: Path
     plan: Planned
+
+
+def _weather_of(given: Mapping[str, Value | str]) -> Plan:
+    shape = {
+        field.name: field.default
+        for field in msgspec.structs.fields(WeatherShape)
+        if isinstance(field.default, int | float)
+    }
+    values, problems = chosen({"seed": 1, "release": "4.9.7", **shape}, given)
+    if problems:
+        raise BadScenario("weather", problems)
+    fields = {name: value for name, value in values.items() if name in shape}
+    try:
+        made = msgspec.convert(fields, WeatherShape)
+        plan = weather(int(values["seed"]), str(values["release"]), made)
+    except ValueError as error:
+        raise BadScenario("weather", [Problem((), str(error))]) from None
+    if found := problems_of(plan):
+        raise BadScenario("weather", [Problem(path, text) for path, text in found])
+    return msgspec.structs.replace(plan, parameters=values)
+
+
+WEATHER = Listed("weather", Path(__file__).parent / "weather" / "generating.py", _weather_of)
 
 
 def load(name: str, parameters: Mapping[str, Value | str] | None = None) -> Plan:
@@ -52,10 +81,10 @@ def find(name: str) -> Listed:
     if function:
         module = _imported(place, name)
         return _one_of(name, list(_of_module(module, Path(module.__file__ or place))), function)
-    for listed in in_folder(LIBRARY):
+    for listed in (*in_folder(LIBRARY), WEATHER):
         if name in (listed.name, listed.file.stem):
             return listed
-    known = [listed.name for listed in in_folder(LIBRARY)]
+    known = [listed.name for listed in (*in_folder(LIBRARY), WEATHER)]
     raise _refused(name, f"there is no such scenario{nearest(name, known)}")
 
 

@@ -1,0 +1,140 @@
+"""What weather runs have met: how often each fault began in which state of the cluster.
+
+Read from journals.  A state is what was going on in the moment when a fault began; a fault
+without any of them began in calm.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias
+
+import msgspec
+
+from emulator.facts import (
+    ConsumerStopped,
+    FaultBegan,
+    FaultEnded,
+    MemberJoined,
+    MemberLeft,
+    MessageConsumed,
+    MessageStored,
+    QueuesClaimed,
+    QueuesReleased,
+)
+from emulator.journal import Entry
+from scenarios.words import FAULTS
+
+Met: TypeAlias = tuple[str, str]  # a fault's word, a state
+
+REBALANCE_US, LEFT_US, JOINED_US, HEALED_US = 2_000_000, 20_000_000, 10_000_000, 5_000_000
+BACKLOG_MIN = 20
+DOWN = ("kill", "stop", "power_off", "pause")
+STATES: Mapping[str, str] = {
+    "calm": "nothing of what follows",
+    "rebalance": "queues changed hands in the last 2 s",
+    "member_joined": "a member joined a group in the last 10 s",
+    "member_left": "a member left a group in the last 20 s",
+    "backlog": f"at least {BACKLOG_MIN} messages were stored and not consumed",
+    "another_fault": "another fault held",
+    "node_down": "a node was killed, stopped or stood still",
+    "just_healed": "a fault ended in the last 5 s",
+}
+
+
+class Coverage:
+    """Counts by (fault, state), over any number of journals."""
+
+    def __init__(self, counts: Mapping[Met, int] | None = None) -> None:
+        self.counts: Counter[Met] = Counter(counts or {})
+
+    def add(self, entries: Iterable[Entry]) -> None:
+        """Count what one journal shows."""
+        watch = _WatchedRun()
+        for entry in entries:
+            for met in watch.see(entry):
+                self.counts[met] += 1
+
+    def met(self, word: str, state: str) -> int:
+        """How often the fault *word* began in *state*."""
+        return self.counts[word, state]
+
+    def missing(self, words: Iterable[str] = tuple(FAULTS)) -> list[Met]:
+        """What was never met, of these faults."""
+        return [(word, state) for word in words for state in STATES if not self.met(word, state)]
+
+    def table(self) -> list[tuple[str, ...]]:
+        """A head, and a row a fault: how often it began in each state."""
+        rows = [(word, *(str(self.met(word, state)) for state in STATES)) for word in FAULTS]
+        return [("fault", *STATES), *rows]
+
+
+class _WatchedRun:
+    """The state of one run, entry by entry."""
+
+    def __init__(self) -> None:
+        self._last_us: dict[str, int] = {}  # of each state that fades
+        self._holding: dict[int, str] = {}
+        self._stored_of: Counter[str] = Counter()  # by topic
+        self._consumed_of: Counter[tuple[str, str]] = Counter()  # by group and topic
+        self._see: Mapping[type[Any], Callable[[Any, int], None]] = {
+            QueuesClaimed: lambda _, at_us: self._mark("rebalance", at_us),
+            QueuesReleased: lambda _, at_us: self._mark("rebalance", at_us),
+            MemberJoined: lambda _, at_us: self._mark("member_joined", at_us),
+            MemberLeft: lambda _, at_us: self._mark("member_left", at_us),
+            ConsumerStopped: lambda _, at_us: self._mark("member_left", at_us),
+            MessageStored: lambda fact, _: self._stored(fact),
+            MessageConsumed: lambda fact, _: self._consumed(fact),
+            FaultEnded: self._ended,
+        }
+
+    def see(self, entry: Entry) -> list[Met]:
+        """What is met with *entry*: nothing, unless a fault begins."""
+        fact = entry.fact
+        if isinstance(fact, FaultBegan):
+            word = msgspec.json.decode(fact.fault)["fault"]
+            states = [*self._states(entry.mono_us)] or ["calm"]
+            self._holding[fact.fault_id] = word
+            return [(word, state) for state in states]
+        if (see := self._see.get(type(fact))) is not None:
+            see(fact, entry.mono_us)
+        return []
+
+    def _states(self, now_us: int) -> Iterable[str]:
+        for state, fades_us in FADES_US.items():
+            if now_us - self._last_us.get(state, -fades_us - 1) <= fades_us:
+                yield state
+        if self._backlog() >= BACKLOG_MIN:
+            yield "backlog"
+        if self._holding:
+            yield "another_fault"
+        if any(word in DOWN for word in self._holding.values()):
+            yield "node_down"
+
+    def _ended(self, fact: FaultEnded, at_us: int) -> None:
+        self._holding.pop(fact.fault_id, None)
+        self._mark("just_healed", at_us)
+
+    def _mark(self, state: str, at_us: int) -> None:
+        self._last_us[state] = at_us
+
+    def _stored(self, fact: MessageStored) -> None:
+        self._stored_of[fact.queue.topic] += 1
+
+    def _consumed(self, fact: MessageConsumed) -> None:
+        self._consumed_of[fact.group, fact.topic] += fact.ok
+
+    def _backlog(self) -> int:
+        """Of the group that is furthest behind, among those that consumed anything."""
+        behind = [self._stored_of[key[1]] - n for key, n in self._consumed_of.items()]
+        return max(behind, default=self._stored_of.total())
+
+
+FADES_US: Mapping[str, int] = {
+    "rebalance": REBALANCE_US,
+    "member_joined": JOINED_US,
+    "member_left": LEFT_US,
+    "just_healed": HEALED_US,
+}
+assert set(STATES) == {*FADES_US, "calm", "backlog", "another_fault", "node_down"}
