@@ -1,0 +1,67 @@
+"""What a test with the pytest plugin costs: loading it, a cluster, a reset.
+
+    python -m benchmarks.tests_with_a_cluster
+
+Aims: ready within 50 ms once imported (a cluster of processes: 0.4 s), a reset within 10 ms.
+The best of several is shown beside the median: the rest is what else runs on the machine.
+"""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+from emulator.cluster.tested import RocketMQ
+from rocketmq_emulator import ProcessCluster
+
+TIMES = 30
+IMPORT = (
+    "import pytest, time; began_s = time.perf_counter(); import rocketmq_emulator.pytest_plugin; "
+    "print(time.perf_counter() - began_s)"
+)
+
+
+def main() -> None:
+    print(f"{'':40}{'best':>10}{'median':>10}")
+    show("the plugin is loaded", [float(output_of(IMPORT)) for _ in range(5)])
+    show(
+        "a cluster in a thread is ready", [ready_s(lambda: RocketMQ(brokers=2)) for _ in range(9)]
+    )
+    show(
+        "a cluster of processes is ready",
+        [ready_s(lambda: ProcessCluster(brokers=2)) for _ in range(3)],
+    )
+    with RocketMQ(brokers=2) as cluster:
+        show("reset, 2 brokers", [timed_s(cluster.reset) for _ in range(TIMES)])
+    with RocketMQ(brokers=2, topics=["orders"]) as cluster:
+        show("reset, and a topic made again", [timed_s(cluster.reset) for _ in range(TIMES)])
+
+
+def show(what: str, took_s: list[float]) -> None:
+    best, median = min(took_s), statistics.median(took_s)
+    print(f"{what:40}{best * 1_000:7.1f} ms{median * 1_000:7.1f} ms")
+
+
+def ready_s(make: Callable[[], RocketMQ | ProcessCluster]) -> float:
+    with make() as cluster:
+        return cluster.ready_s
+
+
+def timed_s(action: Callable[[], object]) -> float:
+    began_s = time.perf_counter()
+    action()
+    return time.perf_counter() - began_s
+
+
+def output_of(program: str) -> str:
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    return run.stdout
+
+
+if __name__ == "__main__":
+    main()
