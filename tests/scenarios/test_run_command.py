@@ -1,0 +1,100 @@
+"""``rmqemu run`` from the outside: what it prints, and its exit codes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+A_FILE = """
+title = "A short one"
+[topics.orders]
+queues = 2
+[[consumers]]
+group = "billing"
+topic = "orders"
+[[load]]
+topic = "orders"
+rate = "10/s"
+until = "1s"
+[expect]
+lost = 0
+"""
+
+
+def command(*arguments: str, folder) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "emulator.cli", "run", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "XDG_CACHE_HOME": str(folder)},
+    )
+
+
+@pytest.fixture
+def short(tmp_path):
+    file = tmp_path / "short.toml"
+    file.write_text(A_FILE)
+    return file
+
+
+def test_seeds_that_pass_are_a_table_a_junit_file_and_exit_code_0(short, tmp_path) -> None:
+    junit = tmp_path / "junit.xml"
+    found = command(str(short), "--seeds", "1..2", "--junit", str(junit), folder=tmp_path)
+    assert found.returncode == 0, found.stderr
+    lines = found.stdout.splitlines()
+    assert lines[0].split() == ["seed", "verdict", "virtual", "s", "took", "s", "facts", "why"]
+    assert [line.split()[:2] for line in lines[1:3]] == [["1", "passed"], ["2", "passed"]]
+    assert "short: 2 seeds, 2 passed" in lines
+    assert 'tests="2" failures="0" errors="0"' in junit.read_text()
+    again = command(str(short), "--seeds", "1..2", folder=tmp_path)
+    assert "2 passed (2 of them known from before)" in again.stdout
+
+
+def test_a_seed_that_fails_is_exit_code_1_and_names_its_journal(short, tmp_path) -> None:
+    short.write_text(A_FILE.replace("lost = 0", "sends_max = 3"))
+    found = command(str(short), folder=tmp_path)
+    assert found.returncode == 1
+    assert "sends <= 3 was expected, it is 10" in found.stdout
+    (journal,) = tmp_path.rglob("short-seed1.jsonl")
+    assert f"journal of seed 1: {journal}" in found.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("nothing_like_it",), "there is no such scenario"),
+        (("broker_dies", "--seeds", "5..1"), "--seeds is A..B"),
+        (("broker_dies", "--set", "members"), "--set is NAME=VALUE"),
+        (("broker_dies", "--release", "4.9.77x"), "--release"),
+    ],
+)
+def test_what_cannot_be_run_is_one_line_and_exit_code_2(arguments, said, tmp_path) -> None:
+    found = command(*arguments, folder=tmp_path)
+    assert found.returncode == 2
+    assert said in found.stderr
+    assert "Traceback" not in found.stderr
+
+
+def test_ctrl_c_shows_what_is_finished_and_ends_with_130(short, tmp_path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "emulator.cli", "run", str(short), "--seeds", "1..1000"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
+    )
+    rows = tmp_path / "rocketmq-emulator" / "runs"
+    while not [*rows.glob("*.jsonl")]:
+        assert process.poll() is None
+        signal.sigtimedwait([], 0.05)
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "of 1000 seeds were finished" in errors
+    assert "passed" in output
