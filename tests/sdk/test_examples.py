@@ -93,3 +93,22 @@ def test_a_suite_in_java_kills_a_broker_and_loses_nothing(tmp_path: Path) -> Non
     assert run.returncode == 0, run.stdout + run.stderr
     (report,) = (tmp_path / "junit" / "target" / "surefire-reports").glob("*.txt")
     assert "Tests run: 1, Failures: 0, Errors: 0, Skipped: 0" in report.read_text()
+
+
+@pytest.mark.sdk
+@pytest.mark.parametrize(
+    ("tool", "command"), [("java", ("java", "Fault.java")), ("go", ("go", "run", "fault.go"))]
+)
+def test_a_fault_is_begun_and_ended_from_another_language(tool: str, command) -> None:
+    need(tool)
+    with EmbeddedCluster(control=0) as cluster:
+        run = subprocess.run(
+            [*command, cluster.control],
+            cwd=ROOT / "examples" / "faults",
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=RUN_S_MAX,
+        )
+        assert run.stdout.splitlines() == ["dead", "running"], run.stderr
+        assert cluster.faults() == ()
