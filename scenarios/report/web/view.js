@@ -60,6 +60,19 @@ function drawTrack(track, palette) {
   pen.save();
   track.draw(pen);
   pen.restore();
+  markViolations(pen);
+}
+
+// A line at each violation in sight, a thick one at that which was chosen.
+function markViolations(pen) {
+  pen.fillStyle = pen.palette.error;
+  story.places.slice(0, 2000).forEach(({ at }, number) => {
+    if (at < view.from || at > view.until) return;
+    const wide = number === violationShown ? 2 : 1;
+    pen.globalAlpha = number === violationShown ? 1 : 0.5;
+    pen.fillRect(Math.round(pen.x(at)) - wide / 2, 0, wide, pen.height);
+  });
+  pen.globalAlpha = 1;
 }
 
 function timeAt(pen, x) { return view.from + (x - EDGE) / pen.scale; }
