@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import defaultdict
 
 import pytest
+from sdk.administration import ask
 from sdk.scenario import Scenario
 from sdk.sdk_process import Event, SdkError, SdkProcess
 from sdk.test_every_sdk import (
@@ -15,6 +17,9 @@ from sdk.test_every_sdk import (
     offset_ids_of,
     wait_consumed_by,
 )
+
+from protocol.bodies.own import AdvancedTime, AdvanceTime, decode_own_body, encode_own_body
+from protocol.codes import RequestCode
 
 pytestmark = pytest.mark.sdk
 
@@ -191,3 +196,41 @@ def test_a_lite_consumer_polls_and_commits_for_itself(
     second = producer.send(scenario.messages(40, start=40))
     after = scenario.consumer(java, "after", kind="lite")
     assert offset_ids_of(after.wait_consumed(40)) == offset_ids_of(second)
+
+
+def advanced(scenario: Scenario, hours: int) -> int:
+    """How many messages came."""
+    body = encode_own_body(AdvanceTime(ms=hours * 3_600_000))
+    answers = [
+        ask(address, RequestCode.ADVANCE_TIME, {}, body)
+        for address in scenario.cluster.brokers.values()
+    ]
+    return sum(decode_own_body(answer.body, AdvancedTime).due_count for answer in answers)
+
+
+def dead_letters(scenario: Scenario) -> int:
+    fields = {"topic": f"%DLQ%{scenario.group}", "queueId": "0"}
+    answers = [
+        ask(address, RequestCode.GET_MAX_OFFSET, fields)
+        for address in scenario.cluster.brokers.values()
+    ]
+    return sum(int(answer.fields().get("offset") or 0) for answer in answers)
+
+
+@pytest.mark.skipif(
+    os.environ.get("STORY_CLUSTER", "ours") != "ours", reason="time is advanced by ours alone"
+)
+def test_a_message_that_always_fails_is_a_dead_letter_after_ten_advanced_hours(
+    java: SdkProcess, scenario: Scenario
+) -> None:
+    scenario.consumer(java, "first").stop()  # the retry topic is there for the second one
+    scenario.producer(java).send(scenario.messages(1))
+    (key,) = keys_of(scenario.messages(1))
+    failing = scenario.consumer(java, "failing", refuse={key: 0}, refuse_always=True)
+    failing.wait_consumed(1)
+    held = failing.assigned()
+    java.wait_until(lambda: advanced(scenario, 10) > 0, 10.0, "it was sent back")
+    failing.wait_consumed(17)
+    java.wait_until(lambda: dead_letters(scenario) == 1, 10.0, "it is a dead letter")
+    assert [event["reconsume_times"] for event in failing.consumed()] == list(range(17))
+    assert failing.assigned() == held

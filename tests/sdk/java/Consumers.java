@@ -20,7 +20,7 @@ import org.apache.rocketmq.common.protocol.heartbeat.MessageModel;
  * Push consumers of every kind, one message a call.
  *
  * <p>{@code "refuse": {"KEY": level}} answers the first delivery of the message with that key by RECONSUME_LATER, at that
- * delay level (0: as the broker sees fit); an orderly consumer suspends its queue instead. {@code "pause_ms"} makes every
+ * delay level (0: as the broker sees fit), with {@code "refuse_always"} every delivery; an orderly consumer suspends its queue instead. {@code "pause_ms"} makes every
  * call slow. {@code "cached_max"} is how many messages of a queue are fetched ahead; a consumer that stops finishes those.
  */
 final class Consumers {
@@ -108,8 +108,8 @@ final class Consumers {
 
     private static Integer refusal(JSONObject asked, MessageExt message) {
         JSONObject refused = asked.getJSONObject("refuse");
-        boolean isFirst = message.getReconsumeTimes() == 0;
-        return refused != null && isFirst ? refused.getInteger(message.getKeys()) : null;
+        boolean isMeant = asked.getBooleanValue("refuse_always") || message.getReconsumeTimes() == 0;
+        return refused != null && isMeant ? refused.getInteger(message.getKeys()) : null;
     }
 
     private static void pause(JSONObject asked) {
