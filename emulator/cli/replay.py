@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -55,7 +57,7 @@ def replay(
         other = Path(output or Path(folder) / "other.jsonl")
         row = _run(fleet, plan, seed, other)
         with one.open("rb") as first, other.open("rb") as second:
-            parting = parting_of(first, second)
+            parting = parting_of(_of_any_version(first), _of_any_version(second))
         if parting is not None:
             raise fail(
                 f"the journals part at line {parting.line}:\n"
@@ -122,6 +124,12 @@ def _meant(
     if start.fact.code_version != code_version():
         say(f"{what} was written by another version of the code: the run may be another one")
     return start.plan, start.fact.seed, path
+
+
+def _of_any_version(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """A run's first line without the version of the code: what it led to is compared."""
+    for number, line in enumerate(lines):
+        yield re.sub(rb'"code_version":"\w*"', b"", line) if number == 0 else line
 
 
 def _run(fleet: Fleet, plan: Plan, seed: int, journal: Path) -> RunResult:

@@ -25,9 +25,9 @@ lost = 0
 """
 
 
-def command(*arguments: str, folder) -> subprocess.CompletedProcess[str]:
+def command(*arguments: str, folder, verb: str = "run") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "emulator.cli", "run", *arguments],
+        [sys.executable, "-m", "emulator.cli", verb, *arguments],
         capture_output=True,
         text=True,
         check=False,
@@ -98,3 +98,17 @@ def test_ctrl_c_shows_what_is_finished_and_ends_with_130(short, tmp_path) -> Non
     assert process.returncode == 130
     assert "of 1000 seeds were finished" in errors
     assert "passed" in output
+
+
+def test_a_journal_is_replayed_byte_for_byte_or_where_it_parts_is_shown(short, tmp_path) -> None:
+    command(str(short), "--journal", str(tmp_path), folder=tmp_path)
+    journal = tmp_path / "short-seed1.jsonl"
+    found = command(str(journal), folder=tmp_path, verb="replay")
+    assert found.returncode == 0, found.stderr
+    assert "facts, byte for byte" in found.stdout
+    lines = journal.read_bytes().splitlines(keepends=True)
+    lines[20] = lines[20].replace(b'"seq":', b'"seq":1')
+    journal.write_bytes(b"".join(lines))
+    parted = command(str(journal), folder=tmp_path, verb="replay")
+    assert parted.returncode == 1
+    assert "the journals part at line 21" in parted.stderr
