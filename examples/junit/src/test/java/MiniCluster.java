@@ -55,6 +55,11 @@ final class MiniCluster implements AutoCloseable {
         ask(node, "start");
     }
 
+    /** As it was at first, for the next test: no messages, dead nodes back; clients stay connected. */
+    void reset() throws IOException, InterruptedException {
+        post("/reset");
+    }
+
     @Override
     public void close() throws InterruptedException {
         process.destroy();
@@ -64,12 +69,16 @@ final class MiniCluster implements AutoCloseable {
     }
 
     private void ask(String node, String verb) throws IOException, InterruptedException {
-        URI uri = URI.create(control + "/nodes/" + node + "/" + verb);
+        post("/nodes/" + node + "/" + verb);
+    }
+
+    private void post(String path) throws IOException, InterruptedException {
+        URI uri = URI.create(control + path);
         HttpRequest request =
             HttpRequest.newBuilder(uri).POST(HttpRequest.BodyPublishers.noBody()).build();
         HttpResponse<String> answer = http.send(request, HttpResponse.BodyHandlers.ofString());
         if (answer.statusCode() / 100 != 2) {
-            throw new IOException(verb + " " + node + ": " + answer.body());
+            throw new IOException(path + ": " + answer.body());
         }
     }
 
