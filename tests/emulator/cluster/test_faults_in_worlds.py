@@ -11,6 +11,7 @@ from fault_scene import BROKER, REAL_WORLDS, TOPIC, Scene, Story, play, scene_of
 
 from docs.generate import faults
 from docs.generate.sections import with_section
+from emulator.cluster.embedded import EmbeddedCluster
 from emulator.cluster.faults.table import TABLE, WORLDS, CannotBegin, refusal_of
 from emulator.cluster.faults.values import (
     FAULTS,
@@ -205,3 +206,22 @@ def test_every_world_has_an_answer_for_every_fault(kind) -> None:
 def test_the_page_of_faults_says_what_the_table_says() -> None:
     page = faults.PAGE.read_text()
     assert with_section(page, "faults", faults.faults_text()) == page, "run make page"
+
+
+@pytest.fixture(scope="module")
+def linked(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("linked")
+    with EmbeddedCluster(brokers=1, with_links=True, journal=str(folder)) as cluster:
+        yield scene_of(cluster, folder)
+
+
+@pytest.mark.parametrize(
+    "word", [word for word, row in TABLE.items() if row.embedded == "with_links"]
+)
+def test_behind_proxies_real_links_do_what_the_table_says(linked, word) -> None:
+    async def told() -> None:
+        await linked.make_topic()
+        await STORIES[word](linked)
+
+    trio.run(told)
+    assert linked.facts("FaultEnded")[-1]["acted_count"] >= 1
