@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from emulator.checks.table import METRICS
 from emulator.client.config import ProducerConfig
 from emulator.client.consumer.pull_config import LitePullConsumerConfig
 from emulator.client.consumer.push_config import PushConsumerConfig
@@ -324,6 +325,7 @@ def _expectations(plan: Plan, names: Names) -> Found:
         if each.scope:
             known = (*names.groups, *names.topics)
             yield from _known(("expect", at), "group or topic", (each.scope,), known)
+        yield from _known(("expect", at), "metric", (each.metric,), METRICS)
         key = each.metric, each.operator, each.scope
         if key in seen:
             yield ("expect", at), f"{each.metric} {each.operator} is expected twice"

@@ -233,6 +233,10 @@ WRONG = {
             "did you mean pull_batch_max?"
         ),
     ),
+    "a metric that is none": (
+        {"lost": "losd = 0"},
+        "it.toml:17: expect.losd: there is no metric 'losd'; did you mean lost?",
+    ),
     "a release that is none": (
         {"cluster": 'cluster = { release = "four" }'},
         "it.toml:2: cluster: release: a release looks like 4.9.7 or 5.3.3, not 'four'",
