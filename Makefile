@@ -47,6 +47,7 @@ page: $(READY)  ## what the pages in docs/ have from the code, and from a virtua
 	$(BIN)/python -m docs.generate.facts
 	$(BIN)/python -m docs.generate.worlds
 	$(BIN)/python -m docs.generate.faults
+	$(BIN)/python -m docs.generate.checkers
 	$(BIN)/python -m docs.generate.mqadmin
 	$(BIN)/python -m docs.generate.quirks
 	$(BIN)/python -m docs.generate.errata

@@ -13,7 +13,7 @@ import msgspec
 
 from emulator.checks.folding import Table
 from emulator.checks.violation import Violation
-from emulator.facts import Fact
+from emulator.facts import Fact, Queue
 from emulator.journal import Entry, EntryKey
 
 if TYPE_CHECKING:
@@ -111,6 +111,11 @@ class Checker:
             parts = [n for name, n in found.items() if name.startswith(metric.name + ".")]
             found[metric.name] = float((sum if metric.total == "sum" else max)(parts or [0.0]))
         return found
+
+
+def place_of(queue: Queue) -> str:
+    """The queue's name in sentences."""
+    return f"{queue.topic}@{queue.broker}:{queue.queue_id}"
 
 
 def key_of(entry: Entry | EntryKey) -> EntryKey:

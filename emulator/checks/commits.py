@@ -6,10 +6,21 @@ goes on from there, so whatever it passed and nobody had is gone.
 
 from __future__ import annotations
 
-from emulator.checks.checker import Checker, Metric
+from emulator.checks.checker import Checker, Metric, Shared, place_of
 from emulator.checks.folding import Table
-from emulator.facts import ConsumerStarted, MessageConsumed, MessagePolled, OffsetCommitted
-from emulator.journal import Entry
+from emulator.facts import (
+    ConsumerStarted,
+    MemberJoined,
+    MessageConsumed,
+    MessagePolled,
+    OffsetCommitted,
+    Queue,
+    QueuesClaimed,
+    QueuesReleased,
+)
+from emulator.journal import Entry, EntryKey
+
+RELEASED_US = 10_000_000  # what was on its way when a queue was released has come by then
 
 
 class CommitsFollowDelivery(Checker):
@@ -23,17 +34,29 @@ class CommitsFollowDelivery(Checker):
         Metric(
             "early_commits", "commits", "that passed a message which nobody was given", "group"
         ),
+        Metric("late_commits", "commits", "by a member that gave the queue away before", "group"),
     )
     needs = (OffsetCommitted,)
 
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        self._clients: dict[tuple[str, str, str], str] = {}  # by broker, group and peer
+        self._released: dict[tuple[str, Queue], dict[str, EntryKey]] = {}  # by client
+
     def table(self) -> Table:
         """What it reads."""
-        return {OffsetCommitted: self._committed}
+        return {
+            OffsetCommitted: self._committed,
+            MemberJoined: self._joined,
+            QueuesClaimed: self._claimed,
+            QueuesReleased: self._gave_away,
+        }
 
     def end(self) -> None:
         """Every group that is known has a number."""
         for group in self.scene.seats:
             self.adds("early_commits", 0, group)
+            self.adds("late_commits", 0, group)
 
     def why_not(self) -> str:
         """Commits alone prove nothing."""
@@ -44,6 +67,8 @@ class CommitsFollowDelivery(Checker):
         return ""
 
     def _committed(self, fact: OffsetCommitted, entry: Entry) -> None:
+        if released := self._released.get((fact.group, fact.queue)):
+            self._look_for_late(fact, released, entry)
         reading = self.progress.readers[fact.group][fact.queue]
         given = reading.given.behind(reading.start)
         if fact.offset <= given or fact.offset <= reading.reused_to:
@@ -51,12 +76,47 @@ class CommitsFollowDelivery(Checker):
         if not self._is_judged(fact) or not self._has(fact, given):
             return
         self.adds("early_commits", 1, fact.group)
-        place = f"{fact.queue.topic}@{fact.queue.broker}:{fact.queue.queue_id}"
+        place = place_of(fact.queue)
         self.objects(
             f"{fact.group} committed {fact.offset} of {place}, and nobody was given {given}",
             entry,
             node=reading.owner,
         )
+
+    def _look_for_late(
+        self, fact: OffsetCommitted, released: dict[str, EntryKey], entry: Entry
+    ) -> None:
+        client = self._clients.get((entry.node, fact.group, fact.peer), "")
+        key = released.get(client)
+        if key is None or self.scene.is_disturbed_since(key.mono_us):
+            return  # a stalled link delivers late
+        if entry.mono_us - key.mono_us > RELEASED_US:
+            self.adds("late_commits", 1, fact.group)
+            self.objects(
+                f"{client} commits {fact.offset} of {place_of(fact.queue)}, which it gave away "
+                f"{(entry.mono_us - key.mono_us) // 1_000_000} s before",
+                key,
+                entry,
+                node=key.node,
+                rule="a member commits nothing of queues it gave away (client invariant 56)",
+            )
+
+    def _joined(self, fact: MemberJoined, entry: Entry) -> None:
+        self._clients[entry.node, fact.group, fact.peer] = fact.client
+
+    def _claimed(self, fact: QueuesClaimed, entry: Entry) -> None:
+        seat = self.scene.seat(fact.group, entry.node)
+        for queue in fact.queues:
+            if seat is not None and (released := self._released.get((fact.group, queue))):
+                released.pop(seat.started.client, None)
+
+    def _gave_away(self, fact: QueuesReleased, entry: Entry) -> None:
+        seat = self.scene.seat(fact.group, entry.node)
+        if seat is None or seat.started.consumer_kind == "pull":
+            return  # the application of a pull consumer commits as it likes
+        key = EntryKey(entry.mono_us, entry.node, entry.seq)
+        for queue in fact.queues:
+            self._released.setdefault((fact.group, queue), {})[seat.started.client] = key
 
     def _is_judged(self, fact: OffsetCommitted) -> bool:
         """Filters pass over messages, and pull consumers' applications commit as they like."""

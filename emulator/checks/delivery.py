@@ -1,6 +1,6 @@
 """Nothing that was acknowledged is lost: every group gets it, or has it as a dead letter.
 
-What the promise is, and what it is not (client-behaviour 9.4): an acknowledged message survives
+What the promise is, and what it is not: an acknowledged message survives
 its broker's death; a loss of power too with SYNC_FLUSH, else not.  A group gets all from where
 it began; not what retention deleted, a tool or ``seek`` skipped, or its expression filters.  A
 broadcasting group's failures are dropped.  A message is lost once the group's committed offset

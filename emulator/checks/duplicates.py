@@ -1,6 +1,6 @@
 """Messages that a group consumed more than once: counted, and each with its cause.
 
-At-least-once allows them (client-behaviour 9.4) for causes that leave traces: a hand-over, where
+At-least-once allows them for causes that leave traces: a hand-over, where
 the new owner begins at the committed offset; a death before offsets were written; a broker
 that came back with older offsets; a tool; a send that was retried after it had been stored; a
 message sent back whose first delivery succeeded after all.  A duplicate without any of these is a
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from emulator.checks.checker import Checker, Metric, Shared
+from emulator.checks.checker import Checker, Metric, Shared, place_of
 from emulator.checks.folding import Table
 from emulator.facts import (
     ConsumerStarted,
@@ -48,7 +48,7 @@ class DuplicatesAreExplained(Checker):
     name = "duplicates"
     rule = (
         "a message is consumed again only after a hand-over, a death before its offset was "
-        "written, an offset that went back, a retried send or a retry (client-behaviour 9.4)"
+        "written, an offset that went back, a retried send or a retry"
     )
     metrics = (
         Metric("duplicates", "messages", "consumed again after they were consumed", "group"),
@@ -160,7 +160,7 @@ class DuplicatesAreExplained(Checker):
         else:
             self.adds("duplicates", 1, group)
             self.adds("unexplained_duplicates", 1, group)
-            place = f"{queue.topic}@{queue.broker}:{queue.queue_id}"
+            place = place_of(queue)
             self.objects(f"{group} consumed offset {offset} of {place} again, for no cause", entry)
 
     def _adds(self, cause: str, group: str) -> None:

@@ -59,7 +59,7 @@ class SharesAreFairAgain(Checker):
             if self._has_keys(topic) or sum(counts.values()) < SENDS_MIN:
                 continue
             fair = sum(counts.values()) / len(self._seen[topic])
-            worst = max(self._seen[topic], key=lambda queue: abs(counts[queue] - fair))
+            worst = max(sorted(self._seen[topic]), key=lambda queue: abs(counts[queue] - fair))
             unfair = abs(counts[worst] - fair) / fair
             self.measures("send_unfairness", self._worse(topic, unfair), topic)
             if unfair > UNFAIR_MAX and node in self._until_us:

@@ -19,7 +19,7 @@ BOUND_US = 180_000_000
 
 
 class LivenessReturns(Checker):
-    """Scenarios.md, "Derived bounds"."""
+    """What must happen once nothing is broken any more."""
 
     name = "liveness"
     rule = (

@@ -6,7 +6,7 @@ called while another member was granted the queue broke the rule (client invaria
 
 from __future__ import annotations
 
-from emulator.checks.checker import Checker, Metric, Shared
+from emulator.checks.checker import Checker, Metric, Shared, place_of
 from emulator.checks.folding import Table
 from emulator.facts import (
     FaultBegan,
@@ -20,7 +20,7 @@ from emulator.journal import Entry, EntryKey
 
 BROKER_LOCK_US = 60_000_000  # rocketmq.broker.rebalance.lockMaxLiveTime
 CLIENT_LOCK_US = 30_000_000  # rocketmq.client.rebalance.lockMaxLiveTime
-ANSWER_US = 1_000_000  # a lock call takes no longer (client-behaviour 7.5)
+ANSWER_US = 1_000_000  # a lock call takes no longer
 
 
 class LocksAreSafe(Checker):
@@ -91,7 +91,7 @@ class LocksAreSafe(Checker):
         seat = self.scene.seat(fact.group, entry.node)
         if seat is None:
             return
-        place = f"{fact.queue.topic}@{fact.queue.broker}:{fact.queue.queue_id}"
+        place = place_of(fact.queue)
         client = seat.started.client
         granted_us = self._granted.get((fact.group, fact.queue, client))
         holder = self._holders.get((fact.group, fact.queue))

@@ -6,7 +6,7 @@ offset that went back the order begins anew there.
 
 from __future__ import annotations
 
-from emulator.checks.checker import Checker, Metric, Shared
+from emulator.checks.checker import Checker, Metric, Shared, place_of
 from emulator.checks.folding import Table
 from emulator.facts import ConsumerStarted, MessageConsumed, Queue, QueuesClaimed
 from emulator.journal import Entry, EntryKey
@@ -49,7 +49,7 @@ class OrderIsKept(Checker):
         expected, before = self._next.get(known, (fact.offset, key))
         if fact.offset != expected and not self._may_come(fact, expected, before, entry):
             self.adds("out_of_order", 1, fact.group)
-            place = f"{fact.queue.topic}@{fact.queue.broker}:{fact.queue.queue_id}"
+            place = place_of(fact.queue)
             self.objects(
                 f"{fact.group} consumed offset {fact.offset} of {place} where {expected} was next",
                 before,

@@ -3,12 +3,12 @@
 Owning is what consumers say: from QueuesClaimed to QueuesReleased, or to their end. A member
 whose brokers all lost it, and that notes nothing, has ended without a word (a killed process
 writes no fact). For orderly groups the broker's lock forbids two owners, so an overlap of two
-that run is a violation there; elsewhere it happens, and is measured (client-behaviour 9.4).
+that run is a violation there; elsewhere it happens, and is measured.
 """
 
 from __future__ import annotations
 
-from emulator.checks.checker import Checker, Metric, Shared
+from emulator.checks.checker import Checker, Metric, Shared, place_of
 from emulator.checks.folding import Table
 from emulator.checks.scene import ENDING
 from emulator.facts import (
@@ -31,6 +31,7 @@ from emulator.journal import Entry, EntryKey
 from protocol.names import RETRY_GROUP_TOPIC_PREFIX
 
 US_A_SECOND = 1_000_000
+SETTLED_US = 60_000_000  # heartbeats within 30 s, a rebalance within 20 s, and some
 
 
 class OneOwner(Checker):
@@ -84,7 +85,7 @@ class OneOwner(Checker):
             for queue, span in spans.items():
                 if not self.scene.living(group):
                     span.is_wanted = False
-                span.moves(self.scene.now_us)
+                self._move(span, self.scene.now_us)
                 if not queue.topic.startswith(RETRY_GROUP_TOPIC_PREFIX):
                     self._measure(group, span)
 
@@ -104,11 +105,11 @@ class OneOwner(Checker):
         for queue in fact.queues:
             span = spans.get(queue)
             if span is None:
-                span = spans[queue] = _Span(entry.mono_us)
+                span = spans[queue] = _Span(queue, entry.mono_us)
                 span.is_wanted = queue.broker not in self._down
             self._drop_silent(span, entry.mono_us)
             self._object_to_two(fact.group, queue, span, entry)
-            span.moves(entry.mono_us)
+            self._move(span, entry.mono_us)
             span.owners[entry.node] = EntryKey(entry.mono_us, entry.node, entry.seq)
 
     def _object_to_two(self, group: str, queue: Queue, span: _Span, entry: Entry) -> None:
@@ -121,7 +122,7 @@ class OneOwner(Checker):
                 continue
             if self._locked.get((group, queue)) != seat.started.client:
                 continue  # the broker has given it to the new owner: the old one may not go on
-            place = f"{queue.topic}@{queue.broker}:{queue.queue_id}"
+            place = place_of(queue)
             self.objects(
                 f"{entry.node} claimed {place} of {node}, which has its lock", claimed, entry
             )
@@ -184,13 +185,30 @@ class OneOwner(Checker):
         if self._silent:
             self._silent.pop(entry.node, None)
 
+    def _move(self, span: _Span, now_us: int) -> None:
+        """Time has passed; two owners for long, and undisturbed, are one too many."""
+        span.moves(now_us)
+        began_us = now_us - span.overlap.now_us
+        undisturbed_us = now_us - max(began_us, self.scene.healed_us or 0)
+        if undisturbed_us < SETTLED_US or self.scene.faults or span.was_named:
+            return
+        if span.overlap.now_us and not any(node in self._silent for node in span.owners):
+            span.was_named = True
+            both, keys = " and ".join(span.owners), sorted(span.owners.values())
+            self.objects(
+                f"{both} hold {place_of(span.queue)} for {undisturbed_us // 1_000_000} s, while "
+                "no fault holds",
+                *keys,
+                rule="a queue has one owner once a rebalance has settled",
+            )
+
     # Owners -------------------------------------------------------------------------------
 
     def _drop_silent(self, span: _Span, now_us: int) -> None:
         for node in [each for each in span.owners if each in self._silent]:
             span.moves(max(span.since_us, self._silent[node]))
             del span.owners[node]
-        span.moves(now_us)
+        self._move(span, now_us)
 
     def _take_all(self, node: str, now_us: int, group: str) -> None:
         for span in self._spans.get(group, {}).values():
@@ -198,17 +216,19 @@ class OneOwner(Checker):
 
     def _take_from(self, group: str, span: _Span, node: str, now_us: int) -> None:
         if node in span.owners:
-            span.moves(now_us)
+            self._move(span, now_us)
             del span.owners[node]
 
 
 class _Span:
     """One queue of one group: who owns it, and for how long it was too many or nobody."""
 
-    __slots__ = ("is_wanted", "overlap", "owners", "since_us", "unowned")
+    __slots__ = ("is_wanted", "overlap", "owners", "queue", "since_us", "unowned", "was_named")
 
-    def __init__(self, now_us: int) -> None:
+    def __init__(self, queue: Queue, now_us: int) -> None:
+        self.queue = queue
         self.owners: dict[str, EntryKey] = {}
+        self.was_named = False  # in a violation
         self.since_us = now_us
         self.is_wanted = True
         self.overlap = _Times()

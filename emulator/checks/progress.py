@@ -56,6 +56,7 @@ class Progress:
             "", Queue("", "", 0), 0, QueueRecords(Queue("", "", 0))
         )
         self.is_repeat = False  # it was consumed before
+        self._first_owners: dict[tuple[str, Queue], str] = {}  # of queues not yet pulled from
         self._unflushed: dict[str, deque[tuple[int, QueueRecords, int]]] = {}
 
     def table(self) -> Table:
@@ -105,6 +106,7 @@ class Progress:
         if found is None:
             records = self.records(queue)
             found = readings[queue] = QueueReading(reader, queue, offset, records)
+            found.owner = self._first_owners.pop((reader, queue), "")
             records.readings.append(found)
         return found
 
@@ -189,6 +191,8 @@ class Progress:
             readings = self.readers.get(fact.group)
             if readings is not None and queue in readings:
                 readings[queue].claimed(entry.node)
+            else:
+                self._first_owners[fact.group, queue] = entry.node
 
     # Offsets change otherwise ---------------------------------------------------------------
 

@@ -115,6 +115,10 @@ class Scene:
         """The faults that hold and touch *node*."""
         return [fault for fault in self.faults.values() if node in fault.nodes]
 
+    def is_disturbed_since(self, since_us: int) -> bool:
+        """Some fault holds, or held after that moment."""
+        return bool(self.faults) or (self.healed_us or 0) > since_us
+
     def what_is_missing(self) -> str:
         """Why the journal is not whole, or empty."""
         return "; ".join(self._missing.values())

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from small_journals import Q0, AJournal, a_consumed_journal, objections
+from small_journals import Q0, AJournal, a_consumed_journal, client_of, objections
 
-from emulator.facts import LogRecovered, OffsetRepaired
+from emulator.facts import LogRecovered, MemberJoined, OffsetRepaired
 
 
 def a_started_journal(count: int = 5, **consumer: object) -> AJournal:
@@ -63,3 +63,22 @@ def test_a_client_that_commits_the_smallest_unfinished_offset_is_never_objected_
         if data.draw(st.booleans()):
             journal.committed(next(n for n in range(9) if n not in finished))
     assert broken(journal) == []
+
+
+def a_late_commit(after_s: float) -> AJournal:
+    journal = a_consumed_journal(5)
+    journal.note("broker-a", MemberJoined("billing", client_of("billing-1"), "10.0.0.9:1"))
+    journal.at_s(10).released("billing-1", Q0)
+    return journal.at_s(10 + after_s)
+
+
+def test_a_member_commits_nothing_of_a_queue_that_it_gave_away_long_ago() -> None:
+    assert broken(a_late_commit(11).committed(5)) == [
+        "billing-1@1 commits 5 of orders@broker-a:0, which it gave away 11 s before"
+    ]
+
+
+def test_what_was_on_its_way_then_may_come_and_so_may_what_a_fault_held_up() -> None:
+    assert broken(a_late_commit(9).committed(5)) == []
+    assert broken(a_late_commit(1).claimed("billing-1", Q0).at_s(50).committed(5)) == []
+    assert broken(a_late_commit(1).fault("stall").at_s(50).healed().committed(5)) == []

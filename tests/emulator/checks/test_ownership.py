@@ -126,3 +126,16 @@ def test_a_member_that_gets_nothing_while_the_others_work_is_idle() -> None:
 def test_nobody_is_idle_where_there_is_nothing_to_do() -> None:
     journal = two_members().at_s(1).consumed("billing-1", 0).at_s(500).consumed("billing-1", 1)
     assert metrics(journal)["idle_members"] == 0
+
+
+def test_two_owners_for_a_minute_without_any_fault_break_the_rule() -> None:
+    journal = two_members().at_s(1).claimed("billing-1", Q0).at_s(2).claimed("billing-2", Q0)
+    assert objections(journal.at_s(70).ends().judged(), "ownership") == [
+        "billing-1 and billing-2 hold orders@broker-a:0 for 68 s, while no fault holds"
+    ]
+
+
+def test_two_owners_during_a_fault_and_soon_after_do_not() -> None:
+    journal = two_members().at_s(1).claimed("billing-1", Q0).fault("partition", "billing-1")
+    journal.at_s(2).claimed("billing-2", Q0).at_s(150).healed().at_s(170)
+    assert metrics(journal.released("billing-1", Q0).at_s(300).ends())["overlap_s"] == 168

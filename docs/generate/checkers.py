@@ -1,0 +1,45 @@
+"""The tables of docs/checkers.md: every checker, its rule, what it reads, and its metrics."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterator
+
+from docs.generate.sections import DOCS, write_section
+from emulator.checks.checker import Checker, Shared
+from emulator.checks.progress import Progress
+from emulator.checks.scene import Scene
+from emulator.checks.table import CHECKERS
+
+PAGE = DOCS / "checkers.md"
+
+
+def checkers_text() -> str:
+    """A section for each checker, in the order of the table."""
+    return "\n".join(line for kind in CHECKERS.values() for line in _checker(kind))
+
+
+def _checker(kind: type[Checker]) -> Iterator[str]:
+    scene = Scene()
+    table = kind(Shared(scene, Progress(scene))).table()
+    yield f"### {kind.name}"
+    yield ""
+    yield f"Rule: {kind.rule}."
+    yield ""
+    yield (inspect.getdoc(sys.modules[kind.__module__]) or "").replace("``", "`")
+    yield ""
+    reads = ", ".join(sorted(f"`{fact.__name__}`" for fact in table))
+    yield f"Reads {reads}, and what all checkers share."
+    yield ""
+    yield "| metric | of a | unit | |"
+    yield "|---|---|---|---|"
+    for metric in kind.metrics:
+        total = "" if metric.total == "sum" else "; the run's is the largest"
+        of = metric.of or "run"
+        yield f"| `{metric.name}` | {of} | {metric.unit} | {metric.sentence}{total} |"
+    yield ""
+
+
+if __name__ == "__main__":
+    write_section(PAGE, "checkers", checkers_text())
