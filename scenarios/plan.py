@@ -52,7 +52,10 @@ class ListenerPlan(Part, frozen=True, kw_only=True):
 
 
 class ConsumersPlan(Part, frozen=True, kw_only=True):
-    """Members of one group, called ``<group>-1``, ``<group>-2`` …"""
+    """Members of one group, called ``<group>-1``, ``<group>-2`` …
+
+    A group may have several of these, of members that differ; their numbers go on.
+    """
 
     group: str
     topics: dict[str, str]  # topic: tag expression

@@ -149,12 +149,11 @@ def _topics(plan: Plan, names: Names) -> Found:
 
 def _names(plan: Plan, names: Names) -> Found:
     """No name for two things."""
-    seen: set[str] = {*names.brokers, *names.name_servers, *SERVERS, "clients", "world"}
-    for at, each in enumerate(plan.consumers):
-        if each.group in seen:
+    taken: set[str] = {*names.brokers, *names.name_servers, *SERVERS, "clients", "world"}
+    for at, each in enumerate(plan.consumers):  # of one group there may be several
+        if each.group in taken:
             yield ("consumers", at, "group"), f"there is already something named {each.group}"
-        seen.add(each.group)
-    taken = {*seen, *names.members, *names.producers}
+    taken |= {*names.groups, *names.members, *names.producers}
     for at, program in enumerate(plan.programs):
         if program.name in taken:
             yield ("programs", at, "name"), f"there is already something named {program.name}"

@@ -174,6 +174,7 @@ SHELLS = {  # file by file: what of the machine it touches
     "scenarios.running.playing": "trio",
     "scenarios.running.run_forks": "os signal socket",
     "scenarios.running.virtual_run": "time trio",
+    "scenarios.running.virtual_stage": "trio",
     "scenarios.running.waiting": "trio",
     "rocketmq_emulator._aio_client": "threading trio",
     "rocketmq_emulator._callbacks": "trio",

@@ -117,14 +117,15 @@ class RecordedCluster(Words):
 class RecordedGroup(Words):
     """A consumer group of a scenario that is recorded."""
 
-    def __init__(self, line: TimeLine, group: str, members: int) -> None:
+    def __init__(self, line: TimeLine, group: str, members: int, first: int = 1) -> None:
         super().__init__(line)
-        self.group, self._members = group, members
+        self.group, self._members, self._first = group, members, first
 
     @property
     def members(self) -> tuple[str, ...]:
         """Their names, those that have left included."""
-        return tuple(f"{self.group}-{number}" for number in range(1, 1 + self._members))
+        numbers = range(self._first, self._first + self._members)
+        return tuple(f"{self.group}-{number}" for number in numbers)
 
     def grow(self, members: int = 1) -> tuple[str, ...]:
         """So many more join now; their names."""
@@ -179,8 +180,9 @@ class Run(Words):
             raise NotRecordable("a group starts at a time: after run.until use join")
         fields = {"starts_ms": now_ms, **fields, "strategy": _name_of(strategy)}
         plan = _made(ConsumersPlan, (group,), fields, "consumers")
+        others = sum(each.members for each in self._parts["consumers"] if each.group == group)
         self._parts["consumers"].append(plan)
-        return RecordedGroup(self._line, group, plan.members)
+        return RecordedGroup(self._line, group, plan.members, 1 + others)
 
     def load(self, topic: str, rate: float | str, **fields: Any) -> _RecordedLoad:
         """Messages from now on, by the fields of ``LoadPlan``; in a ``with`` until its end."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -48,7 +49,9 @@ class Acts:
     def __init__(self, stage: RunStage, run: RunClock) -> None:
         self._stage = stage
         self._run = run
-        self._members = {group.group: group.members for group in stage.plan.consumers}
+        self._members: Counter[str] = Counter()
+        for group in stage.plan.consumers:
+            self._members[group.group] += group.members
         self._table: Mapping[type[Any], Callable[[Any], Awaitable[object]]] = {
             Join: self._join,
             Leave: self._leave,

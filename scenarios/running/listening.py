@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import trio
 
+from emulator.alarms import Alarm, TrioAlarm
 from emulator.client import ConsumeResult
 from scenarios.plan import ListenerPlan
 
@@ -19,12 +21,19 @@ class PlannedFailure(Exception):
 
 
 class PlannedListener:
-    """``listen`` is what a consumer is given; *rng* draws what each call does."""
+    """``listen`` is what a consumer is given; *rng* draws what each call does.
 
-    def __init__(self, plan: ListenerPlan, rng: random.Random) -> None:
+    It waits with what *new_alarm* makes: in virtual time that costs less than a cancel scope.
+    """
+
+    def __init__(
+        self, plan: ListenerPlan, rng: random.Random, new_alarm: Callable[[], Alarm] = TrioAlarm
+    ) -> None:
         self._plan = plan
         self._rng = rng
         self._has_chances = bool(plan.fails or plan.raises or plan.hangs)
+        self._new_alarm = new_alarm
+        self._free_alarms: list[Alarm] = []
         self.under_way = 0
 
     async def listen(self, messages: list[MessageExt]) -> ConsumeResult:
@@ -39,10 +48,15 @@ class PlannedListener:
     async def _act(self) -> ConsumeResult:
         plan, chance = self._plan, self._rng.random
         if self._has_chances and chance() < plan.hangs:
-            await trio.sleep(plan.hang_ms / 1_000)
-        await trio.sleep((plan.takes_ms + chance() * plan.jitter_ms) / 1_000)
+            await self._wait(plan.hang_ms)
+        await self._wait(plan.takes_ms + chance() * plan.jitter_ms)
         if self._has_chances and chance() < plan.raises:
             raise PlannedFailure("the scenario wants this listener to raise")
         if self._has_chances and chance() < plan.fails:
             return ConsumeResult.RECONSUME_LATER
         return ConsumeResult.SUCCESS
+
+    async def _wait(self, ms: float) -> None:
+        alarm = self._free_alarms.pop() if self._free_alarms else self._new_alarm()
+        await alarm.wait_until(trio.current_time() + ms / 1_000)
+        self._free_alarms.append(alarm)  # one whose wait was cancelled is not used again

@@ -6,6 +6,7 @@ the plan.  Names follow from the plan alone: ``billing-1``, ``billing-2`` …, `
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, TypeAlias
 
 import msgspec
@@ -88,11 +89,13 @@ def ends_ms(plan: Plan) -> float:
 
 def cues(plan: Plan) -> list[Cue]:
     """All clients that the plan begins with, in the order in which they enter."""
-    found = [
-        Cue(group.starts_ms + index * group.every_ms, f"{group.group}-{index + 1}", group, index)
-        for group in plan.consumers
-        for index in range(group.members)
-    ]
+    numbers: Counter[str] = Counter()
+    found = []
+    for group in plan.consumers:
+        for index in range(group.members):
+            numbers[group.group] += 1
+            name = f"{group.group}-{numbers[group.group]}"
+            found.append(Cue(group.starts_ms + index * group.every_ms, name, group, index))
     producers = [(load, index) for load in plan.load for index in range(load.producers)]
     found += [
         Cue(load.from_ms, f"producer-{number}", load, index)
@@ -103,8 +106,8 @@ def cues(plan: Plan) -> list[Cue]:
 
 
 def group_named(plan: Plan, name: str) -> ConsumersPlan:
-    """The plan of that group; raises ``LookupError`` if there is none."""
-    for group in plan.consumers:
+    """The last plan of that group; raises ``LookupError`` if there is none."""
+    for group in reversed(plan.consumers):
         if group.group == name:
             return group
     groups = ", ".join(group.group for group in plan.consumers)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 import trio
@@ -40,29 +40,48 @@ START_AGAIN_S = 1.0
 STARTING_MS_MAX = 1_000  # what falls due while a producer starts is sent when it has started
 
 
-async def play(part: AnyPart, process: ClientProcess, tell: Tell) -> None:
-    """Until the part is over, or for ever.  Raises what a program of the user's own raises."""
-    while True:
+async def play(part: AnyPart, process: ClientProcess, tell: Tell, ending: trio.Event) -> None:
+    """Until the part is over, or *ending* is set: then the client leaves its block in order.
+
+    Raises what a program of the user's own raises.
+    """
+    while not ending.is_set():
         try:
             match part:
                 case MemberPart():
-                    await _consume(part, process, tell)
+                    await _consume(part, process, tell, ending)
                 case ProducerPart():
-                    await _produce(part, process, tell)
+                    await _produce(part, process, tell, ending)
                 case ProgramPart():
-                    await _run(part, process)
+                    await _until(ending, lambda: _run(part, process))
         except Misuse:
             raise
         except ClientError:  # it could not start: an application would be started again
-            await trio.sleep(START_AGAIN_S)
+            with trio.move_on_after(START_AGAIN_S):
+                await ending.wait()
         else:
             return
+
+
+async def _until(ending: trio.Event, work: Callable[[], Awaitable[object]]) -> None:
+    """*work*, which is cancelled when *ending* is set."""
+
+    async def do() -> None:
+        await work()
+        nursery.cancel_scope.cancel()
+
+    async with whole_nursery() as nursery:
+        nursery.start_soon(do)
+        await ending.wait()
+        nursery.cancel_scope.cancel()
 
 
 # Consumers ------------------------------------------------------------------------------------
 
 
-async def _consume(part: MemberPart, process: ClientProcess, tell: Tell) -> None:
+async def _consume(
+    part: MemberPart, process: ClientProcess, tell: Tell, ending: trio.Event
+) -> None:
     plan = part.consumers
     settings: dict[str, Any] = {
         "namesrv": part.namesrv,
@@ -73,7 +92,7 @@ async def _consume(part: MemberPart, process: ClientProcess, tell: Tell) -> None
         **plan.settings,
         **plan.settings_of.get(part.name, {}),
     }
-    listener = PlannedListener(plan.listener, _rng(part, process))
+    listener = PlannedListener(plan.listener, _rng(part, process), process.clock.new_alarm)
     tell(lambda: f"{listener.under_way} messages at its listener" if listener.under_way else "")
     strategy = strategy_named(plan.strategy)
     topics = dict(plan.topics)
@@ -86,18 +105,25 @@ async def _consume(part: MemberPart, process: ClientProcess, tell: Tell) -> None
             orderly=plan.orderly,
             **settings,
         ):
-            await trio.sleep_forever()
+            await ending.wait()
+        return
     async with LitePullConsumer(
         topics, process=process, strategy=strategy, **settings
     ) as consumer:
-        async for message in consumer:
-            await listener.listen([message])
+
+        async def poll() -> None:
+            async for message in consumer:
+                await listener.listen([message])
+
+        await _until(ending, poll)
 
 
 # Producers ------------------------------------------------------------------------------------
 
 
-async def _produce(part: ProducerPart, process: ClientProcess, tell: Tell) -> None:
+async def _produce(
+    part: ProducerPart, process: ClientProcess, tell: Tell, ending: trio.Event
+) -> None:
     settings = {
         "namesrv": part.namesrv,
         "release": part.release,
@@ -108,8 +134,7 @@ async def _produce(part: ProducerPart, process: ClientProcess, tell: Tell) -> No
     async with Producer(process=process, **settings) as producer:
         sender = _Sender(producer, part)
         tell(lambda: f"{sender.under_way} sends under way" if sender.under_way else "")
-        async with whole_nursery() as nursery:
-            await sender.send_all(nursery, process)
+        await _until(ending, lambda: sender.send_all(process))
 
 
 class _Sender:
@@ -125,16 +150,18 @@ class _Sender:
         self._free_workers: list[int] = []  # a heap: upstream's threads, each with a round robin
         self.under_way = 0
 
-    async def send_all(self, nursery: trio.Nursery, process: ClientProcess) -> None:
-        """Until the load has ended; the last sends may still be under way."""
+    async def send_all(self, process: ClientProcess) -> None:
+        """Until the load has ended, and its last send."""
         load, passed_ms = self._part.load, (process.clock.mono_us() - self._part.began_us) / 1_000
         began_s = trio.current_time() - passed_ms / 1_000
         is_first_life = passed_ms - load.from_ms < STARTING_MS_MAX
         from_ms = load.from_ms if is_first_life else passed_ms
-        for due in due_messages(load, self._part.index, from_ms):
-            await trio.sleep_until(began_s + due.at_ms / 1_000)
-            if self.under_way < SENDS_UNDER_WAY_MAX:
-                nursery.start_soon(self._send_one, due.number)
+        alarm = process.clock.new_alarm()  # cheaper than a cancel scope in virtual time
+        async with whole_nursery() as nursery:
+            for due in due_messages(load, self._part.index, from_ms):
+                await alarm.wait_until(began_s + due.at_ms / 1_000)
+                if self.under_way < SENDS_UNDER_WAY_MAX:
+                    nursery.start_soon(self._send_one, due.number)
 
     async def _send_one(self, number: int) -> None:
         message = self._contents.message(number)

@@ -7,10 +7,12 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import msgspec
+import trio
 
 from emulator.cluster.admin import TOOL_RELEASE, Admin
 from emulator.cluster.faults.naming import OPERATOR
 from emulator.cluster.virtual import VirtualCluster
+from emulator.cluster.world import STOP_S_MAX
 from emulator.config import NetConfig
 from emulator.journal import silent
 from emulator.net.plain_nursery import plain_nursery
@@ -34,6 +36,7 @@ class VirtualStage(RunStage):
         self._cluster = cluster
         self._world: VirtualWorld = cluster.world
         self._under_way: dict[str, Callable[[], str]] = {}
+        self._endings: dict[str, trio.Event] = {}
 
     def mono_us(self) -> int:
         """Microseconds since the world began."""
@@ -73,9 +76,20 @@ class VirtualStage(RunStage):
             def tell(under_way: Callable[[], str]) -> None:
                 self._under_way[part.name] = under_way
 
-            await play(part, process, tell)
+            ending = self._endings[part.name] = trio.Event()
+            await play(part, process, tell, ending)
 
         self._cluster.start_client(part.name, program)
+
+    async def stop(self, name: str) -> None:
+        """A client leaves its blocks in order; what hangs is killed."""
+        ending = self._endings.get(name)
+        if ending is not None and self._cluster.is_running(name):
+            self._world.machines.resume(name)
+            ending.set()
+            with trio.move_on_after(STOP_S_MAX):
+                await self._world.machines.machine(name).wait_ended()
+        await super().stop(name)
 
     def client_has_ended(self, name: str) -> bool:
         """Does nothing run on its machine?"""

@@ -1,0 +1,40 @@
+"""Orderly consumers and the locks of their queues."""
+
+from __future__ import annotations
+
+from rocketmq_emulator.scenarios import Run, metric, nothing_lost, scenario
+
+
+@scenario(issue="apache/rocketmq#2621")
+async def orderly_queues_are_taken_over(run: Run, release: str = "4.9.7") -> None:
+    """One of two orderly consumers ends in order, and the other one takes its queues over.
+
+    Up to 4.9.4 a queue that was just locked counted as not locked until the next round of
+    renewals, so its messages waited for up to 20 s.  Since 4.9.5 they are consumed at once.
+    """
+    await run.cluster(brokers=1, topics={"orders": 4}, release=release)
+    await run.consumers("billing", members=2, topic="orders", orderly=True)
+    with run.load("orders", rate=10):
+        await run.sleep(50)
+        run.leave("billing-2")
+        await run.sleep(50)
+    await run.until_quiet()
+    run.expect(nothing_lost(), metric("out_of_order") == 0, metric("delivery_gap_s") <= 5)
+
+
+@scenario(issue="apache/rocketmq-client-go#994")
+async def an_orderly_member_is_killed(run: Run, unlocks: bool = False) -> None:
+    """One of two orderly consumers ends, in order (unlocks) or not.
+
+    Who ends in order gives its locks back, and the other one goes on at once.  The locks of
+    one that was killed live on at the broker for 60 s, and so long its queues stand still.
+    """
+    await run.cluster(brokers=1, topics={"orders": 4})
+    await run.consumers("billing", members=2, topic="orders", orderly=True)
+    with run.load("orders", rate=10):
+        await run.sleep(60)
+        run.leave("billing-2", kill=not unlocks)
+        await run.sleep(120)
+    await run.until_quiet()
+    bound_s = 5 if unlocks else 85
+    run.expect(nothing_lost(), metric("out_of_order") == 0, metric("delivery_gap_s") <= bound_s)

@@ -1,0 +1,56 @@
+"""The library: what each scenario shows, before and after, by fixed seeds."""
+
+from __future__ import annotations
+
+import pytest
+
+from scenarios.finding import LIBRARY, in_folder, load
+from scenarios.running.fleet import Fleet
+from scenarios.running.orders import RunOrder
+
+SEED = 1
+
+CASES = [  # scenario, parameters, verdict, and what the reason says
+    ("identity:three_containers_have_one_client_id", {}, "failed", "backlog == 0"),
+    ("identity:three_containers_have_one_client_id", {"distinct": True}, "passed", ""),
+    ("identity:members_subscribe_different_tags", {}, "failed", "filtered == 0"),
+    ("identity:members_subscribe_different_tags", {"consistent": True}, "passed", ""),
+    ("ownership:more_members_than_queues", {}, "passed", ""),
+    ("ownership:a_member_dies", {}, "passed", ""),
+    ("ownership:a_topic_gets_more_queues", {}, "passed", ""),
+    ("orderly_locks:orderly_queues_are_taken_over", {"release": "4.9.4"}, "failed", "gap_s <= 5"),
+    ("orderly_locks:orderly_queues_are_taken_over", {}, "passed", ""),
+    ("orderly_locks:an_orderly_member_is_killed", {}, "passed", ""),
+    ("orderly_locks:an_orderly_member_is_killed", {"unlocks": True}, "passed", ""),
+    ("producers:a_broker_hangs", {}, "failed", "failed_sends == 0"),
+    ("producers:a_broker_hangs", {"release": "5.3.3", "attempt_ms": 1_000}, "passed", ""),
+]
+
+
+def named(case) -> str:
+    name, parameters, verdict, _ = case
+    return f"{name}-{'-'.join(map(str, parameters.values()))}-{verdict}"
+
+
+@pytest.fixture(scope="module")
+def rows():
+    """Every case once, two at a time."""
+    orders = [RunOrder(plan=load(n.partition(":")[2], p), seed=SEED) for n, p, _, _ in CASES]
+    with Fleet() as fleet:
+        found = {id(order): row for order, row in fleet.finished(orders, jobs=2)}
+    return [found[id(order)] for order in orders]
+
+
+@pytest.mark.parametrize("at", range(len(CASES)), ids=[named(case) for case in CASES])
+def test_a_scenario_of_the_library_ends_as_it_teaches(rows, at) -> None:
+    _, _, verdict, why = CASES[at]
+    row = rows[at]
+    assert row.verdict == verdict, row.reason
+    assert why in row.reason
+
+
+def test_every_scenario_of_the_library_says_what_it_shows_and_teaches() -> None:
+    for found in in_folder(LIBRARY):
+        plan = load(found.name)
+        assert plan.title, found.name
+        assert plan.teaches, found.name
