@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Generator, Iterator
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -93,8 +94,10 @@ def run_scenario(request: pytest.FixtureRequest) -> Callable[..., Any]:
 @pytest.hookimpl(tryfirst=True)
 def pytest_pycollect_makeitem(collector: pytest.Module | pytest.Class, name: str, obj: Any) -> Any:
     """Async tests of ``virtual_cluster`` are ours, whatever other plugin is there."""
-    code = getattr(obj, "__code__", None)
-    if code is None or "virtual_cluster" not in code.co_varnames[: code.co_argcount]:
+    if not isinstance(obj, FunctionType):
+        return None
+    code = obj.__code__
+    if "virtual_cluster" not in code.co_varnames[: code.co_argcount]:
         return None
     if not collector.funcnamefilter(name):
         return None

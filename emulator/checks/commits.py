@@ -70,8 +70,9 @@ class CommitsFollowDelivery(Checker):
         if released := self._released.get((fact.group, fact.queue)):
             self._look_for_late(fact, released, entry)
         reading = self.progress.readers[fact.group][fact.queue]
-        given = reading.given.behind(reading.start)
-        if fact.offset <= given or fact.offset <= reading.reused_to:
+        # What stands in places that the group was beyond, when they were used again, is hidden.
+        given = reading.given.behind(max(reading.start, reading.reused_to))
+        if fact.offset <= max(given, reading.reused_to):
             return
         if not self._is_judged(fact) or not self._has(fact, given):
             return

@@ -52,7 +52,8 @@ class LivenessReturns(Checker):
             if not self.scene.living(group) or not self.scene.takes_all(group, reading.queue):
                 continue
             records = reading.records
-            holes = reading.done.holes(max(reading.start, records.first or 0), records.behind)
+            owed_from = max(reading.start, records.first or 0, reading.reused_to)
+            holes = reading.done.holes(owed_from, records.behind)
             left = [o for a, b in holes for o in range(a, b) if not self._waits(reading, o)]
             if left:
                 self.adds("stuck", len(left), group)

@@ -24,6 +24,8 @@ CASES = [  # scenario, parameters, verdict, and what the reason says
     ("orderly_locks:an_orderly_member_is_killed", {"unlocks": True}, "passed", ""),
     ("producers:a_broker_hangs", {}, "failed", "failed_sends == 0"),
     ("producers:a_broker_hangs", {"release": "5.3.3", "attempt_ms": 1_000}, "passed", ""),
+    ("power:a_power_loss_hides_new_messages", {}, "failed", "hidden == 0"),
+    ("power:a_power_loss_hides_new_messages", {"flush": "SYNC_FLUSH"}, "passed", ""),
 ]
 
 

@@ -149,6 +149,36 @@ def test_a_place_that_is_used_again_is_another_message() -> None:
     assert lost(journal) == []
 
 
+def test_what_takes_a_place_that_the_group_was_beyond_is_hidden_not_lost() -> None:
+    journal = AJournal().runs().store(sync=False).consumer("billing-1").pulled(0, 0)
+    journal.sent(0).note("broker-a", LogFlushed(RECORD_BYTES, RECORD_BYTES, 1))
+    for offset in (1, 2):
+        journal.sent(offset)
+    journal.pulled(0, 3).each(range(3), lambda offset: journal.consumed("billing-1", offset))
+    journal.committed(3)
+    end = 3 * RECORD_BYTES
+    journal.note("broker-a", PowerLost(RECORD_BYTES, RECORD_BYTES, end, ())).store(sync=False)
+    for offset in (1, 2, 3, 4):
+        journal.sent(offset, key=f"new-{offset}")
+    journal.pulled(3, 2).consumed("billing-1", 3, key="new-3")
+    judgement = journal.consumed("billing-1", 4, key="new-4").committed(5).judged()
+    assert objections(judgement, "lost") == objections(judgement, "commits") == []
+    assert (judgement.metrics["hidden.billing"], judgement.metrics["lost"]) == (2, 0)
+
+
+def test_behind_the_hidden_places_everything_is_owed() -> None:
+    journal = AJournal().runs().store(sync=False).consumer("billing-1").pulled(0, 0)
+    journal.sent(0).sent(1).pulled(0, 2).consumed("billing-1", 0).consumed("billing-1", 1)
+    journal.note("broker-a", PowerLost(0, 0, 2 * RECORD_BYTES, ())).store(sync=False)
+    for offset in (0, 1, 2, 3):
+        journal.sent(offset, key=f"new-{offset}")
+    journal.pulled(2, 2).consumed("billing-1", 3, key="new-3").committed(4)
+    judgement = journal.judged()
+    assert len(objections(judgement, "lost")) == 1
+    assert len(objections(judgement, "commits")) == 1
+    assert judgement.metrics["lost"] == 1
+
+
 def test_a_delayed_message_that_a_broker_gave_up_is_lost() -> None:
     fact = DelayedMessageDropped(Q0, 3, "the disk is full", "k")
     assert len(lost(a_consumed_journal().note("broker-a", fact))) == 1
