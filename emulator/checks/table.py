@@ -12,31 +12,31 @@ from emulator.checks.fairness import SharesAreFairAgain
 from emulator.checks.idleness import Idleness
 from emulator.checks.liveness import LivenessReturns
 from emulator.checks.locks import LocksAreSafe
+from emulator.checks.monitors.table import MONITORS
 from emulator.checks.order import OrderIsKept
 from emulator.checks.ownership import OneOwner
 from emulator.checks.retries import Retries
 from emulator.checks.sends import Sends
 from emulator.checks.timing import DeliveryTimes
 
-CHECKERS: dict[str, type[Checker]] = {
-    kind.name: kind
-    for kind in (
-        NothingIsLost,
-        DuplicatesAreExplained,
-        OrderIsKept,
-        CommitsFollowDelivery,
-        OneOwner,
-        LocksAreSafe,
-        Churn,
-        Idleness,
-        DeliveryTimes,
-        Retries,
-        LivenessReturns,
-        Sends,
-        ProducerFailover,
-        SharesAreFairAgain,
-    )
-}
+KINDS: tuple[type[Checker], ...] = (
+    NothingIsLost,
+    DuplicatesAreExplained,
+    OrderIsKept,
+    CommitsFollowDelivery,
+    OneOwner,
+    LocksAreSafe,
+    Churn,
+    Idleness,
+    DeliveryTimes,
+    Retries,
+    LivenessReturns,
+    Sends,
+    ProducerFailover,
+    SharesAreFairAgain,
+    *MONITORS.values(),
+)
+CHECKERS: dict[str, type[Checker]] = {kind.name: kind for kind in KINDS}
 METRICS: dict[str, Metric] = {
     metric.name: metric for kind in CHECKERS.values() for metric in kind.metrics
 }

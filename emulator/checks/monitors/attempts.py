@@ -1,0 +1,146 @@
+"""A producer's attempts and isolations: how often it tries, where, and whom it avoids how long."""
+
+from __future__ import annotations
+
+from emulator.checks.checker import Shared
+from emulator.checks.folding import Table
+from emulator.checks.monitors.monitor import Monitor, numbers_of
+from emulator.facts import BrokerIsolated, RouteChanged, RunStarted, SendAttempted
+from emulator.journal import Entry, EntryKey
+
+ATTEMPTS_MAX = 3  # retryTimesWhenSendFailed + 1
+OLD_PENALTIES_MS = frozenset({30_000, 60_000, 120_000, 180_000, 600_000})  # up to 5.1.3
+PENALTIES_ARE_SHORT = (5, 1, 4)
+PENALTIES_MS = frozenset({2_000, 5_000, 6_000, 10_000, 30_000})  # since 5.1.4
+ROUTE_US = 1_000_000  # an attempt may have been chosen so long before it began
+
+
+class AttemptsAreBounded(Monitor):
+    """Client invariants 13 and 23."""
+
+    name = "attempts_are_bounded"
+    rule = (
+        "a send makes at most 3 attempts, a one-way one 1 (client invariant 13), and all of them "
+        "carry one unique id (23)"
+    )
+    invariants = (13, 23)
+    needs = (SendAttempted,)
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        self._open: dict[tuple[str, str], EntryKey] = {}  # node, id: its first attempts failed
+        self._counts: dict[tuple[str, str], int] = {}
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {SendAttempted: self._attempted}
+
+    def _attempted(self, fact: SendAttempted, entry: Entry) -> None:
+        if fact.attempt == 1 and fact.outcome == "SEND_OK":
+            return
+        known = entry.node, fact.uniq_key
+        count = self._counts.pop(known, 0)
+        before = self._open.pop(known, None)
+        evidence = () if before is None else (before,)
+        limit = 1 if fact.outcome == "ONE_WAY" else ATTEMPTS_MAX
+        if fact.attempt > limit and not self._sets_retries():
+            self.objects(
+                f"attempt {fact.attempt} of a send to {fact.topic}, where {limit} may be made",
+                *evidence,
+                entry,
+            )
+        elif fact.attempt not in (1, count + 1):
+            self.objects(
+                f"attempt {fact.attempt} of a send to {fact.topic} has the id {fact.uniq_key}, "
+                f"which no attempt {fact.attempt - 1} had",
+                *evidence,
+                entry,
+            )
+        if fact.outcome not in ("SEND_OK", "ONE_WAY"):
+            self._open[known] = EntryKey(entry.mono_us, entry.node, entry.seq)
+            self._counts[known] = fact.attempt
+
+    def _sets_retries(self) -> bool:
+        names = {"sync_retries", "async_retries"}
+        loads = self.scene.plan.get("load", ())
+        return any(names & each.get("settings", {}).keys() for each in loads)
+
+
+class SendsFollowRoutes(Monitor):
+    """Client invariant 9, the part that facts show; with it 58."""
+
+    name = "sends_follow_routes"
+    rule = (
+        "a send goes to brokers of the producer's route only (client invariant 9), so never to "
+        "one that the route has lost (58)"
+    )
+    invariants = (9, 58)
+    needs = (RouteChanged,)
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        self._routes: dict[tuple[str, str], tuple[tuple[str, ...], EntryKey]] = {}
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {RouteChanged: self._changed, SendAttempted: self._attempted}
+
+    def _changed(self, fact: RouteChanged, entry: Entry) -> None:
+        key = EntryKey(entry.mono_us, entry.node, entry.seq)
+        self._routes[entry.node, fact.topic] = fact.brokers, key
+
+    def _attempted(self, fact: SendAttempted, entry: Entry) -> None:
+        known = self._routes.get((entry.node, fact.topic))
+        if known is None or fact.queue.broker in known[0]:
+            return
+        began_us = entry.mono_us - fact.took_ms * 1_000
+        if fact.attempt == 1 and began_us - known[1].mono_us > ROUTE_US:
+            self.objects(
+                f"{entry.node} sent to {fact.queue.broker}, which its route of {fact.topic} "
+                f"lost {(began_us - known[1].mono_us) / 1e6:.1f} s before",
+                known[1],
+                entry,
+            )
+
+
+class IsolationsAreTabled(Monitor):
+    """Client invariants 17, 18 and 19."""
+
+    name = "isolations_are_tabled"
+    rule = (
+        "without latency awareness no broker is isolated (client invariant 17), with it as long "
+        "as the release's table says (18, 19)"
+    )
+    invariants = (17, 18, 19)
+    needs = (BrokerIsolated,)
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        self._release: tuple[int, ...] = ()
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {BrokerIsolated: self._isolated, RunStarted: self._run_started}
+
+    def why_not(self) -> str:
+        """The release decides."""
+        return "" if self._release else "the journal has no RunStarted: no release is known"
+
+    def _run_started(self, fact: RunStarted, entry: Entry) -> None:
+        self._release = numbers_of(fact.release)
+
+    def _isolated(self, fact: BrokerIsolated, entry: Entry) -> None:
+        loads = [each.get("settings", {}) for each in self.scene.plan.get("load", ())]
+        if not self._release or any({"release", "fault_table"} & each.keys() for each in loads):
+            return
+        knows_all = bool(loads) and not self.scene.plan.get("programs")
+        if knows_all and not any(each.get("send_latency_fault_enable") for each in loads):
+            self.objects(f"{entry.node} isolated {fact.broker} without latency awareness", entry)
+        elif fact.for_ms not in (
+            OLD_PENALTIES_MS if self._release < PENALTIES_ARE_SHORT else PENALTIES_MS
+        ):
+            self.objects(
+                f"{entry.node} isolated {fact.broker} for {fact.for_ms} ms, which is in no row of "
+                "its release's table",
+                entry,
+            )

@@ -1,0 +1,169 @@
+"""A client instance towards servers: its heartbeats, its farewell, its routes in an outage."""
+
+from __future__ import annotations
+
+from emulator.checks.checker import Shared
+from emulator.checks.folding import Table
+from emulator.checks.monitors.monitor import Monitor
+from emulator.facts import (
+    ConnectionClosed,
+    ConsumerStarted,
+    MemberJoined,
+    MemberLeft,
+    RequestReceived,
+    RouteChanged,
+    RouteQueriesFailing,
+    RouteQueriesRecovered,
+)
+from emulator.journal import Entry, EntryKey
+from protocol.codes import RequestCode
+
+HEARTBEAT_US = 30_000_000  # heartbeatBrokerInterval
+LATE_US = 10_000_000  # by calls to three brokers that do not answer (client invariant 2)
+
+
+class HeartbeatsCome(Monitor):
+    """Client invariant 1, as brokers see it: of each connection that has members."""
+
+    name = "heartbeats_come"
+    rule = "a member's heartbeats come every 30 s (client invariant 1)"
+    invariants = (1,)
+    servers_suffice = True
+    needs = (RequestReceived,)
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        self._beats: dict[tuple[str, str], EntryKey] = {}  # broker, address of a member
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {
+            MemberJoined: self._joined,
+            MemberLeft: self._left,
+            ConnectionClosed: self._closed,
+            RequestReceived: self._received,
+        }
+
+    def end(self) -> None:
+        """Who is silent to the end is late as well."""
+        for known in list(self._beats):
+            if self.scene.last is not None:
+                self._looks(known, self.scene.last)
+
+    def _joined(self, fact: MemberJoined, entry: Entry) -> None:
+        key = EntryKey(entry.mono_us, entry.node, entry.seq)
+        self._beats.setdefault((entry.node, fact.peer), key)
+
+    def _left(self, fact: MemberLeft, entry: Entry) -> None:
+        self._looks((entry.node, fact.peer), entry)
+        self._beats.pop((entry.node, fact.peer), None)
+
+    def _closed(self, fact: ConnectionClosed, entry: Entry) -> None:
+        self._beats.pop((entry.node, fact.peer), None)
+
+    def _received(self, fact: RequestReceived, entry: Entry) -> None:
+        known = entry.node, fact.peer
+        if fact.code == RequestCode.HEART_BEAT and known in self._beats:
+            self._looks(known, entry)
+            self._beats[known] = EntryKey(entry.mono_us, entry.node, entry.seq)
+
+    def _looks(self, known: tuple[str, str], entry: Entry) -> None:
+        before = self._beats.get(known)
+        if before is None or self.scene.all_faults:
+            return  # faults keep heartbeats from coming
+        silent_us = entry.mono_us - before.mono_us
+        if silent_us > HEARTBEAT_US + LATE_US:
+            self.objects(
+                f"{known[0]} got no heartbeat of {known[1]} for {silent_us / 1e6:.1f} s",
+                before,
+                entry,
+                node=known[0],
+            )
+
+
+class MembersUnregister(Monitor):
+    """Client invariant 6.  Who unregisters nowhere was killed, or cancelled: that is no shutdown."""
+
+    name = "members_unregister"
+    rule = "a consumer that is shut down unregisters at every broker (client invariant 6)"
+    invariants = (6,)
+    servers_suffice = True
+    needs = (MemberLeft,)
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        self._left_in_order: dict[tuple[str, str], EntryKey] = {}
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {MemberJoined: self._joined, MemberLeft: self._left}
+
+    def _joined(self, fact: MemberJoined, entry: Entry) -> None:
+        self._left_in_order.pop((fact.group, fact.client), None)
+
+    def _left(self, fact: MemberLeft, entry: Entry) -> None:
+        known = fact.group, fact.client
+        if fact.reason == "unregistered":
+            self._left_in_order[known] = EntryKey(entry.mono_us, entry.node, entry.seq)
+            return
+        elsewhere = self._left_in_order.get(known)
+        if elsewhere is None or self._is_touched(fact, entry.node):
+            return
+        self.objects(
+            f"{fact.client} unregistered from {fact.group} at {elsewhere.node}, and {entry.node} "
+            f"lost it as {fact.reason!r}",
+            elsewhere,
+            entry,
+        )
+
+    def _is_touched(self, fact: MemberLeft, broker: str) -> bool:
+        """A fault may have kept it from unregistering there."""
+        nodes = {broker}
+        nodes.update(
+            seat.node
+            for seat in self.scene.seats.get(fact.group, ())
+            if seat.started.client == fact.client
+        )
+        return any(nodes.intersection(fault.nodes) for fault in self.scene.all_faults)
+
+
+class RoutesOutliveNameServers(Monitor):
+    """Client invariants 7 and 8."""
+
+    name = "routes_outlive_name_servers"
+    rule = (
+        "while no NameServer answers no route changes (client invariant 7), and a route that was "
+        "known never becomes empty (8)"
+    )
+    invariants = (7, 8)
+    needs = (RouteChanged,)
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        self._failing: dict[str, EntryKey] = {}
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {
+            RouteChanged: self._changed,
+            RouteQueriesFailing: self._fail,
+            RouteQueriesRecovered: self._recovered,
+            ConsumerStarted: self._recovered,
+        }
+
+    def _fail(self, fact: RouteQueriesFailing, entry: Entry) -> None:
+        self._failing[entry.node] = EntryKey(entry.mono_us, entry.node, entry.seq)
+
+    def _recovered(self, fact: RouteQueriesRecovered | ConsumerStarted, entry: Entry) -> None:
+        self._failing.pop(entry.node, None)
+
+    def _changed(self, fact: RouteChanged, entry: Entry) -> None:
+        failing = self._failing.get(entry.node)
+        if failing is not None:
+            self.objects(
+                f"{entry.node} changed its route of {fact.topic} while no NameServer answered it",
+                failing,
+                entry,
+            )
+        if not fact.brokers:
+            self.objects(f"{entry.node} has no broker for {fact.topic} any more", entry)

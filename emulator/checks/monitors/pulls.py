@@ -1,0 +1,335 @@
+"""The pull loop as brokers see it: one pull a queue at a time, held as long as it asks.
+
+A broker's facts do not say whose pull it was.  So a group is judged at a broker only while it
+has one member there: whatever comes or goes there, or any new connection, begins anew.
+"""
+
+from __future__ import annotations
+
+from emulator.checks.checker import Shared
+from emulator.checks.folding import Table
+from emulator.checks.monitors.monitor import US_A_MS, Monitor
+from emulator.facts import (
+    ConnectionOpened,
+    MemberJoined,
+    MemberLeft,
+    PullAnswered,
+    PullFailed,
+    PullHeld,
+    Queue,
+    QueuesClaimed,
+    QueuesReleased,
+)
+from emulator.journal import Entry, EntryKey
+from protocol.codes import ResponseCode
+
+HOLD_MS_MAX = 15_000  # brokerSuspendMaxTimeMillis
+SWEEP_MS = 5_000  # PullRequestHoldService looks so often, so it answers later by up to this
+ERROR_US = 1_000_000  # pullTimeDelayMillsWhenException
+BUSY_TEXT = f"code {int(ResponseCode.FLOW_CONTROL)}:"
+EXPIRED_US = 120_000_000  # pullMaxIdleTime
+FIRST_PULL_US = 500_000  # since FIRST_PULL_WAITS
+FIRST_PULL_WAITS = (5, 0, 0)
+REPAIR_OLD_US = 10_000_000  # up to 5.1.4
+REPAIR_US = 500_000  # since REPAIRED_SOON
+REPAIRED_SOON = (5, 2, 0)
+
+
+def key_of_queue(group: str, queue: Queue) -> tuple[str, Queue]:
+    """A queue as *group* reads it."""
+    return group, queue
+
+
+class _OfPushGroups(Monitor):
+    """Knows which groups have one member at a broker, and none that pulls as it likes."""
+
+    servers_suffice = True
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        self._members: dict[tuple[str, str], set[str]] = {}  # broker, group: addresses
+
+    def table(self) -> Table:
+        """What it reads of members; what else comes is the subclass's."""
+        return {
+            MemberJoined: self._joined,
+            MemberLeft: self._left,
+            ConnectionOpened: self._opened,
+            QueuesReleased: self._released,
+        }
+
+    def forget(self, broker: str, group: str) -> None:
+        """What was seen of *group* at *broker* says nothing any more; "": of any."""
+
+    def is_judged(self, broker: str, group: str) -> bool:
+        """One member, that pushes."""
+        members = self._members.get((broker, group), ())
+        return len(members) == 1 and self.scene.kinds(group) <= {"push"}
+
+    def _joined(self, fact: MemberJoined, entry: Entry) -> None:
+        self._members.setdefault((entry.node, fact.group), set()).add(fact.peer)
+        self.forget(entry.node, fact.group)
+
+    def _left(self, fact: MemberLeft, entry: Entry) -> None:
+        self._members.get((entry.node, fact.group), set()).discard(fact.peer)
+        self.forget(entry.node, fact.group)
+
+    def _opened(self, fact: ConnectionOpened, entry: Entry) -> None:
+        self.forget(entry.node, "")
+
+    def _released(self, fact: QueuesReleased, entry: Entry) -> None:
+        self.forget("", fact.group)
+
+
+class OnePullAtATime(_OfPushGroups):
+    """Client invariant 38."""
+
+    name = "one_pull_at_a_time"
+    rule = "never more than one outstanding pull per queue (client invariant 38)"
+    invariants = (38,)
+    needs = (PullHeld,)
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        self._held: dict[tuple[str, Queue], EntryKey] = {}
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {**super().table(), PullHeld: self._hold, PullAnswered: self._answered}
+
+    def forget(self, broker: str, group: str) -> None:
+        """Pulls that were held there may never be answered."""
+        for known in list(self._held):
+            if group in ("", known[0]) and broker in ("", known[1].broker):
+                del self._held[known]
+
+    def _hold(self, fact: PullHeld, entry: Entry) -> None:
+        known = key_of_queue(fact.group, fact.queue)
+        key = EntryKey(entry.mono_us, entry.node, entry.seq)
+        before = self._held.get(known)
+        if before is not None and self.is_judged(entry.node, fact.group):
+            self.objects(
+                f"the only member of {fact.group} pulls {_place(fact.queue)} at {fact.offset} "
+                f"while its pull of {(key.mono_us - before.mono_us) / 1e6:.1f} s before is held",
+                before,
+                entry,
+            )
+        self._held[known] = key
+
+    def _answered(self, fact: PullAnswered, entry: Entry) -> None:
+        self._held.pop((fact.group, fact.queue), None)
+
+
+class HeldPulls(Monitor):
+    """Client invariant 40, the part that brokers see."""
+
+    name = "held_pulls"
+    rule = "a pull of an empty queue asks to be held for 15 s at most (client invariant 40)"
+    invariants = (40,)
+    servers_suffice = True
+    needs = (PullHeld,)
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {PullHeld: self._hold}
+
+    def _hold(self, fact: PullHeld, entry: Entry) -> None:
+        asked_ms = fact.until_ms - entry.at_ms
+        if asked_ms <= HOLD_MS_MAX + SWEEP_MS or not self.scene.kinds(fact.group) <= {"push"}:
+            return
+        if not self.sets(fact.group, "pull_hold_ms_max"):
+            self.objects(
+                f"a pull of {_place(fact.queue)} by {fact.group} is held for {asked_ms} ms", entry
+            )
+
+
+class PullErrorsWait(Monitor):
+    """Client invariant 39, the part that facts show."""
+
+    name = "pull_errors_wait"
+    rule = "after a pull that failed the next attempt is 1 s later (client invariant 39)"
+    invariants = (39,)
+    needs = (QueuesClaimed,)
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        self._failed: dict[tuple[str, str, Queue], EntryKey] = {}
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {PullFailed: self._fail, QueuesClaimed: self._claimed}
+
+    def _fail(self, fact: PullFailed, entry: Entry) -> None:
+        known = entry.node, fact.group, fact.queue
+        before = self._failed.pop(known, None)
+        is_early = before is not None and entry.mono_us - before.mono_us < ERROR_US
+        if before is not None and is_early and not self.sets(fact.group, "pull_error_delay_ms"):
+            self.objects(
+                f"{entry.node} tried {_place(fact.queue)} again after "
+                f"{(entry.mono_us - before.mono_us) // US_A_MS} ms",
+                before,
+                entry,
+            )
+        if self.scene.kinds(fact.group) == {"push"} and not fact.error.startswith(BUSY_TEXT):
+            self._failed[known] = EntryKey(entry.mono_us, entry.node, entry.seq)
+
+    def _claimed(self, fact: QueuesClaimed, entry: Entry) -> None:
+        """A new process queue is pulled on its own."""
+        for queue in fact.queues:
+            self._failed.pop((entry.node, fact.group, queue), None)
+
+
+class ExpiredPulls(Monitor):
+    """Client invariant 41."""
+
+    name = "expired_pulls"
+    rule = (
+        "a queue is given up for want of pulls only after 120 s without one (client invariant 41)"
+    )
+    invariants = (41,)
+    needs = (QueuesClaimed,)
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        self._pulling: dict[tuple[str, str, Queue], EntryKey] = {}  # claimed, or a pull failed
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {
+            QueuesClaimed: self._claimed,
+            PullFailed: self._fail,
+            QueuesReleased: self._released,
+        }
+
+    def _claimed(self, fact: QueuesClaimed, entry: Entry) -> None:
+        for queue in fact.queues:
+            self._pulling[entry.node, fact.group, queue] = _key(entry)
+
+    def _fail(self, fact: PullFailed, entry: Entry) -> None:
+        self._pulling[entry.node, fact.group, fact.queue] = _key(entry)
+
+    def _released(self, fact: QueuesReleased, entry: Entry) -> None:
+        for queue in fact.queues:
+            before = self._pulling.pop((entry.node, fact.group, queue), None)
+            if fact.reason != "pull expired" or before is None:
+                continue
+            passed_us = entry.mono_us - before.mono_us
+            is_push = self.scene.kinds(fact.group) == {"push"}
+            # A pull that fails began up to 30 s before the fact that says so.
+            if is_push and passed_us < EXPIRED_US - 30_000_000:
+                self.objects(
+                    f"{entry.node} gave {_place(queue)} up as not pulled, "
+                    f"{passed_us / 1e6:.1f} s after it was",
+                    before,
+                    entry,
+                )
+
+
+class FirstPullsWait(_OfPushGroups):
+    """Client invariant 37, since 5.0.0."""
+
+    name = "first_pulls"
+    rule = (
+        "since 5.0.0 the first pull of a new queue is 500 ms after its claim (client invariant 37)"
+    )
+    invariants = (37,)
+    servers_suffice = False
+    needs = (QueuesClaimed,)
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        self._claims: dict[tuple[str, Queue], EntryKey] = {}
+        self._pulled: set[tuple[str, Queue]] = set()
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {
+            **super().table(),
+            QueuesClaimed: self._claimed,
+            PullHeld: self._pull,
+            PullAnswered: self._pull,
+        }
+
+    def _claimed(self, fact: QueuesClaimed, entry: Entry) -> None:
+        if self.release_at(fact.group, entry.node) < FIRST_PULL_WAITS:
+            return
+        for queue in fact.queues:
+            known = key_of_queue(fact.group, queue)
+            if known not in self._pulled and self.is_judged(queue.broker, fact.group):
+                self._claims[known] = _key(entry)
+
+    def _pull(self, fact: PullHeld | PullAnswered, entry: Entry) -> None:
+        known = fact.group, fact.queue
+        if known in self._pulled:
+            return
+        self._pulled.add(known)
+        claimed = self._claims.pop(known, None)
+        if claimed is not None and entry.mono_us - claimed.mono_us < FIRST_PULL_US:
+            self.objects(
+                f"{_place(fact.queue)} was pulled "
+                f"{(entry.mono_us - claimed.mono_us) // US_A_MS} ms after {claimed.node} claimed "
+                "it",
+                claimed,
+                entry,
+                node=claimed.node,
+            )
+
+
+class IllegalOffsetsRest(_OfPushGroups):
+    """Client invariant 42."""
+
+    name = "illegal_offsets_rest"
+    rule = (
+        "after OFFSET_ILLEGAL no pull of the queue for 10 s, since 5.2.0 for 0.5 s "
+        "(client invariant 42)"
+    )
+    invariants = (42,)
+    needs = (PullAnswered,)
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        self._moved: dict[tuple[str, Queue], EntryKey] = {}
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {**super().table(), PullAnswered: self._answered, PullHeld: self._pull}
+
+    def forget(self, broker: str, group: str) -> None:
+        """Somebody else may pull now."""
+        for known in list(self._moved):
+            if group in ("", known[0]) and broker in ("", known[1].broker):
+                del self._moved[known]
+
+    def _answered(self, fact: PullAnswered, entry: Entry) -> None:
+        if self._moved:
+            self._pull(fact, entry)
+        if fact.response_code == ResponseCode.PULL_OFFSET_MOVED:
+            self._moved[fact.group, fact.queue] = _key(entry)
+
+    def _pull(self, fact: PullHeld | PullAnswered, entry: Entry) -> None:
+        moved = self._moved.pop((fact.group, fact.queue), None)
+        if moved is None or not self.is_judged(entry.node, fact.group):
+            return
+        passed_us = entry.mono_us - moved.mono_us
+        if passed_us < self._rest_us(fact.group):
+            self.objects(
+                f"{fact.group} pulled {_place(fact.queue)} {passed_us // US_A_MS} ms after its "
+                "offset was refused as illegal",
+                moved,
+                entry,
+            )
+
+    def _rest_us(self, group: str) -> int:
+        """By the release of its members; of others the shorter one."""
+        seats = self.scene.living(group)
+        releases = [self.release_at(group, seat.node) for seat in seats]
+        is_old = bool(releases) and all(() < release < REPAIRED_SOON for release in releases)
+        return REPAIR_OLD_US if is_old else REPAIR_US
+
+
+def _key(entry: Entry) -> EntryKey:
+    return EntryKey(entry.mono_us, entry.node, entry.seq)
+
+
+def _place(queue: Queue) -> str:
+    return f"{queue.topic}@{queue.broker}:{queue.queue_id}"

@@ -1,0 +1,124 @@
+"""What comes again, and when: retries by level, local repeats by their delays.
+
+A concurrent group's failed message goes back to a broker and comes again at another place; at
+the same place it comes again only where it could not be sent back.
+"""
+
+from __future__ import annotations
+
+from emulator.checks.checker import Shared
+from emulator.checks.folding import Table
+from emulator.checks.monitors.monitor import Monitor
+from emulator.facts import (
+    ConsumerStarted,
+    MessageConsumed,
+    MessageSentBack,
+    Queue,
+    QueuesClaimed,
+    SeekRequested,
+)
+from emulator.journal import Entry, EntryKey
+from protocol.names import DLQ_GROUP_TOPIC_PREFIX
+
+FIRST_LEVEL = 3  # of the first retry: 10 s
+LEVEL_MAX = 18  # 2 h
+AGAIN_US = 5_000_000  # ConsumeMessageConcurrentlyService.submitConsumeRequestLater
+ORDERLY_US = 1_000_000  # suspendCurrentQueueTimeMillis
+
+
+class RetryLevels(Monitor):
+    """Client invariant 46."""
+
+    name = "retry_levels"
+    rule = "the k-th retry of a message waits level k+2: 10 s, 30 s, 1 m … (client invariant 46)"
+    invariants = (46,)
+    servers_suffice = True
+    needs = (MessageSentBack,)
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {MessageSentBack: self._sent_back}
+
+    def _sent_back(self, fact: MessageSentBack, entry: Entry) -> None:
+        if fact.target_topic.startswith(DLQ_GROUP_TOPIC_PREFIX):
+            return
+        level = min(FIRST_LEVEL - 1 + fact.reconsume_times, LEVEL_MAX)
+        if fact.delay_level != level:
+            self.objects(
+                f"retry {fact.reconsume_times} of a message of {fact.origin_topic} by "
+                f"{fact.group} waits level {fact.delay_level} where {level} is due",
+                entry,
+            )
+
+
+class RepeatsWait(Monitor):
+    """Client invariants 47, 48 and 50."""
+
+    name = "repeats_wait"
+    rule = (
+        "a message that failed comes again at its place after 5 s at least (client invariant 47), "
+        "to an orderly group after 1 s (50), and to a broadcasting one never (48)"
+    )
+    invariants = (47, 48, 50)
+    needs = (MessageConsumed,)
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        self._failed: dict[tuple[str, str, Queue], dict[int, EntryKey]] = {}
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {
+            MessageConsumed: self._consumed,
+            QueuesClaimed: self._claimed,
+            SeekRequested: self._sought,
+            ConsumerStarted: self._started,
+            MessageSentBack: self._sent_back,
+        }
+
+    def _consumed(self, fact: MessageConsumed, entry: Entry) -> None:
+        if fact.ok and not self._failed:
+            return
+        failed = self._failed.get((entry.node, fact.group, fact.queue))
+        if failed:
+            before = failed.pop(fact.offset, None)
+            if before is not None:
+                self._comes_again(fact, before, entry)
+        if not fact.ok:
+            known = entry.node, fact.group, fact.queue
+            key = EntryKey(entry.mono_us, entry.node, entry.seq)
+            self._failed.setdefault(known, {})[fact.offset] = key
+
+    def _comes_again(self, fact: MessageConsumed, before: EntryKey, entry: Entry) -> None:
+        passed_us = entry.mono_us - before.mono_us
+        is_ours = self.sets(fact.group, "suspend_queue_ms", "consume_again_delay_ms")
+        if fact.group in self.scene.broadcast:
+            text = "although the group broadcasts"
+        elif passed_us < self._least_us(fact.group) and not is_ours:
+            text = f"{passed_us / 1e6:.3f} s after it failed"
+        else:
+            return
+        place = f"{fact.queue.topic}@{fact.queue.broker}:{fact.queue.queue_id}"
+        self.objects(
+            f"{entry.node} was given offset {fact.offset} of {place} again, {text}", before, entry
+        )
+
+    def _least_us(self, group: str) -> int:
+        return ORDERLY_US if group in self.scene.orderly else AGAIN_US
+
+    def _sent_back(self, fact: MessageSentBack, entry: Entry) -> None:
+        if fact.group in self.scene.broadcast:
+            self.objects(f"{fact.group} broadcasts, and sent a failed message back", entry)
+
+    # New process queues, whose messages may come at once ------------------------------------
+
+    def _claimed(self, fact: QueuesClaimed, entry: Entry) -> None:
+        for queue in fact.queues:
+            self._failed.pop((entry.node, fact.group, queue), None)
+
+    def _sought(self, fact: SeekRequested, entry: Entry) -> None:
+        self._failed.pop((entry.node, fact.group, fact.queue), None)
+
+    def _started(self, fact: ConsumerStarted, entry: Entry) -> None:
+        for known in [each for each in self._failed if each[0] == entry.node]:
+            del self._failed[known]

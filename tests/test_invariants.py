@@ -1,0 +1,40 @@
+"""The table of client invariants: complete, true to the checkers there are, and on its page."""
+
+from __future__ import annotations
+
+import re
+
+from docs.generate.invariants import PAGE, held_by_tests, invariants_text
+from docs.generate.sections import with_section
+from emulator.checks.monitors.invariants import INVARIANTS
+from emulator.checks.monitors.table import MONITORS
+from emulator.checks.table import CHECKERS
+
+NOT_HERE = {24}  # transactions: there is no code to test
+
+
+def test_the_table_has_all_61_in_order() -> None:
+    assert [row.number for row in INVARIANTS] == list(range(1, 62))
+
+
+def test_every_invariant_is_judged_or_says_why_not() -> None:
+    assert all(row.checkers or row.unseen for row in INVARIANTS)
+    assert {name for row in INVARIANTS for name in row.checkers} <= CHECKERS.keys()
+
+
+def test_every_monitor_stands_at_the_invariants_it_names() -> None:
+    for name, kind in MONITORS.items():
+        rows = {row.number for row in INVARIANTS if name in row.checkers}
+        assert rows == set(kind.invariants), name
+        told = {int(found) for found in re.findall(r"\b\d+\b", kind.rule)}
+        assert rows <= told, f"{name}: its rule names its invariants"
+
+
+def test_what_facts_do_not_show_is_held_by_tests_of_the_client() -> None:
+    held = held_by_tests().keys() | NOT_HERE
+    assert {row.number for row in INVARIANTS if row.unseen} <= held
+
+
+def test_the_page_of_invariants_matches_the_table() -> None:
+    page = PAGE.read_text()
+    assert with_section(page, "invariants", invariants_text()) == page, "run make page"
