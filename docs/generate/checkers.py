@@ -32,6 +32,8 @@ def _checker(kind: type[Checker]) -> Iterator[str]:
     reads = ", ".join(sorted(f"`{fact.__name__}`" for fact in table))
     yield f"Reads {reads}, and what all checkers share."
     yield ""
+    if not kind.metrics:
+        return
     yield "| metric | of a | unit | |"
     yield "|---|---|---|---|"
     for metric in kind.metrics:

@@ -34,6 +34,7 @@ class HeartbeatsCome(Monitor):
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
         self._beats: dict[tuple[str, str], EntryKey] = {}  # broker, address of a member
+        self._tells: set[str] = set()  # brokers that were asked for their requests
 
     def table(self) -> Table:
         """What it reads."""
@@ -47,7 +48,7 @@ class HeartbeatsCome(Monitor):
     def end(self) -> None:
         """Who is silent to the end is late as well."""
         for known in list(self._beats):
-            if self.scene.last is not None:
+            if self.scene.last is not None:  # there is one, where anybody is known
                 self._looks(known, self.scene.last)
 
     def _joined(self, fact: MemberJoined, entry: Entry) -> None:
@@ -62,15 +63,19 @@ class HeartbeatsCome(Monitor):
         self._beats.pop((entry.node, fact.peer), None)
 
     def _received(self, fact: RequestReceived, entry: Entry) -> None:
+        key = EntryKey(entry.mono_us, entry.node, entry.seq)
+        if entry.node not in self._tells:
+            self._tells.add(entry.node)  # heartbeats before this were not noted
+            self._beats.update({known: key for known in self._beats if known[0] == entry.node})
         known = entry.node, fact.peer
         if fact.code == RequestCode.HEART_BEAT and known in self._beats:
             self._looks(known, entry)
-            self._beats[known] = EntryKey(entry.mono_us, entry.node, entry.seq)
+            self._beats[known] = key
 
     def _looks(self, known: tuple[str, str], entry: Entry) -> None:
         before = self._beats.get(known)
-        if before is None or self.scene.all_faults:
-            return  # faults keep heartbeats from coming
+        if before is None or known[0] not in self._tells or self.scene.all_faults:
+            return  # not told, or a fault may have kept it from coming
         silent_us = entry.mono_us - before.mono_us
         if silent_us > HEARTBEAT_US + LATE_US:
             self.objects(
@@ -82,7 +87,7 @@ class HeartbeatsCome(Monitor):
 
 
 class MembersUnregister(Monitor):
-    """Client invariant 6.  Who unregisters nowhere was killed, or cancelled: that is no shutdown."""
+    """Client invariant 6.  Who unregisters nowhere was killed or cancelled: no shutdown."""
 
     name = "members_unregister"
     rule = "a consumer that is shut down unregisters at every broker (client invariant 6)"

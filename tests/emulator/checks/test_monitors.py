@@ -72,7 +72,8 @@ def tried(journal: AJournal, attempt: int, key: str = "k", **fields) -> AJournal
 
 
 def heartbeats(seconds: float) -> AJournal:
-    journal = a_group().at_s(seconds).note("broker-a", RequestReceived(PEER, 34, 7))
+    heartbeat = RequestReceived(PEER, 34, 7)
+    journal = a_group().note("broker-a", heartbeat).at_s(seconds).note("broker-a", heartbeat)
     return journal.at_s(seconds + 1).ends()
 
 
@@ -264,6 +265,12 @@ def test_every_monitor_has_a_bad_journal() -> None:
 
 def test_every_monitor_runs_on_every_journal() -> None:
     assert MONITORS.items() <= CHECKERS.items()
+
+
+def test_heartbeats_that_no_broker_notes_are_not_missed() -> None:
+    assert objections(a_group().at_s(90).ends().judged(), "heartbeats_come") == []
+    journal = a_group().at_s(90).note("broker-a", RequestReceived(PEER, 34, 7)).ends()
+    assert objections(journal.judged(), "heartbeats_come") == []
 
 
 def test_a_member_that_was_killed_or_cancelled_need_not_unregister() -> None:
