@@ -110,9 +110,10 @@ def refusals_of(plan: Plan, world: WorldKind, *, has_links: bool = False) -> Fou
     """Each fault of *plan* that *world* cannot do, with its place, before anything runs."""
     spec = spec_of(plan.cluster)
     assert spec is not None, "a plan that was made has a cluster that can be"
+    clients = Names(plan).clients
     for at, step in enumerate(plan.timeline):
         if isinstance(step.does, Fault):
-            why = refusal_of(step.does, world, spec, has_links=has_links)
+            why = refusal_of(step.does, world, spec, has_links=has_links, clients=clients)
             if why is not None:
                 yield ("timeline", at, "does"), why
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +15,7 @@ import typer
 from emulator.cli.errors import FAILED, BadUse, interrupted, plain_errors
 from emulator.cli.run_screen import SweepProgress, sweep_screen
 from emulator.cli.shared import AsJson, make_console
+from emulator.cluster.world import WorldKind
 from emulator.releases import known_release
 from scenarios.finding import load
 from scenarios.plan import Plan
@@ -21,8 +23,14 @@ from scenarios.result import RunResult
 from scenarios.running.finished import FinishedRuns, cache_folder
 from scenarios.running.junit import junit_xml
 from scenarios.running.sweep import Sweep
+from scenarios.validity import refusals_of
 
 SEEDS_MAX = 1_000_000
+JOBS: Mapping[WorldKind, int] = {  # where time is real, runs disturb each other
+    "virtual": len(os.sched_getaffinity(0)),
+    "embedded": 1,
+    "processes": 1,
+}
 A_RANGE = re.compile(r"(\d+)\.\.(\d+)")
 
 Scenario = Annotated[
@@ -42,24 +50,36 @@ Journal = Annotated[
 ]
 
 
+Seed = Annotated[int, typer.Option(min=0, help="The seed of one run.")]
+Seeds = Annotated[str, typer.Option(metavar="A..B", help="Run each of these seeds, B included.")]
+InWorld = Annotated[
+    str, typer.Option("--world", help="Where it runs: virtual, embedded or processes.")
+]
+Jobs = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="Runs at once.",
+        show_default="the number of processors; 1 where time is real",
+    ),
+]
+Junit = Annotated[
+    str, typer.Option("--junit", metavar="FILE", help="Write the results as JUnit XML.")
+]
+NoCache = Annotated[bool, typer.Option("--no-cache", help="Run again what was finished before.")]
+
+
 def run(
     scenario: Scenario,
-    seed: Annotated[int, typer.Option(min=0, help="The seed of one run.")] = 1,
-    seeds: Annotated[
-        str, typer.Option(metavar="A..B", help="Run each of these seeds, B included.")
-    ] = "",
+    seed: Seed = 1,
+    seeds: Seeds = "",
     release: Release = "",
-    jobs: Annotated[
-        int, typer.Option(min=1, help="Runs at once.", show_default="the number of processors")
-    ] = len(os.sched_getaffinity(0)),
+    world: InWorld = "virtual",
+    jobs: Jobs = None,
     parameters: Parameters = None,
     journal: Journal = "",
-    junit: Annotated[
-        str, typer.Option("--junit", metavar="FILE", help="Write the results as JUnit XML.")
-    ] = "",
-    no_cache: Annotated[
-        bool, typer.Option("--no-cache", help="Run again what was finished before.")
-    ] = False,
+    junit: Junit = "",
+    no_cache: NoCache = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a scenario and judge it.
@@ -68,16 +88,19 @@ def run(
     """
     with plain_errors():
         plan = loaded(scenario, parameters or [], release)
+        kind = world_for(plan, scenario, world)
+        is_cached = kind == "virtual" and not no_cache and not journal
         cache = cache_folder()
         with SweepProgress(is_shown=sys.stderr.isatty() and not as_json) as progress:
             sweep = Sweep(
                 plan,
                 _seeds(seed, seeds),
                 Path(journal) if journal else cache.parent / "journals",
-                jobs=jobs,
-                finished=None if no_cache or journal else FinishedRuns(plan, cache),
+                jobs=jobs or JOBS[kind],
+                finished=FinishedRuns(plan, cache) if is_cached else None,
                 keeps_passed=bool(journal),
                 paths=(str(Path.cwd()),),
+                world=kind,
                 look=progress.look,
             )
             progress.tally = sweep.tally
@@ -107,6 +130,17 @@ def loaded(scenario: str, parameters: list[str], release: str) -> Plan:
     return msgspec.structs.replace(
         plan, cluster=msgspec.structs.replace(plan.cluster, release=release)
     )
+
+
+def world_for(plan: Plan, scenario: str, world: str) -> WorldKind:
+    """Where *plan* is to run.  Raises ``BadUse`` with all that cannot be done there."""
+    for kind in JOBS:
+        if kind == world:
+            refusals = [why for _, why in refusals_of(plan, kind, has_links=True)]
+            if refusals:
+                raise BadUse("\n".join(f"{scenario}: {why}" for why in refusals))
+            return kind
+    raise BadUse(f"--world is one of {', '.join(JOBS)}, not {world!r}")
 
 
 def _finished(sweep: Sweep, progress: SweepProgress) -> tuple[list[RunResult], bool]:

@@ -10,6 +10,8 @@ from rich.console import Console, Group
 from rich.text import Text
 
 from emulator.cli.columns import Column, Row, Sheet, clean
+from scenarios.running.parts import ends_ms
+from scenarios.running.quiet import QUEUES_SETTLED_S
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.progress import Progress, TaskID
 
+    from scenarios.plan import Plan
     from scenarios.result import RunResult
     from scenarios.running.sweep import SweepTally
 
@@ -31,6 +34,10 @@ COLUMNS = (
     Column("took s", is_number=True, spare=True),
     Column("facts", is_number=True, spare=True),
     Column("why", narrow=20),
+)
+REAL_COLUMNS = tuple(
+    Column("run s", is_number=True, spare=True) if column.title == "virtual s" else column
+    for column in COLUMNS
 )
 
 
@@ -79,8 +86,11 @@ class SweepProgress:
 
 def progress_text(tally: SweepTally, passed_s: float) -> str:
     """``12 of 100, 3.1/s, 1 failed; worst so far: seed 7, …``."""
-    speed = (tally.done - tally.cached_count) / max(passed_s, 0.001)
-    text = f"{tally.done:,} of {tally.total:,}, {speed:.1f}/s"
+    if tally.world == "virtual":
+        speed = f"{(tally.done - tally.cached_count) / max(passed_s, 0.001):.1f}/s"
+    else:  # time is real there
+        speed = f"{passed_s:.0f} s; one takes about {expected_s(tally.plan):.0f} s"
+    text = f"{tally.done:,} of {tally.total:,}, {speed}"
     for verdict in ("failed", "error"):
         if count := tally.counts[verdict]:
             text += f", {count:,} {verdict}"
@@ -96,6 +106,14 @@ def progress_text(tally: SweepTally, passed_s: float) -> str:
     return text
 
 
+def expected_s(plan: Plan) -> float:
+    """How long a run in real time takes, as far as the plan says it."""
+    if plan.lasts_ms is not None:
+        return plan.lasts_ms / 1_000
+    ends = [(step.at_ms or 0) + step.after_ms + (step.for_ms or 0) for step in plan.timeline]
+    return max([ends_ms(plan), *ends]) / 1_000 + QUEUES_SETTLED_S
+
+
 def sweep_screen(
     tally: SweepTally, rows: Sequence[RunResult], *, is_for_people: bool
 ) -> RenderableType:
@@ -105,7 +123,8 @@ def sweep_screen(
         shown = [row for row in rows if row.verdict != "passed"][:ROWS_MAX]
     parts: list[RenderableType] = []
     if shown:
-        parts.append(Sheet(COLUMNS, [_row(row) for row in shown]))
+        columns = COLUMNS if tally.world == "virtual" else REAL_COLUMNS
+        parts.append(Sheet(columns, [_row(row) for row in shown]))
     left = sum(row.verdict != "passed" for row in rows) - len(shown)
     if left > 0:
         parts.append(Text(f"… and {left:,} more that did not pass"))

@@ -9,6 +9,7 @@ from typing import Annotated, NamedTuple
 import typer
 
 from emulator.cli.errors import BadUse, plain_errors
+from emulator.cli.run import world_for
 from emulator.cli.screens import a_table
 from emulator.cli.shared import AsJson, make_console, show, show_json
 from scenarios.files.writing import plan_as_toml
@@ -17,10 +18,8 @@ from scenarios.plan import Plan
 from scenarios.problems import BadScenario
 from scenarios.recording.writing import plan_as_python
 from scenarios.timeline_picture import count_of, timeline_picture
-from scenarios.validity import refusals_of
 
 WIDTH, WIDTH_MAX = 80, 120
-WORLDS = ("virtual", "embedded", "processes")
 FORMS: Mapping[str, Callable[[Plan], str]] = {
     "timeline": lambda plan: timeline_picture(plan, _width()),
     "toml": plan_as_toml,
@@ -100,12 +99,8 @@ def check(
 ) -> None:
     """Whether a scenario can be run.  Exit code 2 and every problem with its line if not."""
     with plain_errors():
-        if world not in WORLDS:
-            raise BadUse(f"--world is one of {', '.join(WORLDS)}, not {world!r}")
         plan = _loaded(name, settings)
-        refusals = [why for _, why in refusals_of(plan, world)]  # type: ignore[arg-type]
-        if refusals:
-            raise BadUse("\n".join(f"{name}: {why}" for why in refusals))
+        world_for(plan, name, world)
         steps = count_of(len(plan.timeline), "step")
         expected = count_of(len(plan.expect), "expectation")
         typer.echo(f"{plan.name} can be run: {steps}, {expected}")

@@ -16,7 +16,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import IO
 
 CAN_FORK = hasattr(os, "pidfd_open") and hasattr(socket, "send_fds")  # Linux
@@ -78,27 +78,17 @@ class ForkedNode:
         self.send_signal(signal.SIGKILL)
 
 
-class NodeForker:
-    """The process that forks, started now; it loads while we go on.
+class Forker:
+    """A process that forks others, which serves the other end of the socket *requests*.
 
-    *module* is what it runs: nodes', or another one that serves with ``emulator.node_forks``.
+    *wait* returns when that process has ended.
     """
 
-    def __init__(
-        self, environment: Mapping[str, str], module: str = "emulator.node_forks"
-    ) -> None:
+    def __init__(self, requests: socket.socket, wait: Callable[[], object]) -> None:
         self.owner = os.getpid()
-        self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._requests = requests
+        self._wait = wait
         self._lock = threading.Lock()
-        with theirs:
-            self._process = subprocess.Popen(  # noqa: S603  # our own interpreter, our own module
-                [sys.executable, "-P", "-m", module, str(theirs.fileno())],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
-                env=environment,
-                process_group=0,
-            )
 
     def fork(self, arguments: Sequence[str], errors: IO[bytes]) -> ForkedNode:
         """A node with *arguments*, which writes to *errors*.  Raises ``NoForks``."""
@@ -121,7 +111,7 @@ class NodeForker:
     def close(self) -> None:
         """Let it end; its nodes go on as long as their standard input does."""
         self._requests.close()
-        self._process.wait()
+        self._wait()
 
     def _asked(self, text: bytes, files: Sequence[int]) -> tuple[int, int]:
         with self._lock:
@@ -130,3 +120,25 @@ class NodeForker:
         if not reply:
             raise ConnectionResetError("it has ended")
         return int(reply), received[0]
+
+
+class NodeForker(Forker):
+    """The process that forks, started now; it loads while we go on.
+
+    *module* is what it runs: nodes', or another one that serves with ``emulator.node_forks``.
+    """
+
+    def __init__(
+        self, environment: Mapping[str, str], module: str = "emulator.node_forks"
+    ) -> None:
+        requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            process = subprocess.Popen(  # noqa: S603  # our own interpreter, our own module
+                [sys.executable, "-P", "-m", module, str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                env=environment,
+                process_group=0,
+            )
+        super().__init__(requests, process.wait)

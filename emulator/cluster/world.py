@@ -177,6 +177,11 @@ class World(ABC, Generic[Done_co]):
         """The spec's nodes, in the order of starting."""
         return (*self.spec.name_server_names, *self.spec.broker_names)
 
+    @property
+    def client_names(self) -> tuple[str, ...]:
+        """Clients that are processes of this world, so that its verbs take them."""
+        return ()
+
     @abstractmethod
     def is_running(self, name: str) -> bool:
         """Is there a process, paused or not?"""

@@ -25,11 +25,13 @@ import msgspec
 
 from emulator.cluster.forking import ForkedNode, NodeForker, NoForks
 from emulator.cluster.spawning import node_environment
+from emulator.cluster.world import STOP_S_MAX
 from scenarios.result import RunResult
 from scenarios.running.code_version import code_version
 from scenarios.running.orders import RunOrder
 
 RUN_S_MAX = 600.0  # of real time, for one run
+REAL_STOP_S_MAX = 2 * STOP_S_MAX  # of a run in real time: its clients, then its nodes
 LOOK_EVERY_S = 0.2
 TRACEBACK_S_MAX = 1.0
 ERROR_TEXT_MAX = 2_000  # characters at the end of what a run wrote before it died
@@ -137,7 +139,11 @@ class _RunUnderWay:
         return row
 
     def end(self) -> None:
-        """At once."""
+        """At once; where it started processes of its own they are ended in order first."""
+        if self.order.world != "virtual":
+            self._process.send_signal(signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(REAL_STOP_S_MAX)
         self._process.kill()
         self._process.wait()
         self._close()
@@ -160,7 +166,7 @@ class _RunUnderWay:
         return RunResult(
             scenario=plan.name,
             code_version=code_version(),
-            world="virtual",
+            world=self.order.world,
             release=plan.cluster.release,
             parameters=plan.parameters,
             seed=self.order.seed,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from emulator.cluster.world import WorldKind
 from scenarios.plan import Plan
 
 
@@ -12,6 +13,7 @@ class RunOrder(msgspec.Struct, frozen=True, kw_only=True):
 
     plan: Plan
     seed: int
+    world: WorldKind = "virtual"
     journal: str = ""
     keeps_passed: bool = False
     paths: tuple[str, ...] = ()  # where modules of the scenario's own are looked for

@@ -22,7 +22,9 @@ import msgspec
 from emulator.cluster.roles import CONFIG_OF_ROLE, import_role
 from emulator.journal import encode_entry
 from emulator.node_forks import Forks
+from scenarios.running.client_forks import client_forker
 from scenarios.running.orders import RunOrder
+from scenarios.running.real_run import finished_real_run
 from scenarios.running.virtual_run import finished_run
 
 
@@ -43,7 +45,11 @@ def carry_out() -> int:
     answer = os.dup(1)
     os.dup2(2, 1)  # what a program of the scenario prints is no answer
     sys.path[:0] = order.paths
-    result, entries = finished_run(order.plan, order.seed)
+    if order.world == "virtual":
+        result, entries = finished_run(order.plan, order.seed)
+    else:
+        forker = client_forker()  # while this process has no thread
+        result, entries = finished_real_run(order, forker)
     if order.journal and (order.keeps_passed or result.verdict != "passed"):
         with Path(order.journal).open("wb") as file:
             file.writelines(map(encode_entry, entries))

@@ -16,10 +16,11 @@ from pathlib import Path
 
 import msgspec
 
+from emulator.cluster.world import WorldKind
 from scenarios.plan import Expectation, Plan
 from scenarios.result import RunResult, Verdict
 from scenarios.running.finished import FinishedRuns
-from scenarios.running.fleet import Fleet
+from scenarios.running.fleet import RUN_S_MAX, Fleet
 from scenarios.running.orders import RunOrder
 
 
@@ -34,8 +35,9 @@ class Worst(msgspec.Struct):
 class SweepTally:
     """How a sweep goes."""
 
-    def __init__(self, plan: Plan, total: int) -> None:
+    def __init__(self, plan: Plan, total: int, world: WorldKind = "virtual") -> None:
         self.plan = plan
+        self.world: WorldKind = world
         self.total = total
         self.counts: Counter[Verdict] = Counter()
         self.cached_count = 0
@@ -79,9 +81,10 @@ class Sweep:
         finished: FinishedRuns | None = None,
         keeps_passed: bool = False,
         paths: Sequence[str] = (),
+        world: WorldKind = "virtual",
         look: Callable[[], object] = lambda: None,
     ) -> None:
-        self.tally = SweepTally(plan, len(seeds))
+        self.tally = SweepTally(plan, len(seeds), world)
         self._plan = plan
         self._seeds = seeds
         self._journals = journals
@@ -89,6 +92,7 @@ class Sweep:
         self._finished = finished
         self._keeps_passed = keeps_passed
         self._paths = tuple(paths)
+        self._world: WorldKind = world
         self._look = look
 
     def rows(self) -> Iterator[RunResult]:
@@ -104,7 +108,10 @@ class Sweep:
         if not wanted:
             return
         self._journals.mkdir(parents=True, exist_ok=True)
-        with Fleet(self._look) as fleet:
+        run_s_max = RUN_S_MAX
+        if self._world != "virtual":  # it says itself when it passes that limit
+            run_s_max += self._plan.limits.virtual_s_max
+        with Fleet(self._look, run_s_max) as fleet:
             for row in fleet.rows(map(self._order, wanted), min(self._jobs, len(wanted))):
                 if self._finished is not None:
                     self._finished.add(row)
@@ -118,6 +125,7 @@ class Sweep:
             journal=str(self._journals / f"{file_name(self._plan)}-seed{seed}.jsonl"),
             keeps_passed=self._keeps_passed,
             paths=self._paths,
+            world=self._world,
         )
 
 

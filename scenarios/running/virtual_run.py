@@ -91,7 +91,7 @@ class VirtualRun:
         except (LimitPassed, WallTimeRefused):
             return  # the journal was closed when it happened
         except Exception as error:  # noqa: BLE001  # any defect, of a program or ours, is a row
-            self._close("error", _text_of(error))
+            self._close("error", text_of(error))
 
     async def _live(self, world: VirtualWorld) -> None:
         cluster = VirtualCluster(
@@ -153,7 +153,8 @@ class VirtualRun:
             self._stage.end_world(error)
 
 
-def _text_of(error: BaseException) -> str:
+def text_of(error: BaseException) -> str:
+    """What ended a run, with its place, in one line."""
     if isinstance(error, StepNeverCame):
         return str(error)
     text = "".join(traceback.format_exception_only(error)).strip()

@@ -67,9 +67,10 @@ class FaultsInRealTime:
 
     def begin(self, fault: AnyFault, for_ms: int | None) -> int:
         """As ``World.begin_fault``."""
-        now_ms, known = self._clock.now_ms(), self._world.node_names
-        if self._world.links is not None:
-            known += self._world.links.client_names()
+        world, now_ms = self._world, self._clock.now_ms()
+        known = [*world.node_names, *world.client_names]
+        if world.links is not None:
+            known += [name for name in world.links.client_names() if name not in known]
         fault_id = at_once(self._held().begin(fault, known, now_ms, for_ms))
         if for_ms is not None:
             self._end_in(fault_id, for_ms)

@@ -55,8 +55,13 @@ class HeldFaults:
         if text := refusal_of_word(word, world.kind, has_links=world.has_links):
             raise CannotBegin(world.kind, text)
         nodes = names_meant(world.spec, nodes_of(fault), known)
-        if text := refusal_of(fault, world.kind, world.spec, has_links=world.has_links):
+        clients = world.client_names
+        if text := refusal_of(
+            fault, world.kind, world.spec, has_links=world.has_links, clients=clients
+        ):
             raise CannotBegin(world.kind, text)
+        if not isinstance(fault, LinkFault) and world.kind != "virtual":
+            nodes = tuple(name for name in nodes if name in (*world.node_names, *clients))
         if len(self._held) >= FAULTS_MAX:
             raise CannotBegin(world.kind, f"{FAULTS_MAX} faults hold already: end some of them")
         fault_id = next(self._ids)  # in one step: threads may begin faults at the same time

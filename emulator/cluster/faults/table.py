@@ -7,14 +7,14 @@ proxies.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from emulator.cluster.faults.busy_effect import BusyEffect
 from emulator.cluster.faults.drive_effects import DriveEffect
 from emulator.cluster.faults.held import Effect
 from emulator.cluster.faults.link_effects import LinkEffect
-from emulator.cluster.faults.naming import SELECTORS, nearest
+from emulator.cluster.faults.naming import SELECTORS, is_meant, nearest
 from emulator.cluster.faults.node_effects import ClockEffect, DownEffect, StillEffect
 from emulator.cluster.faults.permission_effect import PermissionEffect
 from emulator.cluster.faults.server_effects import AnswerEffect, UnregisteredEffect
@@ -75,15 +75,24 @@ class CannotBegin(CannotDo):
         super().__init__(world, "begin_fault", text, text=text)
 
 
+OF_PROCESSES = ("kill", "stop", "pause")  # of clients, too, where they are the world's
+
+
 def refusal_of(
-    fault: Fault, world: WorldKind, spec: ClusterSpec, *, has_links: bool = False
+    fault: Fault,
+    world: WorldKind,
+    spec: ClusterSpec,
+    *,
+    has_links: bool = False,
+    clients: Collection[str] = (),
 ) -> str | None:
     """Why a cluster of *spec* in *world* cannot do *fault*; None if it can.
 
-    A client's name is known only when it runs: in the virtual world every name may be one.
+    A client's name is known only when it runs: in the virtual world every name may be one, in
+    others *clients* are those that are processes of that world.
     """
     return refusal_of_word(word_of(fault), world, has_links=has_links) or _unknown_server(
-        fault, world, spec
+        fault, world, spec, clients
     )
 
 
@@ -98,7 +107,9 @@ def refusal_of_word(word: str, world: WorldKind, *, has_links: bool = False) -> 
     return None
 
 
-def _unknown_server(fault: Fault, world: WorldKind, spec: ClusterSpec) -> str | None:
+def _unknown_server(
+    fault: Fault, world: WorldKind, spec: ClusterSpec, clients: Collection[str]
+) -> str | None:
     """Does it name a server that the cluster does not have?"""
     nodes = (*spec.name_server_names, *spec.broker_names)
     known = {
@@ -110,6 +121,10 @@ def _unknown_server(fault: Fault, world: WorldKind, spec: ClusterSpec) -> str | 
     for field, names in known.items():
         given = getattr(fault, field, None)
         if given is not None and given not in names:
+            if word_of(fault) in OF_PROCESSES and any(
+                is_meant(spec, given, name) for name in clients
+            ):
+                continue
             near = nearest(given, names)
             advice = f"did you mean {near}?" if near else f"there are {', '.join(names)}"
             return f"{word_of(fault)}: there is no {field} named {given!r}; {advice}"

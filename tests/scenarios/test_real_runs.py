@@ -1,0 +1,149 @@
+"""The same scenario in the worlds of real time: the same words, the same verdict."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from emulator.checks.reading import read_journals
+from emulator.facts import FaultActed, FaultBegan, MessageConsumed, RunEnded, RunStarted
+from emulator.journal import Entry
+from scenarios.finding import load
+from scenarios.plan import Plan
+from scenarios.result import RunResult
+from scenarios.running.fleet import Fleet
+from scenarios.running.orders import RunOrder
+
+A_FILE = """
+title = "A broker and a member die"
+lasts = "6s"
+[topics.orders]
+queues = 4
+[[consumers]]
+group = "billing"
+topic = "orders"
+members = 2
+[[load]]
+topic = "orders"
+rate = "20/s"
+until = "3500ms"
+[[timeline]]
+at = "1s"
+kill = "broker-b"
+for = "1s"
+[[timeline]]
+at = "1500ms"
+kill = "billing-2"
+for = "800ms"
+[expect]
+lost = 0
+"""
+POWER = A_FILE.replace('kill = "broker-b"', 'power_off = "broker-b"')
+CLOCK = A_FILE.replace('kill = "billing-2"', 'clock_jump = { node = "billing-2", ms = 500 }')
+
+
+def a_plan(text: str, folder: Path) -> Plan:
+    file = folder / "short.toml"
+    file.write_text(text)
+    return load(str(file), {})
+
+
+def run_in(world: str, plan: Plan, folder: Path) -> tuple[RunResult, list[Entry]]:
+    journal = folder / f"{world}.jsonl"
+    order = RunOrder(plan=plan, seed=1, world=world, journal=str(journal), keeps_passed=True)
+    with Fleet() as fleet:
+        (row,) = fleet.rows([order], 1)
+    return row, list(read_journals([journal]))
+
+
+def command(*arguments: str, folder: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "emulator.cli", "run", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "XDG_CACHE_HOME": str(folder), "TMPDIR": str(folder)},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
+    )
+
+
+def descendants_of(pid: int) -> list[int]:
+    """Of the processes that there are now; their names have no bracket."""
+    parents = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has just ended
+            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
+    found = [pid]
+    for parent in found:
+        found += [child for child, its_parent in parents.items() if its_parent == parent]
+    return found[1:]
+
+
+@pytest.mark.parametrize("world", ["embedded", "processes"])
+def test_a_scenario_gets_the_verdict_that_it_gets_in_virtual_time(world, tmp_path) -> None:
+    plan = a_plan(A_FILE, tmp_path)
+    virtual, _ = run_in("virtual", plan, tmp_path)
+    row, entries = run_in(world, plan, tmp_path)
+    assert (row.verdict, row.reason) == (virtual.verdict, virtual.reason) == ("passed", "")
+    assert row.metrics["lost"] == virtual.metrics["lost"]
+    assert row.world == world
+    began, ended = entries[0], entries[-1]
+    assert isinstance(began.fact, RunStarted)
+    assert began.fact.world == world
+    assert ended.fact == RunEnded("finished", "")
+    assert {e.node for e in entries} >= {"namesrv", "broker-b", "billing-2", "producer-1", "world"}
+    faults = [e.fact.nodes for e in entries if isinstance(e.fact, FaultBegan)]
+    assert faults == [("broker-b",), ("billing-2",)]
+    assert sum(isinstance(e.fact, FaultActed) for e in entries) == 2
+    silent_us = [e.mono_us for e in entries if e.node == "billing-2"]
+    gaps_us = [after - before for before, after in itertools.pairwise(silent_us)]
+    assert max(gaps_us) >= 700_000, "it was dead for 800 ms"
+    consumed = [e.node for e in entries if isinstance(e.fact, MessageConsumed)]
+    assert set(consumed) == {"billing-1", "billing-2"}
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (POWER, "the embedded world cannot do power_off: use virtual"),
+        (CLOCK, "clock_jump: there is no node named 'billing-2'"),
+    ],
+)
+def test_what_the_world_cannot_do_is_refused_before_anything_runs(text, why, tmp_path) -> None:
+    a_plan(text, tmp_path)
+    process = command(str(tmp_path / "short.toml"), "--world", "embedded", folder=tmp_path)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 2
+    assert why in errors
+
+
+def test_a_client_that_fails_of_itself_is_an_error_with_what_it_wrote_last(tmp_path) -> None:
+    program = '[[programs]]\nname = "mine"\nrun = "no_such_module:main"\n[expect]'
+    plan = a_plan(A_FILE.replace("[expect]", program), tmp_path)
+    row, _ = run_in("embedded", msgspec.structs.replace(plan, timeline=()), tmp_path)
+    assert row.verdict == "error"
+    assert row.reason.startswith("the client mine has died")
+    assert "no_such_module" in row.reason
+
+
+def test_ctrl_c_ends_all_that_was_started(tmp_path) -> None:
+    a_plan(A_FILE, tmp_path)
+    process = command(str(tmp_path / "short.toml"), "--world", "processes", folder=tmp_path)
+    while not [*tmp_path.glob("rmqemu-run-*/billing-2.jsonl")]:
+        assert process.poll() is None, process.communicate()
+        signal.sigtimedwait([], 0.05)
+    pids = descendants_of(process.pid)
+    assert len(pids) > 6, "runs, forkers, three nodes, three clients"
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+    assert not list(tmp_path.glob("rmqemu-run-*"))
