@@ -133,7 +133,7 @@ class NodeForker(Forker):
     ) -> None:
         requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            process = subprocess.Popen(  # noqa: S603  # our own interpreter, our own module
+            self._process = subprocess.Popen(  # noqa: S603  # our own interpreter, our own module
                 [sys.executable, "-P", "-m", module, str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -141,4 +141,4 @@ class NodeForker(Forker):
                 env=environment,
                 process_group=0,
             )
-        super().__init__(requests, process.wait)
+        super().__init__(requests, self._process.wait)
