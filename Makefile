@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint wheel bench torture mutation parity page clean
+.PHONY: help demo test lint wheel bench torture mutation parity weather page clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +40,10 @@ mutation: $(READY)  ## which changes of the code no test notices (slow; MODULES=
 
 parity: $(READY)  ## the same stories against a real RocketMQ (Java and Maven needed)
 	REQUIRE_PARTS=1 $(BIN)/python -m pytest -ra -m "real or parity" tests/parity tests/mqadmin
+
+weather: $(READY)  ## 10,000 seeds of weather a release; what was finished before is not run again
+	$(BIN)/rmqemu run weather --seeds 1..10000 --release 4.9.7
+	$(BIN)/rmqemu run weather --seeds 1..10000 --release 5.3.3
 
 page: $(READY)  ## what the pages in docs/ have from the code, and from a virtual run
 	$(BIN)/python -m emulator.protocol_page

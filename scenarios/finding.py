@@ -27,6 +27,7 @@ from scenarios.plan import Plan
 from scenarios.problems import BadScenario, Problem, nearest
 from scenarios.recording.scenario import Scenario
 from scenarios.validity import problems_of
+from scenarios.weather.coverage import Coverage
 from scenarios.weather.generating import weather
 from scenarios.weather.shape import WeatherShape
 
@@ -42,7 +43,11 @@ class Listed(NamedTuple):
     plan: Planned
 
 
-def _weather_of(given: Mapping[str, Value | str]) -> Plan:
+def weather_of(given: Mapping[str, Value | str], coverage: Coverage | None = None) -> Plan:
+    """The weather of these parameters, which looks for what *coverage* lacks.
+
+    Raises ``BadScenario``.
+    """
     shape = {
         field.name: field.default
         for field in msgspec.structs.fields(WeatherShape)
@@ -54,7 +59,7 @@ def _weather_of(given: Mapping[str, Value | str]) -> Plan:
     fields = {name: value for name, value in values.items() if name in shape}
     try:
         made = msgspec.convert(fields, WeatherShape)
-        plan = weather(int(values["seed"]), str(values["release"]), made)
+        plan = weather(int(values["seed"]), str(values["release"]), made, coverage)
     except ValueError as error:
         raise BadScenario("weather", [Problem((), str(error))]) from None
     if found := problems_of(plan):
@@ -62,7 +67,7 @@ def _weather_of(given: Mapping[str, Value | str]) -> Plan:
     return msgspec.structs.replace(plan, parameters=values)
 
 
-WEATHER = Listed("weather", Path(__file__).parent / "weather" / "generating.py", _weather_of)
+WEATHER = Listed("weather", Path(__file__).parent / "weather" / "generating.py", weather_of)
 
 
 def load(name: str, parameters: Mapping[str, Value | str] | None = None) -> Plan:

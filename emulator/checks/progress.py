@@ -56,7 +56,7 @@ class Progress:
             "", Queue("", "", 0), 0, QueueRecords(Queue("", "", 0))
         )
         self.is_repeat = False  # it was consumed before
-        self._first_owners: dict[tuple[str, Queue], str] = {}  # of queues not yet pulled from
+        self._first_owners: dict[tuple[str, Queue], list[str]] = {}  # of queues not yet pulled
         self._unflushed: dict[str, deque[tuple[int, QueueRecords, int]]] = {}
 
     def table(self) -> Table:
@@ -106,7 +106,10 @@ class Progress:
         if found is None:
             records = self.records(queue)
             found = readings[queue] = QueueReading(reader, queue, offset, records)
-            found.owner = self._first_owners.pop((reader, queue), "")
+            owners = self._first_owners.pop((reader, queue), [""])
+            found.owner = owners[-1]
+            if len(owners) > 1:
+                found.comes_again(offset, "another member had it")
             records.readings.append(found)
         return found
 
@@ -192,7 +195,9 @@ class Progress:
             if readings is not None and queue in readings:
                 readings[queue].claimed(entry.node)
             else:
-                self._first_owners[fact.group, queue] = entry.node
+                owners = self._first_owners.setdefault((fact.group, queue), [])
+                if entry.node not in owners:
+                    owners.append(entry.node)
 
     # Offsets change otherwise ---------------------------------------------------------------
 

@@ -7,23 +7,25 @@ import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 import typer
 
 from emulator.cli.errors import FAILED, BadUse, interrupted, plain_errors
-from emulator.cli.run_screen import SweepProgress, sweep_screen
+from emulator.cli.run_screen import SweepProgress, coverage_screen, sweep_screen
 from emulator.cli.shared import AsJson, make_console
 from emulator.cluster.world import WorldKind
 from emulator.releases import known_release
-from scenarios.finding import load
+from scenarios.finding import WEATHER, load, weather_of
 from scenarios.plan import Plan
 from scenarios.result import RunResult
 from scenarios.running.finished import FinishedRuns, cache_folder
 from scenarios.running.junit import junit_xml
 from scenarios.running.sweep import Sweep
+from scenarios.running.weather_sweep import WeatherSweep, sweep_of
 from scenarios.validity import refusals_of
+from scenarios.weather.coverage import Coverage
 
 SEEDS_MAX = 1_000_000
 JOBS: Mapping[WorldKind, int] = {  # where time is real, runs disturb each other
@@ -90,14 +92,16 @@ def run(
         plan = loaded(scenario, parameters or [], release)
         kind = world_for(plan, scenario, world)
         is_cached = kind == "virtual" and not no_cache and not journal
-        cache = cache_folder()
+        wanted, cache = _seeds(seed, seeds), cache_folder()
         with SweepProgress(is_shown=sys.stderr.isatty() and not as_json) as progress:
-            sweep = Sweep(
-                plan,
-                _seeds(seed, seeds),
-                Path(journal) if journal else cache.parent / "journals",
+            sweep = _sweep(
+                scenario,
+                wanted,
+                parameters or [],
+                release,
+                journals=Path(journal) if journal else cache.parent / "journals",
                 jobs=jobs or JOBS[kind],
-                finished=FinishedRuns(plan, cache) if is_cached else None,
+                cache=cache if is_cached else None,
                 keeps_passed=bool(journal),
                 paths=(str(Path.cwd()),),
                 world=kind,
@@ -117,10 +121,36 @@ def run(
         raise typer.Exit(FAILED)
 
 
+def _sweep(
+    scenario: str,
+    seeds: range,
+    parameters: list[str],
+    release: str,
+    *,
+    cache: Path | None,
+    **rest: Any,
+) -> Sweep:
+    """Weather has another plan for each seed, unless it was given the seed of one."""
+    plan = loaded(scenario, parameters, release)
+    if scenario != WEATHER.name or any(text.startswith("seed=") for text in parameters):
+        finished = None if cache is None else FinishedRuns(plan, cache)
+        return Sweep(plan, seeds, finished=finished, **rest)
+
+    def plan_of(seed: int, coverage: Coverage) -> Plan:
+        given = dict(_pair(text) for text in parameters)
+        return of_release(weather_of({**given, "seed": seed}, coverage), release)
+
+    finished = None if cache is None else FinishedRuns(sweep_of(plan, seeds), cache)
+    return WeatherSweep(plan_of, plan, seeds, finished=finished, **rest)
+
+
 def loaded(scenario: str, parameters: list[str], release: str) -> Plan:
     """The plan; raises ``BadScenario`` and ``BadUse``."""
-    given = dict(_pair(text) for text in parameters)
-    plan = load(scenario, given)
+    return of_release(load(scenario, dict(_pair(text) for text in parameters)), release)
+
+
+def of_release(plan: Plan, release: str) -> Plan:
+    """*plan* with a cluster of that release, if one is given.  Raises ``BadUse``."""
     if not release:
         return plan
     try:
@@ -161,6 +191,8 @@ def _show(sweep: Sweep, rows: list[RunResult], *, as_json: bool) -> None:
         return
     console = make_console()
     console.print(sweep_screen(sweep.tally, rows, is_for_people=console.is_terminal))
+    if isinstance(sweep, WeatherSweep):
+        console.print(coverage_screen(sweep.coverage))
 
 
 def _seeds(seed: int, seeds: str) -> range:

@@ -12,6 +12,7 @@ from rich.text import Text
 from emulator.cli.columns import Column, Row, Sheet, clean
 from scenarios.running.parts import ends_ms
 from scenarios.running.quiet import QUEUES_SETTLED_S
+from scenarios.weather.coverage import STATES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from scenarios.plan import Plan
     from scenarios.result import RunResult
     from scenarios.running.sweep import SweepTally
+    from scenarios.weather.coverage import Coverage
 
 FIRST_S = 0.5  # what ends sooner needs no bar
 EVERY_S = 0.1
@@ -159,3 +161,23 @@ def _summary(tally: SweepTally) -> list[str]:
             f"  {name} {one.operator} {one.bound:g}: worst {worst.value:g}, seed {worst.seed}"
         )
     return lines
+
+
+def coverage_screen(coverage: Coverage) -> RenderableType:
+    """How often each fault began in which state; states by short names, to fit."""
+    columns = (Column("fault"), *(Column(SHORT.get(s, s), is_number=True) for s in STATES))
+    rows = [tuple(row) for row in coverage.table()[1:]]
+    pairs = [coverage.met(row[0], state) for row in rows for state in STATES]
+    met = sum(number > 0 for number in pairs)
+    head = f"began in which states ({met} of {len(pairs)} were met):"
+    return Group(Text(head), Sheet(columns, rows))
+
+
+SHORT = {
+    "rebalance": "rebal.",
+    "member_joined": "joined",
+    "member_left": "left",
+    "another_fault": "other",
+    "node_down": "down",
+    "just_healed": "healed",
+}

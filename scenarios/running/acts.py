@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 import trio
 
+from emulator.cluster.admin import AdminRefused, TopicMissing
 from emulator.cluster.deleting import delete_topic_everywhere
+from emulator.net.errors import RemoteError
 from protocol import catalog
 from protocol.codes import ResponseCode
 from protocol.requests.offsets import ResetOffsetRequest
@@ -28,6 +30,8 @@ from scenarios.running.parts import Cue, group_named
 
 if TYPE_CHECKING:
     from scenarios.running.stage import RunStage
+
+TRY_AGAIN_S, TRIES_MAX = 1.0, 120
 
 
 class RunClock(Protocol):
@@ -63,11 +67,32 @@ class Acts:
         }
 
     async def do(self, act: AnyAct, lasting: trio.Nursery) -> None:
-        """A rolling restart goes on beside the next steps; all others are done when it returns."""
+        """A rolling restart goes on beside the next steps; all others are done when it returns.
+
+        What a broker refuses, or cannot be asked, while a fault holds is tried again every
+        second beside the next steps, as an operator would.  Raises what it ends with.
+        """
         if isinstance(act, RollingRestart):
             lasting.start_soon(self._restart_one_by_one, act)
-        else:
+        elif not await self._is_done(act):
+            lasting.start_soon(self._try_again, act)
+
+    async def _is_done(self, act: AnyAct) -> bool:
+        """Raises what it could not do, unless a fault is to blame."""
+        try:
             await self._table[type(act)](act)
+        except (AdminRefused, TopicMissing, RemoteError):
+            if not self._stage.faults_in_words():
+                raise
+            return False
+        return True
+
+    async def _try_again(self, act: AnyAct) -> None:
+        for _ in range(TRIES_MAX):
+            await trio.sleep(TRY_AGAIN_S)
+            if await self._is_done(act):
+                return
+        await self._table[type(act)](act)
 
     async def _join(self, act: Join) -> None:
         group = group_named(self._stage.plan, act.group)

@@ -17,3 +17,4 @@ class RunOrder(msgspec.Struct, frozen=True, kw_only=True):
     journal: str = ""
     keeps_passed: bool = False
     paths: tuple[str, ...] = ()  # where modules of the scenario's own are looked for
+    counts_coverage: bool = False  # which faults met which states, as metrics of the row

@@ -26,6 +26,7 @@ from scenarios.running.client_forks import client_forker
 from scenarios.running.orders import RunOrder
 from scenarios.running.real_run import finished_real_run
 from scenarios.running.virtual_run import finished_run
+from scenarios.weather.coverage import Coverage
 
 
 def main() -> None:
@@ -54,6 +55,11 @@ def carry_out() -> int:
         with Path(order.journal).open("wb") as file:
             file.writelines(map(encode_entry, entries))
         result = msgspec.structs.replace(result, journal=order.journal)
+    if order.counts_coverage:
+        coverage = Coverage()
+        coverage.add(entries)
+        metrics = result.metrics | coverage.as_metrics()
+        result = msgspec.structs.replace(result, metrics=metrics)
     with os.fdopen(answer, "wb") as file:
         file.write(msgspec.json.encode(result))
     return 0

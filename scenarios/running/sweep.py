@@ -85,6 +85,7 @@ class Sweep:
         look: Callable[[], object] = lambda: None,
     ) -> None:
         self.tally = SweepTally(plan, len(seeds), world)
+        self._counts_coverage = False
         self._plan = plan
         self._seeds = seeds
         self._journals = journals
@@ -97,8 +98,11 @@ class Sweep:
 
     def rows(self) -> Iterator[RunResult]:
         """One a seed, those that are on disk first."""
+        return self._rows_of(self._seeds)
+
+    def _rows_of(self, seeds: Sequence[int]) -> Iterator[RunResult]:
         wanted: list[int] = []
-        for seed in self._seeds:
+        for seed in seeds:
             row = None if self._finished is None else self._finished.row(seed)
             if row is None:
                 wanted.append(seed)
@@ -119,14 +123,20 @@ class Sweep:
                 yield row
 
     def _order(self, seed: int) -> RunOrder:
+        plan = self._plan_of(seed)
         return RunOrder(
-            plan=self._plan,
+            plan=plan,
             seed=seed,
-            journal=str(self._journals / f"{file_name(self._plan)}-seed{seed}.jsonl"),
+            journal=str(self._journals / f"{file_name(plan)}-seed{seed}.jsonl"),
             keeps_passed=self._keeps_passed,
             paths=self._paths,
             world=self._world,
+            counts_coverage=self._counts_coverage,
         )
+
+    def _plan_of(self, seed: int) -> Plan:
+        del seed
+        return self._plan
 
 
 def file_name(plan: Plan) -> str:

@@ -30,6 +30,7 @@ Met: TypeAlias = tuple[str, str]  # a fault's word, a state
 
 REBALANCE_US, LEFT_US, JOINED_US, HEALED_US = 2_000_000, 20_000_000, 10_000_000, 5_000_000
 BACKLOG_MIN = 20
+PREFIX = "met."  # of metrics
 DOWN = ("kill", "stop", "power_off", "pause")
 STATES: Mapping[str, str] = {
     "calm": "nothing of what follows",
@@ -55,6 +56,17 @@ class Coverage:
         for entry in entries:
             for met in watch.see(entry):
                 self.counts[met] += 1
+
+    def as_metrics(self) -> dict[str, float]:
+        """As the row of a run carries them: ``met.kill.rebalance``."""
+        return {f"{PREFIX}{word}.{state}": n for (word, state), n in self.counts.items()}
+
+    def add_metrics(self, metrics: Mapping[str, float]) -> None:
+        """Count what the row of a run carries."""
+        for name, number in metrics.items():
+            if name.startswith(PREFIX):
+                _, word, state = name.split(".")
+                self.counts[word, state] += int(number)
 
     def met(self, word: str, state: str) -> int:
         """How often the fault *word* began in *state*."""

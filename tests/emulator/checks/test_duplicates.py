@@ -53,6 +53,13 @@ def test_messages_that_came_after_the_hand_over_come_once() -> None:
     assert len(objections(journal.judged(), "duplicates")) == 1
 
 
+def test_owners_of_a_queue_that_nobody_has_pulled_yet_are_known_too() -> None:
+    journal = AJournal().runs().store().consumer("billing-1").claimed("billing-1", Q0)
+    journal.sent(0).consumer("billing-2").claimed("billing-2", Q0)
+    journal.consumed("billing-2", 0).consumed("billing-1", 0)
+    assert objections(journal.judged(), "duplicates") == []
+
+
 def test_two_owners_consume_twice() -> None:
     journal = a_consumed_journal(200).consumer("billing-2").claimed("billing-2", Q0)
     for offset in range(200, 300):
