@@ -91,7 +91,7 @@ def progress_text(tally: SweepTally, passed_s: float) -> str:
     if tally.world == "virtual":
         speed = f"{(tally.done - tally.cached_count) / max(passed_s, 0.001):.1f}/s"
     else:  # time is real there
-        speed = f"{passed_s:.0f} s; one takes about {expected_s(tally.plan):.0f} s"
+        speed = f"{passed_s:.0f} s; one takes at least {expected_s(tally.plan):.0f} s"
     text = f"{tally.done:,} of {tally.total:,}, {speed}"
     for verdict in ("failed", "error"):
         if count := tally.counts[verdict]:

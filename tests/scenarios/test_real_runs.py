@@ -15,11 +15,12 @@ import pytest
 
 from emulator.checks.reading import read_journals
 from emulator.facts import FaultActed, FaultBegan, MessageConsumed, RunEnded, RunStarted
-from emulator.journal import Entry
+from emulator.journal import Entry, encode_entry
 from scenarios.finding import load
 from scenarios.plan import Plan
 from scenarios.result import RunResult
 from scenarios.running.fleet import Fleet
+from scenarios.running.following import Following
 from scenarios.running.orders import RunOrder
 
 A_FILE = """
@@ -43,6 +44,14 @@ for = "1s"
 at = "1500ms"
 kill = "billing-2"
 for = "800ms"
+[[timeline]]
+at = "2500ms"
+pause = "billing-1"
+for = "300ms"
+[[timeline]]
+at = "3s"
+partition = { around = "billing-1" }
+for = "300ms"
 [expect]
 lost = 0
 """
@@ -100,9 +109,10 @@ def test_a_scenario_gets_the_verdict_that_it_gets_in_virtual_time(world, tmp_pat
     assert began.fact.world == world
     assert ended.fact == RunEnded("finished", "")
     assert {e.node for e in entries} >= {"namesrv", "broker-b", "billing-2", "producer-1", "world"}
-    faults = [e.fact.nodes for e in entries if isinstance(e.fact, FaultBegan)]
-    assert faults == [("broker-b",), ("billing-2",)]
-    assert sum(isinstance(e.fact, FaultActed) for e in entries) == 2
+    begun = [e.fact.nodes for e in entries if isinstance(e.fact, FaultBegan)]
+    assert begun == [("broker-b",), ("billing-2",), ("billing-1",), ("billing-1",)]
+    acted = [e.fact.what for e in entries if isinstance(e.fact, FaultActed)]
+    assert acted == ["killed a process", "killed a process", "paused a process", "held bytes"]
     silent_us = [e.mono_us for e in entries if e.node == "billing-2"]
     gaps_us = [after - before for before, after in itertools.pairwise(silent_us)]
     assert max(gaps_us) >= 700_000, "it was dead for 800 ms"
@@ -147,3 +157,18 @@ def test_ctrl_c_ends_all_that_was_started(tmp_path) -> None:
     assert process.returncode == 130
     assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
     assert not list(tmp_path.glob("rmqemu-run-*"))
+
+
+def test_a_line_that_is_half_written_is_read_when_it_is_whole(tmp_path) -> None:
+    following = Following(tmp_path)
+    lines = [
+        encode_entry(Entry(n, 0, 100 - n, "billing-1", RunEnded("finished", ""))) for n in (1, 2)
+    ]
+    file = tmp_path / "billing-1.jsonl"
+    file.write_bytes(lines[0] + lines[1][:20])
+    assert [entry.seq for entry in following.read()] == [1]
+    with file.open("ab") as rest:
+        rest.write(lines[1][20:])
+    assert [entry.seq for entry in following.read()] == [2]
+    assert following.read() == []
+    following.close()
