@@ -138,7 +138,9 @@ def _sweep(
 
     def plan_of(seed: int, coverage: Coverage) -> Plan:
         given = dict(_pair(text) for text in parameters)
-        return of_release(weather_of({**given, "seed": seed}, coverage), release)
+        made = of_release(weather_of({**given, "seed": seed}, coverage), release)
+        world_for(made, f"{scenario}, seed {seed}", rest["world"])
+        return made
 
     finished = None if cache is None else FinishedRuns(sweep_of(plan, seeds), cache)
     return WeatherSweep(plan_of, plan, seeds, finished=finished, **rest)

@@ -135,6 +135,13 @@ def test_what_the_world_cannot_do_is_refused_before_anything_runs(text, why, tmp
     assert why in errors
 
 
+def test_weather_is_refused_where_a_seed_has_what_the_world_cannot_do(tmp_path) -> None:
+    process = command("weather", "--seeds", "1..5", "--world", "embedded", folder=tmp_path)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 2
+    assert "the embedded world cannot do" in errors
+
+
 def test_a_client_that_fails_of_itself_is_an_error_with_what_it_wrote_last(tmp_path) -> None:
     program = '[[programs]]\nname = "mine"\nrun = "no_such_module:main"\n[expect]'
     plan = a_plan(A_FILE.replace("[expect]", program), tmp_path)
