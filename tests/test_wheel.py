@@ -158,7 +158,7 @@ def test_the_readme_s_programs_run_as_they_are_written(python, namesrv, tmp_path
 
 
 def test_the_readme_s_test_passes(python, tmp_path) -> None:
-    (test,) = [text for _, text in blocks("README.md") if "import pytest" in text]
+    (test,) = [text for _, text in blocks("README.md") if "def test_" in text]
     (tmp_path / "test_readme.py").write_text(test)
     command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_readme.py"]
     run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)

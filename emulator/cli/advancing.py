@@ -18,7 +18,7 @@ Time = Annotated[str, typer.Argument(metavar="TIME", help='How far, as "10m", "2
 def advance(
     time: Time, control: ControlAt = "", namesrv: Namesrv = NAMESRV, as_json: AsJson = False
 ) -> None:
-    """Let delayed messages, retries and timers come that fall due in the next TIME."""
+    """Deliver now what falls due in the next TIME: delays, retries."""
     with plain_errors():
         try:
             ms = milliseconds(time)

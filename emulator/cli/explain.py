@@ -29,7 +29,7 @@ Journals = Annotated[
 
 
 def explain(journals: Journals, as_json: AsJson = False) -> None:
-    """Say what went wrong first, which facts show it, and what should have happened.
+    """Say what went wrong first, and which facts show it.
 
     Exit code 1: something is wrong.
     """

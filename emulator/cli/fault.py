@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 SEVERAL, SIDES = "+", ","  # between=broker-a+broker-b,clients
 
-app = typer.Typer(help="Hurt a running `up` on purpose: begin faults, list them, end them.")
+app = typer.Typer(help="Hurt a running `up` on purpose: add, list, remove faults.")
 adding = typer.Typer(help="Begin a fault; it holds for a time, or until it is removed.")
 app.add_typer(adding, name="add")
 
@@ -189,7 +189,7 @@ def list_faults(
     namesrv: Namesrv = NAMESRV,
     as_json: AsJson = False,
 ) -> None:
-    """Show the faults that hold: since when, for how long, and how often they acted."""
+    """Show the faults that hold, and what they did."""
     with plain_errors():
         caller = find_control(control, namesrv)
         if words:

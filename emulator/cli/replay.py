@@ -45,7 +45,7 @@ def replay(
         str, typer.Option("--output", "-o", metavar="FILE", help="Keep the new journal there.")
     ] = "",
 ) -> None:
-    """Run a journal's run again, and compare: each byte must be the same.
+    """Run a journal's run again: each byte must be the same.
 
     A SCENARIO is run twice, in two processes.  Exit code 1: the journals differ.
     """
@@ -81,7 +81,7 @@ def shrink(
     ] = len(os.sched_getaffinity(0)),
     as_json: AsJson = False,
 ) -> None:
-    """Find the smallest scenario that still fails in the same way, and write it.
+    """Find the smallest scenario that still fails, and write it.
 
     Faults, clients, messages and time are taken away as long as the same checkers object and
     the same expectations are not met.  Exit code 1: it does not fail.

@@ -47,7 +47,7 @@ def report(
         bool, typer.Option("--skip-damaged", help="Leave out lines that cannot be read.")
     ] = False,
 ) -> None:
-    """Draw what happened: one HTML page that needs no network, judged by all checkers.
+    """Draw what happened on one HTML page, judged by all checkers.
 
     Journals come from runs of scenarios and from `rmqemu up --journal DIR`.
     """

@@ -57,7 +57,7 @@ def list_(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """All scenarios of the library or a folder: title, issue, what each teaches."""
+    """All scenarios of the library or a folder."""
     with plain_errors():
         rows = _rows(folder or LIBRARY)
         if as_json:

@@ -49,7 +49,7 @@ def judge(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compute every member's share for many groups, and count what does not fit.
+    """Compare strategies by what every member computes for itself.
 
     Exit code 1 if some queue has two owners or none with one of your strategies.
     """

@@ -330,7 +330,7 @@ def test_the_child_of_a_fork_says_so_and_makes_clients_of_its_own(cluster) -> No
 def test_a_process_that_leaves_clients_open_ends_without_a_word(cluster) -> None:
     code, lines, errors = run(EXITING, cluster)
     assert (code, errors) == (0, "")
-    assert any(line.startswith("over") for line in lines), lines  # the listener prints, too
+    assert any("over" in line for line in lines), lines  # the listener prints, too
 
 
 def test_ctrl_c_interrupts_a_call_and_the_client_goes_on(cluster) -> None:

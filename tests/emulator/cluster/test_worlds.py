@@ -39,7 +39,7 @@ from protocol.queues import MessageQueue
 
 WORLDS = {world.kind: world for world in (ProcessCluster, EmbeddedCluster, VirtualCluster)}
 TOPIC, BROKER = "orders", "broker-b"
-OF_NO_NODE: tuple[Verb, ...] = ("end_fault", "end_faults", "faults", "reset")
+OF_NO_NODE: tuple[Verb, ...] = ("advance", "end_fault", "end_faults", "faults", "reset")
 VERBS_OF_NODES = tuple(verb for verb in VERBS if verb not in OF_NO_NODE)
 SETTLE_S_MAX, ANSWER_S_MAX = 10.0, 1.5
 
