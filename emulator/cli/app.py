@@ -73,7 +73,7 @@ def run() -> None:
     if not set(LEAN) & set(sys.argv[1:2]):
         from emulator.cli.tools import add_tools  # noqa: PLC0415  # see above
 
-        add_tools(app)
+        add_tools(app, "".join(sys.argv[1:2]))
     command = get_command(app)  # takes as long as loading it
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # until here: see ``main``
         signal.signal(signal.SIGINT, signal.default_int_handler)
