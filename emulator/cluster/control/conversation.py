@@ -85,6 +85,8 @@ class Conversation:
 
     def next_request(self) -> HttpRequest | None:
         """The next one that is complete.  Raises ``Refused`` for what cannot be read."""
+        if self.is_over:  # what a client sent behind its last request is nobody's
+            return None
         try:
             return self._next_request()
         except h11.RemoteProtocolError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from emulator.cluster.control.conversation import (
@@ -157,6 +157,7 @@ LINES = st.sampled_from(
 )
 
 
+@example([b"OPTIONS * HTTP/1.0\r\n\r\nOPTIONS * HTTP/1.0\r\n"], False)  # behind the last
 @given(st.lists(LINES | st.binary(max_size=20), max_size=12), st.booleans())
 def test_whatever_comes_is_a_request_or_refused_and_can_be_answered(pieces, ends) -> None:
     conversation = Conversation()
