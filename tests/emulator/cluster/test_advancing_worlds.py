@@ -77,7 +77,7 @@ def test_a_message_that_always_fails_is_retried_sixteen_times_in_ten_hours(
                 await billing.wait_called(1)
                 queues = set(consumer.queues)
                 step_ms = milliseconds("10h") // steps
-                with trio.fail_after(PATIENCE_S):  # until it was sent back, which needs this thread
+                with trio.fail_after(PATIENCE_S):  # sent back by this thread
                     while not await trio.to_thread.run_sync(cluster.advance, step_ms):
                         pass
                 for _ in range(steps - 1):
