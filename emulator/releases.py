@@ -149,6 +149,7 @@ EVERY_PROBE_COUNTS = Release(4, 8, 0)  # each probe of a retry's walk steps the 
 FAULT_UPDATES_REFINED = Release(5, 1, 4)  # who is isolated, and who is called unreachable
 ISOLATIONS_ONLY_EXTENDED = Release(5, 1, 4)  # a fast answer does not end one
 QUEUES_ARE_FILTERED = Release(5, 1, 4)  # available, else reachable, else any
+REACHABLE_IS_APART = Release(5, 2, 0)  # before, who is not reachable is not available (#7812)
 DETECTOR_EXISTS = Release(5, 1, 4)  # startDetectorEnable
 LAST_PROPERTY_OPEN = Release(4, 9, 1)  # no \x02 after the last property …
 LAST_PROPERTY_CLOSED_AGAIN = Release(5, 2, 0)  # … until then

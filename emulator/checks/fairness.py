@@ -1,7 +1,9 @@
-"""Whether a producer that avoided a broker uses all queues evenly again afterwards.
+"""Whether a producer that avoids a broker spreads its sends evenly, and does so again afterwards.
 
 Where a producer isolates brokers, its sends must be spread evenly after the isolation (S07,
-S08, S09): tables that never became fair again were upstream bugs.
+S08): tables that never became fair again were upstream bugs, and a violation.  That one queue of
+the brokers that are left gets the share of all avoided ones (S09) is how some releases choose: it
+is measured.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ from emulator.journal import Entry, EntryKey
 
 SENDS_MIN = 200  # of one producer to one topic, before its shares say anything
 SETTLES_US = 31_000_000  # a poll of routes, after the isolation has ended
-UNFAIR_MAX = 0.5  # of an even share; upstream's bugs took one half of all for one queue of 48
+UNFAIR_MAX = 0.5  # of an even share
+CROWD_MIN = 100  # sends of one producer to one broker while it avoids another one
 
 
 class SharesAreFairAgain(Checker):
@@ -34,15 +37,24 @@ class SharesAreFairAgain(Checker):
             "topic",
             "max",
         ),
+        Metric(
+            "send_crowding",
+            "times",
+            "what the most used queue of a broker got of its even share, while another is avoided",
+            "topic",
+            "max",
+        ),
     )
     needs = (SendAttempted,)
 
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
-        self._until_us: dict[str, int] = {}  # producer: until when it avoids somebody
+        self._avoids_until_us: dict[str, int] = {}  # by producer
+        self._until_us: dict[str, int] = {}  # the same, or until it knows all routes again
         self._sends: dict[tuple[str, str], Counter[Queue]] = {}
         self._seen: dict[str, set[Queue]] = {}  # topic: queues that anybody sent to
         self._last: dict[tuple[str, str], EntryKey] = {}
+        self._crowds: dict[tuple[str, str, str], Counter[int]] = {}  # producer, topic, broker
 
     def table(self) -> Table:
         """What it reads."""
@@ -54,14 +66,21 @@ class SharesAreFairAgain(Checker):
         }
 
     def end(self) -> None:
-        """Look at what was sent since the last isolation of each producer."""
+        """Look at what was sent since the last isolation of each producer, and during them."""
+        for (_, topic, broker), of_queue in self._crowds.items():
+            count = sum(of_queue.values())
+            if count >= CROWD_MIN and not self._has_keys(topic):
+                queues = sum(queue.broker == broker for queue in self._seen[topic])
+                self._measure_worst(
+                    "send_crowding", topic, max(of_queue.values()) * queues / count
+                )
         for (node, topic), counts in self._sends.items():
             if self._has_keys(topic) or sum(counts.values()) < SENDS_MIN:
                 continue
             fair = sum(counts.values()) / len(self._seen[topic])
             worst = max(sorted(self._seen[topic]), key=lambda queue: abs(counts[queue] - fair))
             unfair = abs(counts[worst] - fair) / fair
-            self.measures("send_unfairness", self._worse(topic, unfair), topic)
+            self._measure_worst("send_unfairness", topic, unfair)
             if unfair > UNFAIR_MAX and node in self._until_us:
                 self.objects(
                     f"{node} sent {counts[worst]} of {sum(counts.values())} messages to "
@@ -70,15 +89,20 @@ class SharesAreFairAgain(Checker):
                     self._last[node, topic],
                 )
 
-    def _worse(self, topic: str, unfair: float) -> float:
-        return max(unfair, self.measured.get(f"send_unfairness.{topic}", 0.0))
+    def _measure_worst(self, metric: str, topic: str, value: float) -> None:
+        self.measures(metric, max(value, self.measured.get(f"{metric}.{topic}", 0.0)), topic)
 
     def _attempted(self, fact: SendAttempted, entry: Entry) -> None:
         seen = self._seen.get(fact.topic)
         if seen is None:
             seen = self._seen[fact.topic] = set()
         seen.add(fact.queue)
-        if self.scene.faults or entry.mono_us < self._until_us.get(entry.node, 0):
+        if self.scene.faults:
+            return
+        if entry.mono_us < self._avoids_until_us.get(entry.node, 0):
+            of_broker = entry.node, fact.topic, fact.queue.broker
+            self._crowds.setdefault(of_broker, Counter())[fact.queue.queue_id] += 1
+        if entry.mono_us < self._until_us.get(entry.node, 0):
             return
         known = (entry.node, fact.topic)
         counts = self._sends.get(known)
@@ -89,7 +113,8 @@ class SharesAreFairAgain(Checker):
 
     def _isolated(self, fact: BrokerIsolated, entry: Entry) -> None:
         until_us = entry.mono_us + fact.for_ms * 1_000
-        self._until_us[entry.node] = max(until_us, self._until_us.get(entry.node, 0))
+        for known in (self._avoids_until_us, self._until_us):
+            known[entry.node] = max(until_us, known.get(entry.node, 0))
         self._forget(entry.node)
 
     def _disturbed(self, fact: FaultBegan | FaultEnded, entry: Entry) -> None:

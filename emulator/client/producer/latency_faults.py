@@ -3,7 +3,9 @@
 A broker that answered slowly, or not at all, is *isolated*: not available until a
 moment that a table derives from its latency.  Up to 5.1.3 every new sample overwrites
 that moment, so one fast answer ends an isolation; from 5.1.4 on (RIP-63) it only ever
-moves later, isolations are short, and a broker also has a *reachable* flag.
+moves later, isolations are short, and a broker also has a *reachable* flag.  In 5.1.4 alone
+a broker that is not reachable stays unavailable, until the detector, if there is one, has
+reached it.
 
 What the end of an attempt does to its broker differs by release and by way of sending: up
 to 5.1.3 merely handing an asynchronous request to the network ends an isolation.
@@ -27,6 +29,7 @@ from emulator.releases import (
     FAULT_TABLE_SHORT,
     FAULT_UPDATES_REFINED,
     ISOLATIONS_ONLY_EXTENDED,
+    REACHABLE_IS_APART,
     Release,
 )
 
@@ -157,6 +160,7 @@ class LatencyFaultTolerance:
         self, release: Release, rng: random.Random, index: ThreadLocalIndex | None = None
     ) -> None:
         self._only_later = release >= ISOLATIONS_ONLY_EXTENDED
+        self._must_be_reachable = self._only_later and release < REACHABLE_IS_APART
         self._rng = rng
         self._index = index or ThreadLocalIndex(lambda: rng.randrange(2**31))
         self.items: dict[str, FaultItem] = {}
@@ -183,7 +187,9 @@ class LatencyFaultTolerance:
     def is_available(self, broker: str, now_ms: int) -> bool:
         """Whether *broker* is not isolated."""
         item = self.items.get(broker)
-        return item is None or item.is_available(now_ms)
+        if item is None:
+            return True
+        return item.is_available(now_ms) and (item.is_reachable or not self._must_be_reachable)
 
     def is_reachable(self, broker: str) -> bool:
         """Whether the last attempt or probe got through to *broker*."""

@@ -88,6 +88,17 @@ def test_even_sends_are_none_nor_are_uneven_ones_without_an_isolation() -> None:
     assert objections(sends(isolated=False, share_of_first=0.9).judged(), "fairness") == []
 
 
+def test_a_queue_that_gets_the_share_of_avoided_ones_is_a_number_and_no_violation() -> None:
+    journal = attempt(attempt(AJournal().runs(), Q0), Q1)
+    journal.note("producer", BrokerIsolated("broker-b", 600_000))
+    for number in range(200):
+        attempt(journal, Q1 if number % 4 == 3 else Q0)
+    judgement = journal.judged()
+    assert judgement.metrics["send_crowding.orders"] == 1.5
+    assert objections(judgement, "fairness") == []
+    assert sends(isolated=True, share_of_first=0.9).judged().metrics["send_crowding"] == 0
+
+
 def test_keys_choose_queues_as_they_like() -> None:
     journal = sends(isolated=True, share_of_first=0.9)
     plan = '{"load":[{"topic":"orders","keys":7}]}'

@@ -178,6 +178,19 @@ def test_the_detector_makes_a_broker_reachable_but_not_available() -> None:
     assert not faults.is_available("b", NOW_MS + 2_000)
 
 
+@pytest.mark.parametrize(
+    ("release", "is_used"), [("5.1.3", True), ("5.1.4", False), ("5.2.0", True)]
+)
+def test_in_5_1_4_who_is_not_reachable_is_avoided_after_its_isolation(release, is_used) -> None:
+    """rocketmq #7812, fixed by #7814."""
+    faults = LatencyFaultTolerance(Release.parse(release), random.Random(7))
+    faults.update("b", 9, 10_000, NOW_MS, reachable=False)
+    assert not faults.is_available("b", NOW_MS + 9_999)
+    assert faults.is_available("b", NOW_MS + 10_000) is is_used
+    faults.mark_reachable("b")
+    assert faults.is_available("b", NOW_MS + 10_000)
+
+
 @pytest.mark.parametrize("release", ["4.7.0", "4.9.7", "5.0.0", "5.1.3"])
 def test_long_isolations_lasted_until_5_1_3(release) -> None:
     assert fault_table(Release.parse(release)).duration_ms(15_000) == 600_000
