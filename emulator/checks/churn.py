@@ -15,6 +15,7 @@ from emulator.facts import (
     ConsumerStarted,
     ConsumerStopped,
     FaultBegan,
+    NodeKilled,
     Queue,
     QueuesClaimed,
     QueuesReleased,
@@ -58,6 +59,7 @@ class Churn(Checker):
             ConsumerStarted: self._ended,
             ConsumerStopped: self._ended,
             FaultBegan: self._fault_began,
+            NodeKilled: self._killed,
         }
 
     def end(self) -> None:
@@ -100,10 +102,17 @@ class Churn(Checker):
 
     def _fault_began(self, fact: FaultBegan, entry: Entry) -> None:
         for node in fact.nodes:
-            for group in self.scene.seats:
-                seat = self.scene.seat(group, node)
-                if seat is not None and not seat.lives:
-                    self._leaves(group, node, entry.mono_us)
+            self._dies(node, entry.mono_us)
+
+    def _killed(self, fact: NodeKilled, entry: Entry) -> None:
+        self._dies(fact.node, entry.mono_us)
+
+    def _dies(self, node: str, now_us: int) -> None:
+        """If it has: not every fault ends a process."""
+        for group in self.scene.seats:
+            seat = self.scene.seat(group, node)
+            if seat is not None and not seat.lives:
+                self._leaves(group, node, now_us)
 
     def _leaves(self, group: str, node: str, now_us: int) -> None:
         members = [seat.node for seat in self.scene.living(group)]

@@ -1,9 +1,11 @@
 """No queue with two owners, and none without: in seconds, by group.
 
 Owning is what consumers say: from QueuesClaimed to QueuesReleased, or to their end. A member
-whose brokers all lost it, and that notes nothing, has ended without a word (a killed process
-writes no fact). For orderly groups the broker's lock forbids two owners, so an overlap of two
-that run is a violation there; elsewhere it happens, and is measured.
+whose brokers all lost it, and that notes nothing, has ended without a word: nobody may have
+noted who killed it. A queue needs an owner from the moment when its broker has it and the group
+has a member that subscribes its topic, whether or not somebody ever claims it. For orderly
+groups the broker's lock forbids two owners, so an overlap of two that run is a violation there;
+elsewhere it happens, and is measured.
 """
 
 from __future__ import annotations
@@ -20,17 +22,21 @@ from emulator.facts import (
     FaultBegan,
     MemberLeft,
     MessageConsumed,
+    NodeKilled,
     PullFailed,
     Queue,
     QueuesClaimed,
     QueuesLocked,
     QueuesReleased,
     RebalancePassed,
+    TopicChanged,
+    TopicCreated,
 )
 from emulator.journal import Entry, EntryKey
 from protocol.names import RETRY_GROUP_TOPIC_PREFIX
 
 US_A_SECOND = 1_000_000
+READABLE = 4  # the bit of a topic's perm
 SETTLED_US = 60_000_000  # heartbeats within 30 s, a rebalance within 20 s, and some
 
 
@@ -56,6 +62,7 @@ class OneOwner(Checker):
         self._spans: dict[str, dict[Queue, _Span]] = {}
         self._silent: dict[str, int] = {}  # nodes that brokers lost, and note nothing since
         self._down: set[str] = set()  # brokers that are in no route, or ended
+        self._sizes: dict[str, dict[str, int]] = {}  # topic: broker: queues that may be read
         self._locked: dict[tuple[str, Queue], str] = {}  # client, by the broker's last grant
 
     def table(self) -> Table:
@@ -67,6 +74,9 @@ class OneOwner(Checker):
             ConsumerStarted: self._started,
             ConsumerStopped: self._stopped,
             FaultBegan: self._fault_began,
+            NodeKilled: self._killed,
+            TopicCreated: self._shaped,
+            TopicChanged: self._shaped,
             BrokerUnregistered: self._lost,
             BrokerExpired: self._lost,
             BrokerRegistered: self._registered,
@@ -103,10 +113,7 @@ class OneOwner(Checker):
         self._silent.pop(entry.node, None)
         spans = self._spans.setdefault(fact.group, {})
         for queue in fact.queues:
-            span = spans.get(queue)
-            if span is None:
-                span = spans[queue] = _Span(queue, entry.mono_us)
-                span.is_wanted = queue.broker not in self._down
+            span = self._span(spans, queue, entry.mono_us)
             self._drop_silent(span, entry.mono_us)
             self._object_to_two(fact.group, queue, span, entry)
             self._move(span, entry.mono_us)
@@ -146,6 +153,9 @@ class OneOwner(Checker):
                 was_wanted, span.is_wanted = span.is_wanted, False
                 span.moves(entry.mono_us)
                 span.is_wanted = was_wanted
+        for topic in fact.topics:
+            for broker, count in self._sizes.get(topic, {}).items():
+                self._expect(fact.group, topic, broker, count, entry.mono_us)
 
     def _stopped(self, fact: ConsumerStopped, entry: Entry) -> None:
         self._take_all(entry.node, entry.mono_us, fact.group)
@@ -155,10 +165,18 @@ class OneOwner(Checker):
             for node in fact.nodes:
                 self._want(node, entry.mono_us, is_up=False)
         for node in fact.nodes:
-            for group in self._spans:
-                seat = self.scene.seat(group, node)
-                if seat is not None and not seat.lives:
-                    self._take_all(node, entry.mono_us, group)
+            self._dies(node, entry.mono_us)
+
+    def _killed(self, fact: NodeKilled, entry: Entry) -> None:
+        self._want(fact.node, entry.mono_us, is_up=False)
+        self._dies(fact.node, entry.mono_us)
+
+    def _dies(self, node: str, now_us: int) -> None:
+        """If it has: not every fault ends a process."""
+        for group in self._spans:
+            seat = self.scene.seat(group, node)
+            if seat is not None and not seat.lives:
+                self._take_all(node, now_us, group)
 
     def _lost(self, fact: BrokerUnregistered | BrokerExpired, entry: Entry) -> None:
         self._want(fact.broker, entry.mono_us, is_up=False)
@@ -174,7 +192,38 @@ class OneOwner(Checker):
             for queue, span in spans.items():
                 if queue.broker == broker:
                     span.moves(now_us)
-                    span.is_wanted = is_up
+                    span.is_wanted = self._needs_owner(queue)
+
+    def _shaped(self, fact: TopicCreated | TopicChanged, entry: Entry) -> None:
+        """The node is the broker that has it so now."""
+        count = fact.read_queue_count if fact.perm & READABLE else 0
+        self._sizes.setdefault(fact.topic, {})[entry.node] = count
+        for group in self.scene.seats:
+            self._expect(group, fact.topic, entry.node, count, entry.mono_us)
+
+    def _expect(self, group: str, topic: str, broker: str, count: int, now_us: int) -> None:
+        """Each of these queues needs an owner of *group*, if it has subscribers; no others do."""
+        if not any(_shares(seat.started, topic) for seat in self.scene.living(group)):
+            return
+        spans = self._spans.setdefault(group, {})
+        for number in range(count):
+            self._span(spans, Queue(topic, broker, number), now_us)
+        for queue, span in spans.items():
+            if queue.topic == topic and queue.broker == broker:
+                span.moves(now_us)
+                span.is_wanted = self._needs_owner(queue)
+
+    def _needs_owner(self, queue: Queue) -> bool:
+        """Its broker is there, and has it as far as is known."""
+        count = self._sizes.get(queue.topic, {}).get(queue.broker)
+        return queue.broker not in self._down and (count is None or queue.queue_id < count)
+
+    def _span(self, spans: dict[Queue, _Span], queue: Queue, now_us: int) -> _Span:
+        span = spans.get(queue)
+        if span is None:
+            span = spans[queue] = _Span(queue, now_us)
+            span.is_wanted = self._needs_owner(queue)
+        return span
 
     def _left(self, fact: MemberLeft, entry: Entry) -> None:
         for seat in self.scene.living(fact.group):
@@ -218,6 +267,11 @@ class OneOwner(Checker):
         if node in span.owners:
             self._move(span, now_us)
             del span.owners[node]
+
+
+def _shares(member: ConsumerStarted, topic: str) -> bool:
+    """Does it share the queues of *topic* with the others of its group?"""
+    return member.consumer_kind != "pull" and not member.broadcast and topic in member.topics
 
 
 class _Span:

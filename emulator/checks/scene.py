@@ -15,6 +15,8 @@ from emulator.facts import (
     ConsumerStopped,
     FaultBegan,
     FaultEnded,
+    NodeKilled,
+    PowerLost,
     Queue,
     RunEnded,
     RunStarted,
@@ -84,6 +86,8 @@ class Scene:
             ConsumerStarted: self._consumer_started,
             ConsumerStopped: self._consumer_stopped,
             StoreOpened: self._store_opened,
+            NodeKilled: self._node_killed,
+            PowerLost: self._power_lost,
             FaultBegan: self._fault_began,
             FaultEnded: self._fault_ended,
         }
@@ -159,6 +163,12 @@ class Scene:
 
     def _store_opened(self, fact: StoreOpened, entry: Entry) -> None:
         self.stores[entry.node] = fact
+
+    def _node_killed(self, fact: NodeKilled, entry: Entry) -> None:
+        self._end_seats(fact.node, entry.mono_us)
+
+    def _power_lost(self, fact: PowerLost, entry: Entry) -> None:
+        self._end_seats(entry.node, entry.mono_us)
 
     def _fault_began(self, fact: FaultBegan, entry: Entry) -> None:
         held = HeldFault(_word_of(fact.fault), fact.nodes, entry.mono_us)

@@ -5,7 +5,14 @@ from __future__ import annotations
 from emulator.checks.checker import Checker, Metric, Shared
 from emulator.checks.folding import Table
 from emulator.checks.quantiles import Quantiles
-from emulator.facts import ConsumerStarted, FaultBegan, MessageConsumed, MessagePolled, Queue
+from emulator.facts import (
+    ConsumerStarted,
+    FaultBegan,
+    MessageConsumed,
+    MessagePolled,
+    NodeKilled,
+    Queue,
+)
 from emulator.journal import Entry
 
 STOPPING = frozenset({"kill", "stop", "power_off", "pause"})  # faults that hand queues over
@@ -43,6 +50,7 @@ class DeliveryTimes(Checker):
             MessageConsumed: self._consumed,
             MessagePolled: self._polled,
             FaultBegan: self._fault_began,
+            NodeKilled: self._killed,
         }
 
     def end(self) -> None:
@@ -88,11 +96,16 @@ class DeliveryTimes(Checker):
 
     def _fault_began(self, fact: FaultBegan, entry: Entry) -> None:
         """From now on the queues of the members on these nodes wait for another owner."""
-        if self.scene.all_faults[-1].word not in STOPPING:
-            return
+        if self.scene.all_faults[-1].word in STOPPING:
+            self._hit(fact.nodes, entry.mono_us)
+
+    def _killed(self, fact: NodeKilled, entry: Entry) -> None:
+        self._hit((fact.node,), entry.mono_us)
+
+    def _hit(self, nodes: tuple[str, ...], now_us: int) -> None:
         for reader, reading in self.progress.readings():
-            if reading.owner in fact.nodes and reader in self._groups:
-                self._groups[reader].faults[reading.queue] = entry.mono_us
+            if reading.owner in nodes and reader in self._groups:
+                self._groups[reader].faults[reading.queue] = now_us
 
 
 class _Waits:

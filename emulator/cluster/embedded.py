@@ -171,7 +171,9 @@ class EmbeddedCluster(RealWorld):
 
     def kill(self, name: str) -> None:
         """Its scope is cancelled; nothing that it does while it unwinds reaches its disk."""
-        self._do(self._kill, [n for n in self._named(name) if self._is_alive(n)])
+        alive = [each for each in self._named(name) if self._is_alive(each)]
+        self._faults.note_killed(alive)
+        self._do(self._kill, alive)
 
     def pause(self, name: str) -> None:
         """None of its tasks runs."""

@@ -169,7 +169,9 @@ class ProcessCluster(RealWorld):
 
     def kill(self, name: str) -> None:
         """SIGKILL; done when the process is dead."""
-        self._end(self._named(name), "kill")
+        names = self._named(name)
+        self._faults.note_killed([each for each in names if self.is_running(each)])
+        self._end(names, "kill")
 
     def pause(self, name: str) -> None:
         """SIGSTOP."""

@@ -30,7 +30,7 @@ from emulator.cluster.reply_rules import (
 from emulator.cluster.roles import RoleConfig, serve_role
 from emulator.cluster.spec import ClusterSpec
 from emulator.cluster.world import START_S_MAX, STOP_S_MAX, NotReady, World
-from emulator.facts import Fact, PowerLost, ReplyRuleApplied, kinds_on_demand
+from emulator.facts import Fact, NodeKilled, PowerLost, ReplyRuleApplied, kinds_on_demand
 from emulator.journal import WORLD_NODE, Entry, Journal, Listener
 from emulator.net.address_server import HttpNames, NoHttp
 
@@ -157,6 +157,7 @@ class VirtualCluster(World[Awaitable[None]]):
         """At once; its peers see their connections reset."""
         self._named(name)
         if self.is_running(name):
+            self.note(NodeKilled(name))
             self._machines.kill(name)
 
     async def restart(self, name: str) -> None:

@@ -67,6 +67,7 @@ from emulator.facts.faults import (
     FaultActed,
     FaultBegan,
     FaultEnded,
+    NodeKilled,
     RunEnded,
     RunStarted,
 )
@@ -173,6 +174,7 @@ __all__ = [
     "MessagesWithoutTopic",
     "NameServerReset",
     "NameServersChanged",
+    "NodeKilled",
     "NodeStarted",
     "NodeStopped",
     "Note",

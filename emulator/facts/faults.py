@@ -37,6 +37,12 @@ class FaultEnded(Fact, frozen=True):
     acted_count: int  # how often it changed what happened
 
 
+class NodeKilled(Fact, frozen=True):
+    """A process was ended at once (kill -9), by a fault or by hand; it writes nothing more."""
+
+    node: str  # its name: a node of the cluster, or a client
+
+
 # Runs -------------------------------------------------------------------------------------
 
 

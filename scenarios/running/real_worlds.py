@@ -68,6 +68,7 @@ class WorldWithClients(RealWorld):
     def kill(self, name: str) -> None:
         """At once."""
         if name in self.client_names:
+            self._faults.note_killed([name] if self.clients.is_running(name) else [])
             self.clients.kill(name)
         else:
             super().kill(name)  # type: ignore[safe-super]

@@ -14,7 +14,14 @@ import msgspec
 import pytest
 
 from emulator.checks.reading import read_journals
-from emulator.facts import FaultActed, FaultBegan, MessageConsumed, RunEnded, RunStarted
+from emulator.facts import (
+    FaultActed,
+    FaultBegan,
+    MessageConsumed,
+    NodeKilled,
+    RunEnded,
+    RunStarted,
+)
 from emulator.journal import Entry, encode_entry
 from scenarios.finding import load
 from scenarios.plan import Plan
@@ -113,6 +120,8 @@ def test_a_scenario_gets_the_verdict_that_it_gets_in_virtual_time(world, tmp_pat
     assert begun == [("broker-b",), ("billing-2",), ("billing-1",), ("billing-1",)]
     acted = [e.fact.what for e in entries if isinstance(e.fact, FaultActed)]
     assert acted == ["killed a process", "killed a process", "paused a process", "held bytes"]
+    killed = [e.fact.node for e in entries if isinstance(e.fact, NodeKilled)]
+    assert killed == ["broker-b", "billing-2"]
     silent_us = [e.mono_us for e in entries if e.node == "billing-2"]
     gaps_us = [after - before for before, after in itertools.pairwise(silent_us)]
     assert max(gaps_us) >= 700_000, "it was dead for 800 ms"

@@ -18,6 +18,7 @@ from emulator.facts import (
     MessageConsumed,
     MessageSent,
     MessageStored,
+    NodeKilled,
     NodeStarted,
     QueuesClaimed,
     RunEnded,
@@ -104,7 +105,9 @@ def test_a_step_waits_for_the_fact_that_it_names() -> None:
     )
     claimed = [e.mono_us for e in entries if isinstance(e.fact, QueuesClaimed)]
     left = [e for e in entries if isinstance(e.fact, MemberLeft)]
-    assert left[0].fact.reason == "channel closed"
+    (killed,) = [e for e in entries if isinstance(e.fact, NodeKilled)]
+    assert (killed.fact.node, left[0].fact.reason) == ("billing-3", "channel closed")
+    assert killed.mono_us <= left[0].mono_us
     assert min(at for at in claimed if at > 5_000_000) + 500_000 <= left[0].mono_us
 
 

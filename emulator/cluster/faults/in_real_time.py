@@ -119,6 +119,14 @@ class FaultsInRealTime:
         with self._lock:
             self._written().note(fact)
 
+    def note_killed(self, names: Iterable[str]) -> None:
+        """These are killed now; nothing is loaded for it when nobody would read it."""
+        if self._folder or self._journal is not None:
+            from emulator.facts import NodeKilled  # noqa: PLC0415  # see above
+
+            for name in names:
+                self.note(NodeKilled(name))
+
     def listen(self, listener: Listener) -> None:
         """Give *listener* what is noted from now on, in the thread that notes it."""
         with self._lock:

@@ -6,7 +6,16 @@ import pytest
 from small_journals import Q0, Q1, AJournal, client_of, objections
 
 from emulator.checks.churn import fewest_moves
-from emulator.facts import BrokerRegistered, BrokerUnregistered, MemberLeft, Queue, QueuesLocked
+from emulator.facts import (
+    BrokerRegistered,
+    BrokerUnregistered,
+    MemberLeft,
+    NodeKilled,
+    Queue,
+    QueuesLocked,
+    TopicChanged,
+    TopicCreated,
+)
 
 
 def two_members(*, orderly: bool = False) -> AJournal:
@@ -54,6 +63,25 @@ def test_a_killed_member_owns_nothing_from_then_on() -> None:
     journal = two_members().at_s(1).claimed("billing-1", Q0).at_s(5).fault("kill", "billing-1")
     found = metrics(journal.at_s(8).claimed("billing-2", Q0).at_s(9).ends())
     assert (found["unowned_s"], found["overlap_s"], found["moved_queues"]) == (3, 0, 1)
+
+
+def test_the_fact_of_a_kill_alone_ends_a_member_and_starts_the_time_of_its_fail_over() -> None:
+    journal = two_members().at_s(1).claimed("billing-1", Q0).sent(0).consumed("billing-1", 0)
+    journal.at_s(5).note("world", NodeKilled("billing-1"))
+    journal.at_s(8).claimed("billing-2", Q0).sent(1).at_s(9).consumed("billing-2", 1).ends()
+    found = metrics(journal)
+    assert (found["unowned_s"], found["overlap_s"], found["moved_queues"]) == (3, 0, 1)
+    assert found["consumer_failover_s"] == 1
+
+
+def test_queues_that_nobody_ever_claims_have_no_owner() -> None:
+    journal = AJournal().runs().note("broker-a", TopicCreated("orders", 2, 2, 6, "admin"))
+    journal.consumer("billing-1").at_s(1).claimed("billing-1", Q0).at_s(10)
+    journal.note("broker-a", TopicChanged("orders", 3, 3, 6))  # grown, and learnt by nobody
+    journal.at_s(30).claimed("billing-1", Q1).at_s(40)
+    journal.note("broker-a", TopicChanged("orders", 2, 2, 6)).at_s(99).ends()
+    assert metrics(journal)["unowned_queue_s"] == 1 + 30 + 30
+    assert metrics(journal)["unowned_s"] == 30
 
 
 def test_a_member_that_brokers_lost_and_that_says_nothing_has_ended() -> None:
