@@ -42,11 +42,15 @@ class GroupDeleted(Fact, frozen=True):
 
 
 class MemberJoined(Fact, frozen=True):
-    """A consumer's first heartbeat for a group over a connection."""
+    """A consumer's first heartbeat for a group over a connection; who it says that it is."""
 
     group: str
     client: str  # its client id
     peer: str  # its address
+    consume_type: str  # CONSUME_PASSIVELY: a listener; CONSUME_ACTIVELY: an application that polls
+    message_model: str  # CLUSTERING, BROADCASTING
+    language: str  # JAVA, GO, PYTHON …
+    client_version: int  # ordinal of MQVersion.Version
 
 
 class MemberLeft(Fact, frozen=True):
@@ -187,6 +191,8 @@ class PullHeld(Fact, frozen=True):
     queue: Queue
     offset: int  # the first one wanted
     until_ms: int  # wall time at which it is answered if no message comes
+    peer: str  # whose pull it is
+    opaque: int  # of the request, on the peer's connection
 
 
 class PullAnswered(Fact, frozen=True):
@@ -200,6 +206,8 @@ class PullAnswered(Fact, frozen=True):
     response_code: int  # 0, or why there is nothing
     message_count: int  # in the answer
     next_offset: int  # where the client's next pull should begin
+    peer: str  # whose pull it was
+    opaque: int  # of the request, on the peer's connection
 
 
 class OffsetCommitted(Fact, frozen=True):
@@ -229,6 +237,8 @@ class MessageSentBack(Fact, frozen=True):
     target_topic: str  # the group's %RETRY% or %DLQ% topic
     reconsume_times: int  # after this one
     delay_level: int  # 0: at once
+    origin_position: int  # of the message given back, in the commit log
+    peer: str  # who gave it back
 
 
 class QueuesLocked(Fact, frozen=True):

@@ -75,7 +75,7 @@ def test_a_traceback_stands_below_its_line() -> None:
 )
 def test_only_what_is_severe_enough_is_shown(least: str, shown: list[str]) -> None:
     lines = logged(
-        PullHeld("billing", A0, 3, 15_000),
+        PullHeld("billing", A0, 3, 15_000, "10.0.0.9:1", 7),
         NodeStarted("broker", "127.0.0.1:1", "4.9.7"),
         RequestReceived("p:1", 10, 1),
         HandlerFailed("p:1", 10, "KeyError: 1", ""),

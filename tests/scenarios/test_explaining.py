@@ -27,7 +27,7 @@ FACTS = (
     (8.0, "world", FaultBegan(1, '{"fault":"kill","node":"billing-1"}', ("billing-1",))),
     (9.0, "billing-2", QueuesClaimed("billing", (OTHER,))),
     (9.5, "billing-2", QueuesClaimed("billing", (QUEUE,))),
-    (9.6, "broker-a", PullHeld("billing", QUEUE, 5, 0)),
+    (9.6, "broker-a", PullHeld("billing", QUEUE, 5, 0, "10.0.0.9:1", 7)),
     (9.7, "billing-2", MESSAGE),
     (10.0, "broker-a", OffsetCommitted("billing", QUEUE, 9, "10.0.0.5:1")),
     (30.0, "billing-1", MESSAGE),

@@ -118,7 +118,9 @@ class PullMessageProcessor:
         until_ms = self._sweep_at(call.now_ms + hold_ms)
         if self._broker.wants(PullHeld):
             queue = self._broker.queue(request.topic, request.queue_id)
-            self._broker.note(PullHeld(request.consumer_group, queue, offset, until_ms))
+            group, peer = request.consumer_group, call.peer.address
+            opaque = call.command.opaque or 0
+            self._broker.note(PullHeld(group, queue, offset, until_ms, peer, opaque))
         self.held_count += 1
 
         def wants(arrived: Arrival) -> bool:
@@ -195,7 +197,7 @@ class PullMessageProcessor:
             store_moved_offset(self._broker, request, found.next_begin_offset, call.now_ms)
         suggested = self._suggested(request.consumer_group, found)
         if self._broker.wants(PullAnswered):
-            self._note_answer(request, found, code)
+            self._note_answer(call, found, code)
         header = PullMessageReply(
             suggest_which_broker_id=suggested,
             next_begin_offset=found.next_begin_offset,
@@ -205,7 +207,8 @@ class PullMessageProcessor:
         body = b"".join(found.slices) if code == ResponseCode.SUCCESS else b""
         return Reply(header, body, code, found.status.name, self._flags_extra)
 
-    def _note_answer(self, request: PullMessageRequest, found: GetResult, code: int) -> None:
+    def _note_answer(self, call: Call[PullMessageRequest], found: GetResult, code: int) -> None:
+        request = call.request
         self._broker.note(
             PullAnswered(
                 request.consumer_group,
@@ -214,6 +217,8 @@ class PullMessageProcessor:
                 code,
                 found.count,
                 found.next_begin_offset,
+                call.peer.address,
+                call.command.opaque or 0,
             )
         )
 

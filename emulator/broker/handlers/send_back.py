@@ -76,7 +76,13 @@ class SendMessageBackProcessor:
         broker.store.figures.returned(original.topic, request.group, call.now_ms)
         broker.note(
             MessageSentBack(
-                request.group, original.topic, topic, original.reconsume_times + 1, level
+                request.group,
+                original.topic,
+                topic,
+                original.reconsume_times + 1,
+                level,
+                request.offset,
+                call.peer.address,
             )
         )
         return Reply()

@@ -155,7 +155,7 @@ class ClientChannels:
         added, removed = _merge(group.subscription_table, data.subscription_data_set)
         if has_joined:
             self._consumer_groups_of.setdefault(channel.peer, {})[name] = None
-            self._note(MemberJoined(name, channel.client_id or "", channel.peer.address))
+            self._note(_joined(data, channel))
         if added or removed:
             self._note(SubscriptionChanged(name, added, removed))
         return has_joined or bool(added or removed)
@@ -253,6 +253,18 @@ class ClientChannels:
     def _silent(self, channels: dict[Peer, ClientChannel], now_ms: int) -> list[ClientChannel]:
         silence_ms_max = self.config.client_silence_ms_max
         return [c for c in channels.values() if now_ms - c.last_update_ms > silence_ms_max]
+
+
+def _joined(data: ConsumerData, channel: ClientChannel) -> MemberJoined:
+    return MemberJoined(
+        data.group_name or "",
+        channel.client_id or "",
+        channel.peer.address,
+        data.consume_type or "",
+        data.message_model or "",
+        channel.language,
+        channel.version,
+    )
 
 
 def _drop(groups_of: dict[Peer, dict[str, None]], peer: Peer, group: str) -> None:

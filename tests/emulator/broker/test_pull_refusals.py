@@ -198,8 +198,13 @@ async def test_facts_say_what_a_pull_asked_and_got_and_how_long_it_is_held(
     pulled(client)
     assert client.pull("Orders", 1) is None
     orders = Queue("Orders", "broker-a", 0)
-    assert bench.facts(PullAnswered) == [PullAnswered("g", orders, 0, 0, 1, 1)]
+    address = client.remote
+    answered_opaque = client.last_opaque - 1
+    assert bench.facts(PullAnswered) == [
+        PullAnswered("g", orders, 0, 0, 1, 1, address, answered_opaque)
+    ]
     (held,) = bench.facts(PullHeld)
+    assert (held.peer, held.opaque) == (address, client.last_opaque)
     assert (held.group, held.queue) == ("g", orders)
     assert (held.offset, (held.until_ms - EPOCH_MS) % 5_000) == (1, 0)
     assert 10_000 < held.until_ms - bench.now_ms() <= 20_000

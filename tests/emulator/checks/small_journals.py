@@ -14,6 +14,7 @@ from emulator.facts import (
     Fact,
     FaultBegan,
     FaultEnded,
+    MemberJoined,
     MessageConsumed,
     MessageGivenToListener,
     MessageSent,
@@ -32,10 +33,17 @@ from emulator.journal import Entry, encode_entry
 EPOCH_MS = 1_700_000_000_000
 Q0, Q1 = Queue("orders", "broker-a", 0), Queue("orders", "broker-a", 1)
 RECORD_BYTES = 100
+PEER = "10.0.0.9:1"
 
 
 def client_of(node: str) -> str:
     return f"{node}@1"
+
+
+def a_member(client: str, peer: str = PEER, group: str = "billing", **fields: str) -> MemberJoined:
+    """What a broker notes of a push consumer in Java."""
+    known = {"consume_type": "CONSUME_PASSIVELY", "message_model": "CLUSTERING", **fields}
+    return MemberJoined(group, client, peer, language="JAVA", client_version=0, **known)
 
 
 class AJournal:
@@ -117,11 +125,11 @@ class AJournal:
         return self.note(node, fact)
 
     def pulled(self, offset: int, count: int, queue: Queue = Q0, group: str = "billing") -> Self:
-        fact = PullAnswered(group, queue, offset, 0, count, offset + count)
+        fact = PullAnswered(group, queue, offset, 0, count, offset + count, PEER, 0)
         return self.note(queue.broker, fact)
 
     def committed(self, offset: int, queue: Queue = Q0, group: str = "billing") -> Self:
-        return self.note(queue.broker, OffsetCommitted(group, queue, offset, "10.0.0.9:1"))
+        return self.note(queue.broker, OffsetCommitted(group, queue, offset, PEER))
 
     # Members ----------------------------------------------------------------------------
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from small_journals import Q0, AJournal, a_consumed_journal, client_of, objections
+from small_journals import Q0, AJournal, a_consumed_journal, a_member, client_of, objections
 
-from emulator.facts import LogRecovered, MemberJoined, OffsetRepaired
+from emulator.facts import LogRecovered, OffsetRepaired
 
 
 def a_started_journal(count: int = 5, **consumer: object) -> AJournal:
@@ -67,7 +67,7 @@ def test_a_client_that_commits_the_smallest_unfinished_offset_is_never_objected_
 
 def a_late_commit(after_s: float) -> AJournal:
     journal = a_consumed_journal(5)
-    journal.note("broker-a", MemberJoined("billing", client_of("billing-1"), "10.0.0.9:1"))
+    journal.note("broker-a", a_member(client_of("billing-1")))
     journal.at_s(10).released("billing-1", Q0)
     return journal.at_s(10 + after_s)
 

@@ -37,7 +37,9 @@ def test_a_group_that_has_left_owes_nothing() -> None:
 
 
 def sent_back(journal: AJournal, times: int, target: str = "%RETRY%billing") -> AJournal:
-    return journal.note("broker-a", MessageSentBack("billing", "orders", target, times, 3))
+    return journal.note(
+        "broker-a", MessageSentBack("billing", "orders", target, times, 3, 0, "10.0.0.9:1")
+    )
 
 
 def test_retries_are_counted() -> None:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 
 import pytest
-from small_journals import Q0, Q1, AJournal, client_of, objections
+from small_journals import PEER, Q0, Q1, AJournal, a_member, client_of, objections
 
 from emulator.checks.judging import judge
 from emulator.checks.monitors.table import MONITORS
@@ -14,7 +14,6 @@ from emulator.checks.table import CHECKERS
 from emulator.facts import (
     BrokerIsolated,
     ConnectionOpened,
-    MemberJoined,
     MemberLeft,
     MessageSentBack,
     PullAnswered,
@@ -30,7 +29,6 @@ from emulator.facts import (
     SendAttempted,
 )
 
-PEER = "10.0.0.9:1"
 ME = "billing-1"
 BOTH = (client_of("billing-1"), client_of("billing-2"))
 PLAN = json.dumps({"consumers": [{"group": "billing"}], "load": [{"topic": "orders"}]})
@@ -44,16 +42,16 @@ def a_group(release: str = "4.9.7", plan: str = PLAN, **consumer: object) -> AJo
     """One member, which its broker knows."""
     journal = AJournal().runs(plan, release=release)
     journal.consumer(ME, release=release, **consumer)
-    return journal.note("broker-a", MemberJoined("billing", client_of(ME), PEER))
+    return journal.note("broker-a", a_member(client_of(ME)))
 
 
 def held(journal: AJournal, ms: int = 15_000) -> AJournal:
     until_ms = 1_700_000_000_000 + journal.now_us // 1_000 + ms
-    return journal.note("broker-a", PullHeld("billing", Q0, 0, until_ms))
+    return journal.note("broker-a", PullHeld("billing", Q0, 0, until_ms, PEER, 1))
 
 
 def answered(journal: AJournal, code: int = 19) -> AJournal:
-    return journal.note("broker-a", PullAnswered("billing", Q0, 0, code, 0, 0))
+    return journal.note("broker-a", PullAnswered("billing", Q0, 0, code, 0, 0, PEER, 1))
 
 
 def passed(journal: AJournal, node: str, own: int, cause: str = "timer", **fields) -> AJournal:
@@ -83,7 +81,7 @@ def silence(seconds: float) -> AJournal:
 
 
 def farewell(reason: str) -> AJournal:
-    journal = a_group().note("broker-b", MemberJoined("billing", client_of(ME), PEER))
+    journal = a_group().note("broker-b", a_member(client_of(ME)))
     journal.note("broker-a", MemberLeft("billing", client_of(ME), PEER, "unregistered"))
     return journal.note("broker-b", MemberLeft("billing", client_of(ME), PEER, reason))
 
@@ -191,7 +189,7 @@ def repair_of_5(seconds: float) -> AJournal:
 
 
 def level(number: int) -> AJournal:
-    fact = MessageSentBack("billing", "orders", "%RETRY%billing", 2, number)
+    fact = MessageSentBack("billing", "orders", "%RETRY%billing", 2, number, 0, PEER)
     return AJournal().note("broker-a", fact)
 
 
@@ -209,7 +207,7 @@ def broadcast_repeat(offset: int) -> AJournal:
 
 
 def send_back(is_broadcasting: bool) -> AJournal:
-    fact = MessageSentBack("billing", "orders", "%RETRY%billing", 1, 3)
+    fact = MessageSentBack("billing", "orders", "%RETRY%billing", 1, 3, 0, PEER)
     return a_group(broadcast=is_broadcasting).consumed(ME, 0, ok=False).note("broker-a", fact)
 
 
@@ -301,7 +299,7 @@ def test_a_group_whose_plan_sets_the_timer_is_let_off() -> None:
 
 def test_two_members_may_pull_one_queue_while_it_changes_hands() -> None:
     journal = held(a_group())
-    journal.note("broker-a", MemberJoined("billing", "other", "10.0.0.8:1"))
+    journal.note("broker-a", a_member("other", "10.0.0.8:1"))
     assert objections(held(held(journal)).judged(), "one_pull_at_a_time") == []
 
 
@@ -311,13 +309,13 @@ def test_a_new_connection_may_pull_what_a_lost_one_is_waiting_for() -> None:
 
 
 def test_a_foreign_client_with_two_pulls_under_way_is_found_by_the_broker_s_facts_alone() -> None:
-    journal = AJournal().note("broker-a", MemberJoined("billing", "a Go client", PEER))
+    journal = AJournal().note("broker-a", a_member("a Go client"))
     journal = held(held(journal))
     assert len(objections(journal.judged(), "one_pull_at_a_time")) == 1
 
 
 def test_the_retry_of_a_message_waits_the_longest_level_at_most() -> None:
-    fact = MessageSentBack("billing", "orders", "%RETRY%billing", 30, 18)
+    fact = MessageSentBack("billing", "orders", "%RETRY%billing", 30, 18, 0, PEER)
     assert objections(AJournal().note("broker-a", fact).judged(), "retry_levels") == []
 
 

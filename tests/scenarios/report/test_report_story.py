@@ -148,10 +148,15 @@ def test_a_fault_says_when_its_node_died_and_how_long_it_was_paused() -> None:
     assert (seconds(story, pause.until_us), pause.acted_count) == (16, 3)
 
 
+def a_java_member(host: str) -> MemberJoined:
+    how = ("CONSUME_PASSIVELY", "CLUSTERING", "JAVA", 399)
+    return MemberJoined("java", f"{host}@1", f"{host}:4000", *how)
+
+
 def test_owners_of_foreign_clients_are_those_who_commit() -> None:
     story = the_story(
-        (0, "broker-a", MemberJoined("java", "10.0.0.9@1", "10.0.0.9:4000")),
-        (1, "broker-a", MemberJoined("java", "10.0.0.8@1", "10.0.0.8:4000")),
+        (0, "broker-a", a_java_member("10.0.0.9")),
+        (1, "broker-a", a_java_member("10.0.0.8")),
         (5, "broker-a", a_commit(3, "10.0.0.9:4000", "java")),
         (10, "broker-a", a_commit(5, "10.0.0.9:4000", "java")),
         (15, "broker-a", a_commit(6, "10.0.0.8:4000", "java")),
