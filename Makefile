@@ -3,6 +3,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# So that the first start of a command is as quick as any, where Python may write no caches too.
+COMPILE := $(BIN)/python -m compileall -q protocol emulator scenarios rocketmq_emulator
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
@@ -15,6 +17,7 @@ demo: $(READY)  ## the mini-cluster at work: a consumer and a broker are killed,
 	$(BIN)/rmqemu demo $(if $(INPUT),--input $(INPUT))
 
 test: $(READY) lint  ## every test; official SDKs run where Java, Node and Go are found
+	$(COMPILE)
 	$(BIN)/python -m pytest -ra --durations=10
 
 lint: $(READY)  ## what ruff and mypy say
@@ -63,7 +66,7 @@ page: $(READY)  ## what the pages in docs/ have from the code, and from a virtua
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
-	$(BIN)/python -m compileall -q protocol emulator rocketmq_emulator  # so that the first start is as quick as any
+	$(COMPILE)
 	touch $@
 
 clean:  ## remove .venv and all caches

@@ -1,8 +1,4 @@
-"""All commands by name.
-
-Commands that start servers load nothing else: their start-up time is a promise.  Any
-other word on the command line loads all of them.
-"""
+"""The command line itself: what stands before a command, and how one is found and run."""
 
 from __future__ import annotations
 
@@ -16,27 +12,28 @@ from typing import Annotated
 import typer
 from typer.main import get_command
 
+from emulator.cli.commands import add_commands
 from emulator.cli.errors import EXIT_CODES
-from emulator.cli.roles import ORDER, broker, nameserver
-from emulator.cli.up import up
 from emulator.cli.up_options import RELEASE
 from emulator.cli.usage import CommandLine
 
-LEAN = ("up", "nameserver", "broker", "--version")
 
-app = typer.Typer(
-    name="rmqemu",
-    cls=CommandLine,
-    help="A RocketMQ for tests: starts in half a second, speaks the real protocol.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    epilog=EXIT_CODES,
-)
-app.command()(up)
-app.command(epilog=ORDER)(nameserver)
-app.command(epilog=ORDER)(broker)
+def application(wanted: str = "") -> typer.Typer:
+    """The command line with the command *wanted*; with all of them if none has that name."""
+    app = typer.Typer(
+        name="rmqemu",
+        cls=CommandLine,
+        help="A RocketMQ for tests: starts in half a second, speaks the real protocol.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        epilog=EXIT_CODES,
+    )
+    app.callback()(rmqemu)
+    if wanted != "--version":
+        add_commands(app, wanted)
+    return app
 
 
 def show_version(wanted: bool) -> None:
@@ -52,7 +49,6 @@ def show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def rmqemu(
     version: Annotated[  # its callback does all
         bool,
@@ -70,11 +66,7 @@ def run() -> None:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123  # until the end
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # what a locale does not have is a ?, no error
-    if not set(LEAN) & set(sys.argv[1:2]):
-        from emulator.cli.tools import add_tools  # noqa: PLC0415  # see above
-
-        add_tools(app, "".join(sys.argv[1:2]))
-    command = get_command(app)  # takes as long as loading it
+    command = get_command(application("".join(sys.argv[1:2])))  # takes as long as loading it
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # until here: see ``main``
         signal.signal(signal.SIGINT, signal.default_int_handler)
     command(prog_name="rmqemu")  # however it was started

@@ -82,13 +82,6 @@ def nodes(control: ControlAt = "", namesrv: Namesrv = NAMESRV, as_json: AsJson =
         show_as(find_control(control, namesrv).nodes(), nodes_table, as_json=as_json)
 
 
-def add_node_commands(app: typer.Typer) -> None:
-    """Give *app* ``nodes`` and the verbs."""
-    app.command()(nodes)
-    for verb, text in HELP_OF_VERBS.items():
-        app.command(verb, help=text)(_command(verb))
-
-
 def _command(verb: Verb) -> Callable[..., None]:
     def command(
         names: Names,
@@ -100,7 +93,12 @@ def _command(verb: Verb) -> Callable[..., None]:
             caller = find_control(control, namesrv)
         _do_all(caller, verb, names, as_json=as_json)
 
+    command.__doc__ = HELP_OF_VERBS[verb]
     return command
+
+
+kill, stop, start = _command("kill"), _command("stop"), _command("start")
+restart, pause, resume = _command("restart"), _command("pause"), _command("resume")
 
 
 def _do_all(caller: ControlCaller, verb: Verb, names: Sequence[str], *, as_json: bool) -> None:

@@ -21,7 +21,6 @@ from emulator.cluster.spawning import node_command, node_environment
 from emulator.config import BrokerConfig, NameServerConfig
 from emulator.logs import LogFormat, LogSettings
 
-ORDER = "Settings come from (later ones win): defaults, -c, --config, RMQEMU_…, --set, flags."
 ALL_ADDRESSES = ("0.0.0.0", "[::]", "")
 NOWHERE = ("192.0.2.1", 9)  # an address for documentation; nothing is ever sent there
 

@@ -9,9 +9,7 @@ import subprocess
 import pytest
 from command_line import ROOT
 from in_process import commands, give_up
-from typer.testing import CliRunner
 
-from emulator.cli.app import app
 from emulator.cli.line_format import FIELDS
 from emulator.cluster.embedded import EmbeddedCluster
 from emulator.cluster.spec import ClusterSpec
@@ -44,8 +42,8 @@ def printed(command: str, namesrv: str) -> tuple[list[str], int]:
     """The command's lines without rules and blank ones, and its exit code."""
     left, pipe, right = command.rpartition(" | ")
     run = subprocess.run(["sh", "-c", left], capture_output=True, check=True)
-    runner = CliRunner(env={"NAMESRV_ADDR": namesrv})
-    done = runner.invoke(app, shlex.split(right)[1:], input=run.stdout if pipe else b"")
+    command_of = commands(NAMESRV_ADDR=namesrv)
+    done = command_of(*shlex.split(right)[1:], stdin=run.stdout if pipe else b"", code=None)
     lines = [line for line in done.output.splitlines() if line.strip(" ─")]
     return lines, done.exit_code
 
@@ -55,7 +53,6 @@ def last_words(line: str) -> list[str]:
 
 
 def test_every_command_of_the_page_prints_what_stands_below_it() -> None:
-    commands()
     with EmbeddedCluster(ClusterSpec()) as cluster:
         reset = ("group", "reset", "billing", "--topic=orders")
         for command, wanted, code in shown():

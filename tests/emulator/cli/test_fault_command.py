@@ -8,8 +8,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from emulator.cli.commands import add_commands
 from emulator.cli.fault import options_of
-from emulator.cli.tools import add_tools
 from emulator.cli.usage import CommandLine
 from emulator.cluster.embedded import EmbeddedCluster
 from emulator.cluster.faults.values import FAULTS
@@ -24,7 +24,7 @@ def cluster():
 @pytest.fixture
 def rmqemu(cluster):
     app = typer.Typer(cls=CommandLine)
-    add_tools(app)
+    add_commands(app, "fault")
     runner = CliRunner(
         env={"NAMESRV_ADDR": cluster.namesrv, "RMQEMU_CONTROL": "", "COLUMNS": "80"}
     )

@@ -11,8 +11,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from emulator.cli.commands import add_commands
 from emulator.cli.nodes import complete_node, nodes_table, state_text
-from emulator.cli.tools import add_tools
 from emulator.cluster.embedded import EmbeddedCluster
 from emulator.cluster.node_view import NodeView
 
@@ -26,7 +26,7 @@ def cluster():
 @pytest.fixture
 def rmqemu(cluster):
     app = typer.Typer()
-    add_tools(app)
+    add_commands(app)
     runner = CliRunner(env={"NAMESRV_ADDR": cluster.namesrv, "RMQEMU_CONTROL": ""})
 
     def run(*arguments: str, code: int = 0, **more: str):

@@ -9,13 +9,17 @@ import pytest
 import typer
 
 from emulator.cli import up_options
-from emulator.cli.app import app
+from emulator.cli.app import application
 from emulator.cli.up_options import OPTIONS, brokers_to_start_early
 from emulator.config import BrokerConfig
 
 
+def command_of(name):
+    return typer.main.get_command(application(name)).commands[name]
+
+
 def parameters():
-    command = typer.main.get_command(app).commands["up"]
+    command = command_of("up")
     return [parameter for parameter in command.params if parameter.name != "help"]
 
 
@@ -65,7 +69,7 @@ def test_nothing_slow_is_loaded_before_nodes_are_started_early() -> None:
 
 
 def test_what_up_does_not_need_before_its_nodes_are_ready_is_loaded_later() -> None:
-    code = "import emulator.cli.app, emulator.cluster.processes, sys; print(*sys.modules)"
+    code = "import emulator.cli.up, emulator.cluster.processes, sys; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
     later = {
         b"trio",
@@ -81,7 +85,7 @@ def test_what_up_does_not_need_before_its_nodes_are_ready_is_loaded_later() -> N
 
 @pytest.mark.parametrize("command", ["up", "broker", "nameserver"])
 def test_the_help_of_journal_says_how_long_it_may_become(command) -> None:
-    parameters = typer.main.get_command(app).commands[command].params
+    parameters = command_of(command).params
     (journal,) = [parameter for parameter in parameters if parameter.name == "journal"]
     config = BrokerConfig()
     assert config.journal_files_max == 4

@@ -15,7 +15,8 @@ import typer
 from command_line import PATIENCE_S, RMQEMU, ROOT, environment, rmqemu
 from in_process import commands
 
-from emulator.cli.app import app
+from emulator.cli.app import application
+from emulator.cli.commands import COMMANDS
 from emulator.cli.errors import EXIT_CODES
 
 run = commands()
@@ -28,7 +29,7 @@ def paths_of(command, path=()):
         yield from paths_of(below, (*path, name))
 
 
-PATHS = list(paths_of(typer.main.get_command(app)))
+PATHS = list(paths_of(typer.main.get_command(application())))
 
 
 @pytest.mark.parametrize("path", PATHS, ids=" ".join)
@@ -38,6 +39,13 @@ def test_every_command_has_a_short_help_without_boxes(path) -> None:
     assert text == run(*path, "--help").stdout
     assert max(map(len, text.splitlines())) <= 80
     assert not re.search("[╭│╰─]", text)
+
+
+def test_a_command_loads_no_other_one() -> None:
+    code = "import emulator.cli.app as cli, sys; cli.application('status'); print(*sys.modules)"
+    loaded = subprocess.run([RMQEMU[0], "-c", code], capture_output=True, check=True, text=True)
+    places = {f"emulator.cli.{place.module}" for place in COMMANDS.values()}
+    assert places & set(loaded.stdout.split()) == {"emulator.cli.status"}
 
 
 def test_the_first_help_names_the_exit_codes() -> None:
