@@ -3,7 +3,8 @@
 What the promise is, and what it is not: an acknowledged message survives
 its broker's death; a loss of power too with SYNC_FLUSH, else not.  A group gets all from where
 it began; not what retention deleted, a tool or ``seek`` skipped, or its expression filters.  A
-broadcasting group's failures are dropped.  A message is lost once the group's committed offset
+broadcasting group's failures are dropped, and a member of it that starts again begins at the
+end, unless it keeps its offsets in a folder.  A message is lost once the group's committed offset
 has passed it and nobody has consumed it; before that it is backlog.
 
 A broker that lost the end of its log gives the same offsets again.  A consumer that was beyond
@@ -119,7 +120,8 @@ class NothingIsLost(Checker):
     def _passed_to(self, group: str, reading: QueueReading) -> int:
         """Up to here nothing will be delivered any more."""
         if group in self.scene.broadcast:
-            return max([*reading.given.ends[-1:], reading.start])
+            beyond = min(reading.reused_to, reading.records.behind)
+            return max([*reading.given.ends[-1:], reading.start, beyond])
         return reading.start if reading.committed is None else reading.committed
 
     def _waits(self, reading: QueueReading, offset: int) -> bool:

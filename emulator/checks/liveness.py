@@ -31,6 +31,7 @@ class LivenessReturns(Checker):
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
         self._stored_us = 0
+        self._left_count = 0
 
     def table(self) -> Table:
         """What it reads."""
@@ -44,29 +45,35 @@ class LivenessReturns(Checker):
         """Look at what is left."""
         for group in self.scene.seats:
             self.adds("stuck", 0, group)
-        if self.why_not():
-            return
-        assert self.scene.last is not None
         for reader, reading in self.progress.readings():
             group = reader.partition("@")[0]
-            if not self.scene.living(group) or not self.scene.takes_all(group, reading.queue):
-                continue
-            records = reading.records
-            owed_from = max(reading.start, records.first or 0, reading.reused_to)
-            holes = reading.done.holes(owed_from, records.behind)
-            left = [o for a, b in holes for o in range(a, b) if not self._waits(reading, o)]
-            if left:
-                self.adds("stuck", len(left), group)
-                queue = reading.queue
-                self.objects(
-                    f"{group} has not consumed {len(left)} messages of {queue.topic}@"
-                    f"{queue.broker}:{queue.queue_id} from {left[0]} on, although nothing is "
-                    f"broken for {(self.scene.now_us - self._quiet_from_us()) // 1_000_000} s",
-                    self.scene.last,
-                    node=reading.owner,
-                )
+            if self.scene.living(group) and self.scene.takes_all(group, reading.queue):
+                self._look_at(group, reading)
+
+    def _look_at(self, group: str, reading: QueueReading) -> None:
+        records = reading.records
+        owed_from = max(reading.start, records.first or 0, reading.reused_to)
+        holes = reading.done.holes(owed_from, records.behind)
+        left = [o for a, b in holes for o in range(a, b) if not self._waits(reading, o)]
+        self._left_count += len(left)
+        if not left or self._too_soon():
+            return
+        self.adds("stuck", len(left), group)
+        assert self.scene.last is not None
+        queue = reading.queue
+        self.objects(
+            f"{group} has not consumed {len(left)} messages of {queue.topic}@"
+            f"{queue.broker}:{queue.queue_id} from {left[0]} on, although nothing is "
+            f"broken for {(self.scene.now_us - self._quiet_from_us()) // 1_000_000} s",
+            self.scene.last,
+            node=reading.owner,
+        )
 
     def why_not(self) -> str:
+        """What is left shows nothing before the bound; where nothing is left, all is well."""
+        return self._too_soon() if self._left_count else ""
+
+    def _too_soon(self) -> str:
         """The run must last long enough after the last disturbance."""
         if self.scene.faults:
             return "a fault holds to the end"

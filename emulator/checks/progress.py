@@ -58,6 +58,7 @@ class Progress:
         self.is_repeat = False  # it was consumed before
         self._first_owners: dict[tuple[str, Queue], list[str]] = {}  # of queues not yet pulled
         self._unflushed: dict[str, deque[tuple[int, QueueRecords, int]]] = {}
+        self._began_us: dict[tuple[str, Queue], int] = {}  # of broadcasting members' processes
 
     def table(self) -> Table:
         """What it reads."""
@@ -190,6 +191,9 @@ class Progress:
         reading.commits(fact.offset, entry.mono_us)
 
     def _claimed(self, fact: QueuesClaimed, entry: Entry) -> None:
+        if fact.group in self._scene.broadcast:
+            self._begin_anew(fact, entry)
+            return
         for queue in fact.queues:
             readings = self.readers.get(fact.group)
             if readings is not None and queue in readings:
@@ -198,6 +202,21 @@ class Progress:
                 owners = self._first_owners.setdefault((fact.group, queue), [])
                 if entry.node not in owners:
                     owners.append(entry.node)
+
+    def _begin_anew(self, fact: QueuesClaimed, entry: Entry) -> None:
+        """A broadcasting member's new process begins at the end: its offsets were in memory."""
+        seat = self._scene.seat(fact.group, entry.node)
+        if seat is None or self._scene.keeps_offsets(fact.group):
+            return
+        reader = self.reader(fact.group, entry.node)
+        for queue in fact.queues:
+            began_us = self._began_us.setdefault((reader, queue), seat.from_us)
+            reading = self.readers.get(reader, {}).get(queue)
+            if reading is not None and began_us != seat.from_us:
+                self._began_us[reader, queue] = seat.from_us
+                behind = reading.records.behind
+                reading.excuse(reading.given.behind(reading.start), behind, "began anew")
+                reading.claimed(entry.node)
 
     # Offsets change otherwise ---------------------------------------------------------------
 

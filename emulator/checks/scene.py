@@ -111,6 +111,13 @@ class Scene:
         """No member of *group* ever filtered messages of the queue's topic."""
         return all(seat.takes_all_of(queue.topic) for seat in self.seats.get(group, ()))
 
+    def keeps_offsets(self, group: str) -> bool:
+        """A broadcasting group's members find their offsets again in a folder, says the plan."""
+        return any(
+            each.get("group") == group and each.get("settings", {}).get("offset_folder")
+            for each in self.plan.get("consumers", ())
+        )
+
     def kinds(self, group: str) -> set[str]:
         """The kinds of consumers that were members of *group*: push, lite_pull, pull."""
         return {seat.started.consumer_kind for seat in self.seats.get(group, ())}

@@ -18,6 +18,7 @@ from emulator.checks.ownership import OneOwner
 from emulator.checks.retries import Retries
 from emulator.checks.sends import Sends
 from emulator.checks.timing import DeliveryTimes
+from emulator.checks.wakes import HeldPullsWake
 
 KINDS: tuple[type[Checker], ...] = (
     NothingIsLost,
@@ -34,6 +35,7 @@ KINDS: tuple[type[Checker], ...] = (
     Sends,
     ProducerFailover,
     SharesAreFairAgain,
+    HeldPullsWake,
     *MONITORS.values(),
 )
 CHECKERS: dict[str, type[Checker]] = {kind.name: kind for kind in KINDS}

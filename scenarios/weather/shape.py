@@ -18,7 +18,7 @@ class WeatherShape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     brokers: int = 3
     name_servers: int = 2
     billing: int = 2  # members: concurrent push consumers of orders
-    stepping: int = 1  # orderly push consumers of steps
+    stepping: int = 2  # orderly push consumers of steps
     news: int = 1  # broadcast push consumers of orders
     reading: int = 1  # lite pull consumers of orders
     rate: float = 10.0  # messages a second, over all loads

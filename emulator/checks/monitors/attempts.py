@@ -66,6 +66,53 @@ class AttemptsAreBounded(Monitor):
         return any(names & each.get("settings", {}).keys() for each in loads)
 
 
+class AsyncRetriesStay(Monitor):
+    """Client invariant 16: of producers whose load is sent asynchronously, says the plan."""
+
+    name = "async_retries_stay"
+    rule = "the retry of an asynchronous send keeps its queue number (client invariant 16)"
+    invariants = (16,)
+    needs = (SendAttempted,)
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        self._producers: frozenset[str] | None = None  # those that send so, once looked up
+        self._open: dict[tuple[str, str], tuple[int, EntryKey]] = {}  # failed: queue number
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {SendAttempted: self._attempted}
+
+    def _attempted(self, fact: SendAttempted, entry: Entry) -> None:
+        if fact.attempt == 1 and fact.outcome == "SEND_OK":
+            return
+        if self._producers is None:
+            self._producers = self._senders("async")
+        if entry.node not in self._producers:
+            return
+        known = entry.node, fact.uniq_key
+        key = EntryKey(entry.mono_us, entry.node, entry.seq)
+        number, before = self._open.pop(known, (fact.queue.queue_id, key))
+        if fact.queue.queue_id != number:
+            self.objects(
+                f"attempt {fact.attempt} of an asynchronous send went to queue "
+                f"{fact.queue.queue_id} of {fact.queue.broker}, the one before to number {number}",
+                before,
+                entry,
+            )
+        elif fact.outcome != "SEND_OK":
+            self._open[known] = number, key
+
+    def _senders(self, mode: str) -> frozenset[str]:
+        """The producers of loads of this mode; they are counted over all loads."""
+        modes = [
+            each.get("mode", "sync")
+            for each in self.scene.plan.get("load", ())
+            for _ in range(each.get("producers", 1))
+        ]
+        return frozenset(f"producer-{at}" for at, each in enumerate(modes, 1) if each == mode)
+
+
 class SendsFollowRoutes(Monitor):
     """Client invariant 9, the part that facts show; with it 58."""
 

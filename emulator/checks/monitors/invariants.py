@@ -97,8 +97,8 @@ INVARIANTS = (
     Invariant(
         16,
         "an async send is not retried after a refusal, and keeps its queue number when it is",
-        (),
-        FORM,
+        ("async_retries_stay",),
+        "which attempts the broker refused; of programs: whether a send was async",
     ),
     Invariant(17, "without latency awareness nothing is isolated", ("isolations_are_tabled",)),
     Invariant(

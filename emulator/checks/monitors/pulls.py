@@ -1,7 +1,9 @@
 """The pull loop as brokers see it: one pull a queue at a time, held as long as it asks.
 
 A broker's facts do not say whose pull it was.  So a group is judged at a broker only while it
-has one member there: whatever comes or goes there, or any new connection, begins anew.
+has one member there: whatever comes or goes there, or any new connection, begins anew.  A member
+whose connection was lost may be back and pull before its next heartbeat, so where one is missing
+nothing is judged, until it has joined again or is known to have ended.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ HOLD_MS_MAX = 15_000  # brokerSuspendMaxTimeMillis
 SWEEP_MS = 5_000  # PullRequestHoldService looks so often, so it answers later by up to this
 ERROR_US = 1_000_000  # pullTimeDelayMillsWhenException
 BUSY_TEXT = f"code {int(ResponseCode.FLOW_CONTROL)}:"
+PULL_US_MAX = 30_000_000  # consumerTimeoutMillisWhenSuspend
 EXPIRED_US = 120_000_000  # pullMaxIdleTime
 FIRST_PULL_US = 500_000  # since FIRST_PULL_WAITS
 FIRST_PULL_WAITS = (5, 0, 0)
@@ -48,6 +51,7 @@ class _OfPushGroups(Monitor):
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
         self._members: dict[tuple[str, str], set[str]] = {}  # broker, group: addresses
+        self._missing: dict[tuple[str, str], set[str]] = {}  # of clients that lost a connection
 
     def table(self) -> Table:
         """What it reads of members; what else comes is the subclass's."""
@@ -62,16 +66,23 @@ class _OfPushGroups(Monitor):
         """What was seen of *group* at *broker* says nothing any more; "": of any."""
 
     def is_judged(self, broker: str, group: str) -> bool:
-        """One member, that pushes."""
+        """One member, that pushes, and nobody else that may."""
         members = self._members.get((broker, group), ())
-        return len(members) == 1 and self.scene.kinds(group) <= {"push"}
+        if len(members) != 1 or not self.scene.kinds(group) <= {"push"}:
+            return False
+        if group in self.scene.seats:
+            return len(self.scene.living(group)) == 1
+        return not self._missing.get((broker, group))
 
     def _joined(self, fact: MemberJoined, entry: Entry) -> None:
         self._members.setdefault((entry.node, fact.group), set()).add(fact.peer)
+        self._missing.get((entry.node, fact.group), set()).discard(fact.client)
         self.forget(entry.node, fact.group)
 
     def _left(self, fact: MemberLeft, entry: Entry) -> None:
         self._members.get((entry.node, fact.group), set()).discard(fact.peer)
+        if fact.reason != "unregistered":
+            self._missing.setdefault((entry.node, fact.group), set()).add(fact.client)
         self.forget(entry.node, fact.group)
 
     def _opened(self, fact: ConnectionOpened, entry: Entry) -> None:
@@ -154,13 +165,21 @@ class PullErrorsWait(Monitor):
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
         self._failed: dict[tuple[str, str, Queue], EntryKey] = {}
+        self._released_us: dict[tuple[str, str, Queue], int] = {}
 
     def table(self) -> Table:
         """What it reads."""
-        return {PullFailed: self._fail, QueuesClaimed: self._claimed}
+        return {
+            PullFailed: self._fail,
+            QueuesClaimed: self._claimed,
+            QueuesReleased: self._released,
+        }
 
     def _fail(self, fact: PullFailed, entry: Entry) -> None:
         known = entry.node, fact.group, fact.queue
+        released_us = self._released_us.get(known)
+        if released_us is not None and entry.mono_us - released_us < PULL_US_MAX:
+            return  # perhaps a pull from before the queue was given up, and claimed again
         before = self._failed.pop(known, None)
         is_early = before is not None and entry.mono_us - before.mono_us < ERROR_US
         if before is not None and is_early and not self.sets(fact.group, "pull_error_delay_ms"):
@@ -177,6 +196,10 @@ class PullErrorsWait(Monitor):
         """A new process queue is pulled on its own."""
         for queue in fact.queues:
             self._failed.pop((entry.node, fact.group, queue), None)
+
+    def _released(self, fact: QueuesReleased, entry: Entry) -> None:
+        for queue in fact.queues:
+            self._released_us[entry.node, fact.group, queue] = entry.mono_us
 
 
 class ExpiredPulls(Monitor):
@@ -216,7 +239,7 @@ class ExpiredPulls(Monitor):
             passed_us = entry.mono_us - before.mono_us
             is_push = self.scene.kinds(fact.group) == {"push"}
             # A pull that fails began up to 30 s before the fact that says so.
-            if is_push and passed_us < EXPIRED_US - 30_000_000:
+            if is_push and passed_us < EXPIRED_US - PULL_US_MAX:
                 self.objects(
                     f"{entry.node} gave {_place(queue)} up as not pulled, "
                     f"{passed_us / 1e6:.1f} s after it was",

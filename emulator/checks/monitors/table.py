@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from emulator.checks.monitors.attempts import (
+    AsyncRetriesStay,
     AttemptsAreBounded,
     IsolationsAreTabled,
     SendsFollowRoutes,
@@ -32,6 +33,7 @@ MONITORS: dict[str, type[Monitor]] = {
         RoutesOutliveNameServers,
         SendsFollowRoutes,
         AttemptsAreBounded,
+        AsyncRetriesStay,
         IsolationsAreTabled,
         PassTimes,
         SharesAddUp,

@@ -193,6 +193,33 @@ def test_each_member_of_a_broadcasting_group_owes_every_message() -> None:
     assert len(lost(journal.consumed("billing-2", 3))) == 1
 
 
+def a_broadcasting_member(plan: str = "{}") -> AJournal:
+    journal = AJournal().runs(plan).store().consumer("billing-1", broadcast=True)
+    return journal.claimed("billing-1", Q0).sent(0).consumed("billing-1", 0)
+
+
+def test_a_broadcasting_member_that_starts_again_begins_at_the_end() -> None:
+    def missed(plan: str) -> AJournal:
+        journal = a_broadcasting_member(plan).fault("kill", "billing-1").sent(1)
+        journal.consumer("billing-1", broadcast=True).claimed("billing-1", Q0)
+        return journal.sent(2).consumed("billing-1", 2)
+
+    folder = '{"consumers": [{"group": "billing", "settings": {"offset_folder": "x"}}]}'
+    assert lost(missed("{}")) == []
+    assert missed("{}").judged().metrics["excused.billing"] == 1
+    assert len(lost(missed(folder))) == 1
+    same_process = a_broadcasting_member().sent(1).claimed("billing-1", Q0)
+    assert len(lost(same_process.sent(2).consumed("billing-1", 2))) == 1
+
+
+def test_what_a_broadcasting_member_was_beyond_is_hidden_and_no_backlog() -> None:
+    journal = a_broadcasting_member().sent(1).sent(2)
+    journal.consumed("billing-1", 1).consumed("billing-1", 2)
+    journal.note("broker-a", PowerLost(0, 0, 3 * RECORD_BYTES, ())).store()
+    metrics = journal.sent(0, key="new-0").sent(1, key="new-1").judged().metrics
+    assert (metrics["hidden.billing"], metrics["backlog.billing"]) == (2, 0)
+
+
 def test_a_lite_pull_consumer_is_judged_by_what_it_polled() -> None:
     journal = a_started_journal(consumer_kind="lite_pull").sent(0).sent(1).pulled(0, 2)
     assert "MessagePolled is asked for" in journal.judged().not_judged["lost"]

@@ -24,6 +24,12 @@ def test_all_consumed_is_liveness() -> None:
     assert objections(a_consumed_journal(5).at_s(500).ends().judged(), "liveness") == []
 
 
+def test_where_nothing_is_left_the_bound_need_not_have_passed() -> None:
+    judgement = a_consumed_journal(5).fault("stall", "broker-a").at_s(1).ends().judged()
+    assert judgement.metrics["stuck.billing"] == 0
+    assert "liveness" not in judgement.not_judged
+
+
 def test_before_the_bound_nothing_is_judged_nor_while_a_fault_holds() -> None:
     journal = a_consumed_journal(5).sent(5).at_s(100).ends()
     assert "the bound is 180 s" in journal.judged().not_judged["liveness"]

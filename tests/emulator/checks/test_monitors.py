@@ -118,6 +118,14 @@ def second_key(key: str) -> AJournal:
     return tried(tried(AJournal().runs(PLAN), 1), 2, key=key)
 
 
+def retry_in_queue(queue: Queue) -> AJournal:
+    journal = AJournal().runs(json.dumps({"load": [{"producers": 2}, {"mode": "async"}]}))
+    for attempt, place in ((1, Q0), (2, queue)):
+        fact = SendAttempted("orders", place, "k", attempt, 1, "TimedOut")
+        journal.note("producer-1", fact).note("producer-3", fact)
+    return journal
+
+
 def isolation(plan: str) -> AJournal:
     return AJournal().runs(plan).note("producer", BrokerIsolated("broker-a", 30_000))
 
@@ -222,6 +230,7 @@ STORIES: tuple[tuple[str, Callable[..., AJournal], object, object], ...] = (
     ("attempts_are_bounded", attempts, 3, 4),
     ("attempts_are_bounded", one_way, 1, 2),
     ("attempts_are_bounded", second_key, "k", "another"),
+    ("async_retries_stay", retry_in_queue, Queue("orders", "broker-b", 0), Q1),
     ("isolations_are_tabled", isolation, AWARE, PLAN),
     ("isolations_are_tabled", penalty_of_4, 600_000, 2_000),
     ("isolations_are_tabled", penalty_of_5, 2_000, 600_000),
@@ -306,6 +315,29 @@ def test_two_members_may_pull_one_queue_while_it_changes_hands() -> None:
 def test_a_new_connection_may_pull_what_a_lost_one_is_waiting_for() -> None:
     journal = held(a_group()).note("broker-a", ConnectionOpened("10.0.0.9:2", "peer"))
     assert objections(held(journal).judged(), "one_pull_at_a_time") == []
+
+
+def test_a_pull_of_a_queue_that_was_given_up_may_fail_beside_the_new_one() -> None:
+    error = PullFailed("billing", Q0, "the connection ended")
+    again = a_group().claimed(ME, Q0).released(ME, Q0).claimed(ME, Q0)
+    assert objections(again.note(ME, error).note(ME, error).judged(), "pull_errors_wait") == []
+    later = again.at_s(31).note(ME, error).note(ME, error)
+    assert len(objections(later.judged(), "pull_errors_wait")) == 1
+
+
+def lost(journal: AJournal) -> AJournal:
+    """The broker loses another member's connection."""
+    journal.note("broker-a", MemberJoined("billing", "other", "10.0.0.8:1"))
+    return journal.note("broker-a", MemberLeft("billing", "other", "10.0.0.8:1", "channel closed"))
+
+
+def test_a_member_that_lost_its_connection_may_pull_before_its_next_heartbeat() -> None:
+    known = lost(a_group().consumer("billing-2"))
+    assert objections(held(held(known)).judged(), "one_pull_at_a_time") == []
+    ended = lost(a_group().consumer("billing-2").stopped("billing-2"))
+    assert len(objections(held(held(ended)).judged(), "one_pull_at_a_time")) == 1
+    foreign = AJournal().note("broker-a", MemberJoined("billing", "a Go client", PEER))
+    assert objections(held(held(lost(foreign))).judged(), "one_pull_at_a_time") == []
 
 
 def test_a_foreign_client_with_two_pulls_under_way_is_found_by_the_broker_s_facts_alone() -> None:
