@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,28 +23,32 @@ class Imports(NamedTuple):
         return self.at_run_time | self.for_types
 
 
-def paths() -> list[Path]:
+@cache
+def paths() -> tuple[Path, ...]:
     """Every source file of the packages, relative to the root."""
     found = [path for top in PACKAGES for path in sorted((ROOT / top).rglob("*.py"))]
     assert len(found) > 50
-    return [path.relative_to(ROOT) for path in found]
+    return tuple(path.relative_to(ROOT) for path in found)
 
 
 def module_of(path: Path) -> str:
     return ".".join(path.with_suffix("").parts).removesuffix(".__init__")
 
 
+@cache
 def imports_of(path: Path) -> Imports:
     """The dotted names that the file at *path* imports, wherever in it they stand."""
+    kinds = ast.If | ast.Import | ast.ImportFrom
     tree = ast.parse((ROOT / path).read_text())
+    nodes = [node for node in ast.walk(tree) if isinstance(node, kinds)]
     typing_only = {
         id(inner)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+        for node in nodes
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
         for inner in ast.walk(node)
     }
     names: dict[bool, set[str]] = {True: set(), False: set()}
-    for node in ast.walk(tree):
+    for node in nodes:
         kept = names[id(node) in typing_only]
         if isinstance(node, ast.Import):
             kept |= {alias.name for alias in node.names}

@@ -1,12 +1,16 @@
-"""Rules of style that the build checks."""
+"""Rules of style that the build checks.
+
+A rule is one test over all files, which names each place that breaks it: thousands of small
+tests, one a file, would take longer to collect than to run.
+"""
 
 from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).parent.parent
 LINES_MAX, TEST_LINES_MAX, FUNCTION_LINES_MAX = 400, 500, 50
@@ -31,45 +35,59 @@ PACKAGES = sources("protocol", "emulator", "scenarios", "rocketmq_emulator")
 EVERYTHING = [*PACKAGES, *sources("tests", "benchmarks", "tools")]
 
 
-def tree_of(path: Path) -> ast.Module:
-    return ast.parse((ROOT / path).read_text())
+@cache
+def lines_of(path: Path) -> list[str]:
+    return (ROOT / path).read_text().splitlines()
 
 
-@pytest.mark.parametrize("path", EVERYTHING, ids=str)
-def test_files_stay_short_enough_to_read(path: Path) -> None:
-    limit = TEST_LINES_MAX if path.parts[0] == "tests" else LINES_MAX
-    lines = len((ROOT / path).read_text().splitlines())
-    assert lines <= limit, f"{path} has {lines} lines: it holds more than one idea"
+@cache
+def nodes_of(path: Path) -> list[ast.AST]:
+    """Of its syntax tree, those that a rule asks for; the module stands first."""
+    kinds = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Compare
+    tree = ast.parse((ROOT / path).read_text())
+    return [node for node in ast.walk(tree) if isinstance(node, kinds)]
 
 
-@pytest.mark.parametrize("path", PACKAGES, ids=str)
-def test_files_open_with_their_idea(path: Path) -> None:
-    assert ast.get_docstring(tree_of(path)), f"{path} has no opening paragraph"
+def test_files_stay_short_enough_to_read() -> None:
+    for path in EVERYTHING:
+        limit = TEST_LINES_MAX if path.parts[0] == "tests" else LINES_MAX
+        lines = len(lines_of(path))
+        assert lines <= limit, f"{path} has {lines} lines: it holds more than one idea"
 
 
-@pytest.mark.parametrize("path", EVERYTHING, ids=str)
-def test_functions_fit_a_screen(path: Path) -> None:
-    for node in ast.walk(tree_of(path)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            size = (node.end_lineno or node.lineno) - node.lineno + 1
-            assert size <= FUNCTION_LINES_MAX, f"{path}:{node.lineno} {node.name}: {size} lines"
+def test_files_open_with_their_idea() -> None:
+    for path in PACKAGES:
+        module = nodes_of(path)[0]
+        assert isinstance(module, ast.Module)
+        assert ast.get_docstring(module), f"{path} has no opening paragraph"
 
 
-@pytest.mark.parametrize("path", PACKAGES, ids=str)
-def test_classes_wear_no_coats(path: Path) -> None:
-    for node in ast.walk(tree_of(path)):
-        if isinstance(node, ast.ClassDef):
-            for pattern, advice in BANNED_WORDS.items():
-                assert not re.fullmatch(pattern, node.name), f"{path} {node.name}: {advice}"
+def test_functions_fit_a_screen() -> None:
+    for path in EVERYTHING:
+        for node in nodes_of(path):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                size = (node.end_lineno or node.lineno) - node.lineno + 1
+                place = f"{path}:{node.lineno} {node.name}"
+                assert size <= FUNCTION_LINES_MAX, f"{place}: {size} lines"
 
 
-@pytest.mark.parametrize("path", EVERYTHING, ids=str)
-def test_nothing_is_left_for_later_or_names_a_machine(path: Path) -> None:
-    for number, line in enumerate((ROOT / path).read_text().splitlines(), 1):
-        if "re.compile" in line:
-            continue
-        assert not UNFINISHED.search(line), f"{path}:{number}: {line.strip()}"
-        assert not MACHINE_PATH.search(line), f"{path}:{number}: a path of one machine"
+def classes() -> list[tuple[Path, ast.ClassDef]]:
+    return [(p, node) for p in PACKAGES for node in nodes_of(p) if isinstance(node, ast.ClassDef)]
+
+
+def test_classes_wear_no_coats() -> None:
+    for path, node in classes():
+        for pattern, advice in BANNED_WORDS.items():
+            assert not re.fullmatch(pattern, node.name), f"{path} {node.name}: {advice}"
+
+
+def test_nothing_is_left_for_later_or_names_a_machine() -> None:
+    for path in EVERYTHING:
+        for number, line in enumerate(lines_of(path), 1):
+            if "re.compile" in line:
+                continue
+            assert not UNFINISHED.search(line), f"{path}:{number}: {line.strip()}"
+            assert not MACHINE_PATH.search(line), f"{path}:{number}: a path of one machine"
 
 
 def test_no_file_of_tests_has_the_name_of_another() -> None:
@@ -84,12 +102,10 @@ FACES = ("sync.py", "aio.py", "_sync_", "_aio_")
 
 def test_no_class_name_stands_twice() -> None:
     places: dict[str, list[str]] = {}
-    for path in PACKAGES:
+    for path, node in classes():
         if path.parts[0] == "rocketmq_emulator" and path.name.startswith(FACES):
             continue
-        for node in ast.walk(tree_of(path)):
-            if isinstance(node, ast.ClassDef):
-                places.setdefault(node.name, []).append(f"{path}:{node.lineno}")
+        places.setdefault(node.name, []).append(f"{path}:{node.lineno}")
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
 
 
@@ -97,10 +113,10 @@ RELEASE_CONSTANTS = (Path("emulator/releases.py"), Path("protocol/versions.py"))
 A_RELEASE = re.compile(r"(^|_)(release|rules|profile)$")
 
 
-def release_comparisons(tree: ast.AST) -> list[tuple[int, str]]:
+def release_comparisons(nodes: Iterable[ast.AST]) -> list[tuple[int, str]]:
     """Line and right side of each comparison of a release by order."""
     found = []
-    for node in ast.walk(tree):
+    for node in nodes:
         if not isinstance(node, ast.Compare):
             continue
         sides = [node.left, *node.comparators]
@@ -116,20 +132,20 @@ def test_a_bare_comparison_of_releases_would_be_found() -> None:
     code = (
         "a = broker.release >= FIVE; b = config.profile < Release(5, 0, 0); c = rules >= R_5_3_3"
     )
-    assert [right for _, right in release_comparisons(ast.parse(code))] == [
+    assert [right for _, right in release_comparisons(ast.walk(ast.parse(code)))] == [
         "FIVE",
         "Release(5, 0, 0)",
         "R_5_3_3",
     ]
 
 
-@pytest.mark.parametrize("path", PACKAGES, ids=str)
-def test_releases_are_compared_with_the_name_of_what_changed(path: Path) -> None:
-    if path in RELEASE_CONSTANTS:
-        return
-    for line, right in release_comparisons(tree_of(path)):
-        is_named = re.fullmatch(r"[A-Z][A-Z0-9_]*", right) and not re.fullmatch(
-            r"FIVE|R_\d.*", right
-        )
-        is_data = re.search(r"(^|\.)(since|until|in_four|in_five)(\[\w+\])?$", right)
-        assert is_named or is_data, f"{path}:{line}: name the change that {right} stands for"
+def test_releases_are_compared_with_the_name_of_what_changed() -> None:
+    for path in PACKAGES:
+        if path in RELEASE_CONSTANTS:
+            continue
+        for line, right in release_comparisons(nodes_of(path)):
+            is_named = re.fullmatch(r"[A-Z][A-Z0-9_]*", right) and not re.fullmatch(
+                r"FIVE|R_\d.*", right
+            )
+            is_data = re.search(r"(^|\.)(since|until|in_four|in_five)(\[\w+\])?$", right)
+            assert is_named or is_data, f"{path}:{line}: name the change that {right} stands for"
