@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
-from contextlib import ExitStack
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
-from rich.console import Console, Group
+from rich.console import Group
 from rich.text import Text
 
 from emulator.cli.columns import Column, Row, Sheet, clean
+from emulator.cli.late_bar import LateBar
 from scenarios.running.parts import ends_ms
 from scenarios.running.quiet import QUEUES_SETTLED_S
 from scenarios.weather.coverage import STATES
@@ -18,15 +17,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rich.console import RenderableType
-    from rich.progress import Progress, TaskID
+    from rich.progress import ProgressColumn
 
     from scenarios.plan import Plan
     from scenarios.result import RunResult
     from scenarios.running.sweep import SweepTally
     from scenarios.weather.coverage import Coverage
 
-FIRST_S = 0.5  # what ends sooner needs no bar
-EVERY_S = 0.1
 ROWS_MAX = 15  # of seeds that did not pass, in a terminal
 STYLES = {"passed": "green", "failed": "red", "error": "yellow"}
 COLUMNS = (
@@ -43,53 +40,30 @@ REAL_COLUMNS = tuple(
 )
 
 
-class SweepProgress:
+class SweepProgress(LateBar):
     """``with SweepProgress() as progress``; *look* draws it when it is time to."""
 
     def __init__(self, *, is_shown: bool) -> None:
+        super().__init__(is_shown=is_shown)
         self.tally: SweepTally | None = None
-        self._stack = ExitStack()
-        self._began_s = time.monotonic()
-        self._next_s = self._began_s + FIRST_S if is_shown else float("inf")
-        self._bar: Progress | None = None
-        self._task: TaskID | None = None
 
-    def __enter__(self) -> Self:
-        return self
+    def columns(self) -> list[ProgressColumn]:
+        """A short bar, and a text that needs the room."""
+        from rich.progress import BarColumn, TextColumn  # noqa: PLC0415  # only for what takes long
 
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
+        return [BarColumn(bar_width=20), TextColumn("{task.description}", markup=False)]
 
     def look(self) -> None:
         """Draw, if it is time to."""
-        now_s = time.monotonic()
-        if now_s < self._next_s or self.tally is None:
-            return
-        self._next_s = now_s + EVERY_S
-        bar, task = self._started(self.tally.total)
-        text = progress_text(self.tally, now_s - self._began_s)
-        bar.update(task, completed=self.tally.done, description=text, refresh=True)
-
-    def _started(self, total: int) -> tuple[Progress, TaskID]:
-        if self._bar is None or self._task is None:
-            from rich import progress  # noqa: PLC0415  # only for what takes long
-
-            self._bar = progress.Progress(
-                progress.BarColumn(bar_width=20),
-                progress.TextColumn("{task.description}", markup=False),
-                console=Console(stderr=True),
-                transient=True,
-                auto_refresh=False,
-            )
-            self._task = self._bar.add_task("", total=total)
-            self._stack.enter_context(self._bar)
-        return self._bar, self._task
+        if self.tally is not None and self.is_time():
+            text = progress_text(self.tally, self.passed_s())
+            self.draw(text, self.tally.done, self.tally.total)
 
 
 def progress_text(tally: SweepTally, passed_s: float) -> str:
     """``12 of 100, 3.1/s, 1 failed; worst so far: seed 7, …``."""
     if tally.world == "virtual":
-        speed = f"{(tally.done - tally.cached_count) / max(passed_s, 0.001):.1f}/s"
+        speed = f"{(tally.done - tally.cached_count) / passed_s:.1f}/s"
     else:  # time is real there
         speed = f"{passed_s:.0f} s; one takes at least {expected_s(tally.plan):.0f} s"
     text = f"{tally.done:,} of {tally.total:,}, {speed}"

@@ -8,7 +8,6 @@ connection handles all of it, and what it writes goes out in one send.
 
 from __future__ import annotations
 
-import errno
 import os
 import socket
 
@@ -18,10 +17,10 @@ from emulator.addresses import join_address, split_address
 from emulator.facts import Note
 from emulator.journal import silent
 from emulator.net.accepting import TcpListener
+from emulator.net.binding import bound_socket
 from emulator.net.ready_sockets import ReadySockets, are_supported
 from emulator.net.transport import (
     Accept,
-    AddressInUse,
     ConnectRefused,
     Endpoint,
 )
@@ -43,19 +42,7 @@ class TcpNetwork:
 
     async def listen(self, address: str, accept: Accept) -> TcpListener:
         """Bind and listen.  Raises ``AddressInUse``, or ``OSError`` for an address not ours."""
-        host, port = split_address(address)
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        sock = socket.socket(family, socket.SOCK_STREAM)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.setblocking(False)
-        try:
-            sock.bind((host, port))
-        except OSError as error:
-            sock.close()
-            if error.errno == errno.EADDRINUSE:
-                raise AddressInUse(errno.EADDRINUSE, f"{address} is in use") from error
-            reason = str(error.strerror or error).lower()
-            raise OSError(error.errno, f"cannot listen on {address}: {reason}") from error
+        sock = bound_socket(address)
         sock.listen(BACKLOG)
         listener = TcpListener(sock, accept, self._open, self._note)
         self._nursery.start_soon(listener.run)

@@ -7,7 +7,6 @@ machine behind a partition: who connects there waits.  The port is ours in all t
 from __future__ import annotations
 
 import contextlib
-import errno
 import socket
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,7 @@ from emulator.addresses import join_address, split_address
 from emulator.cluster.links.effects import SHUT, DoorState, door_state
 from emulator.cluster.links.sides import Names
 from emulator.cluster.links.streams import LINGER_0, Hub, ProxiedStream
-from emulator.net.transport import AddressInUse
+from emulator.net.binding import bound_socket
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +37,7 @@ class Door:
         self.node_address = ""  # where the node listens, while it is up
         self.streams: dict[ProxiedStream, None] = {}
         self._learns_names = learns_names
-        self._sock = _bound(address)
+        self._sock = bound_socket(address)
         self.address = join_address(self._sock.getsockname())
         self._state: DoorState = "refusing"
         self._filler: socket.socket | None = None  # what makes it silent
@@ -75,7 +74,7 @@ class Door:
         """A port that is bound and does not listen refuses."""
         self._end_filler()
         self._sock.close()
-        self._sock = _bound(self.address)
+        self._sock = bound_socket(self.address)
 
     def _be_silent(self) -> None:
         """Room for one who is never accepted: the kernel ignores whoever comes after that."""
@@ -145,21 +144,6 @@ _CHANGES: dict[DoorState, Callable[[Door], None]] = {
     "refusing": Door._refuse,  # noqa: SLF001
     "silent": Door._be_silent,  # noqa: SLF001
 }
-
-
-def _bound(address: str) -> socket.socket:
-    host, port = split_address(address)
-    sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    sock.setblocking(False)
-    try:
-        sock.bind((host, port))
-    except OSError as error:
-        sock.close()
-        if error.errno == errno.EADDRINUSE:
-            raise AddressInUse(error.errno, f"{address} is in use") from error
-        raise OSError(error.errno, f"cannot listen on {address}: {error.strerror}") from error
-    return sock
 
 
 def _reset(sock: socket.socket) -> None:

@@ -167,7 +167,7 @@ def test_a_made_up_body_has_the_size_that_was_asked_for() -> None:
 
 
 def test_a_long_job_draws_a_bar_that_counts(monkeypatch, capsys) -> None:
-    monkeypatch.setattr("emulator.cli.sending_progress.FIRST_S", 0)
+    monkeypatch.setattr("emulator.cli.late_bar.FIRST_S", 0)
     monkeypatch.setenv("FORCE_COLOR", "1")
     with SendingProgress(1_000, is_shown=True) as progress:
         progress.show(250)
