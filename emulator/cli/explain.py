@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated
@@ -12,13 +13,15 @@ import typer
 
 from emulator.checks.judging import judge
 from emulator.checks.reading import BadJournal, read_journals
+from emulator.checks.violation import Judgement
 from emulator.cli.columns import clean
 from emulator.cli.errors import FAILED, BadUse, plain_errors
 from emulator.cli.shared import AsJson, make_console, show_json
 from emulator.facts import RunStarted
 from emulator.journal import Entry
-from scenarios.running.explaining import Explanation, explained, in_words
+from scenarios.running.explaining import Explanation, Told, explained, in_words
 from scenarios.running.replay import start_of
+from scenarios.running.turning import TurningPoint, turn_of
 from scenarios.running.verdicts import NoMetric, unmet_of
 
 COMMON_SHOWN = 3
@@ -37,22 +40,38 @@ def explain(journals: Journals, as_json: AsJson = False) -> None:
         entries = _read(journals)
         judgement = judge(entries)
         found = explained(entries, judgement)
-        unmet: list[str] = []
-        if entries and isinstance(entries[0].fact, RunStarted):
-            try:
-                expected = start_of(entries[0], journals[0]).plan.expect
-                unmet = [
-                    f"{one.expected} was expected, it is {one.actual:g}"
-                    for one in unmet_of(expected, judgement)
-                ]
-            except NoMetric as error:
-                unmet = [str(error)]
+        unmet, turns = _unmet(entries, judgement, journals[0])
         if as_json:
-            show_json({"explanation": found, "unmet": unmet})
+            show_json({"explanation": found, "unmet": unmet, "turns": turns})
         else:
-            _print([*(_lines(found) if found else []), *unmet] or ["nothing is wrong"])
+            lines = [*(_lines(found) if found else []), *unmet]
+            for turn in turns:
+                lines += _lines_of_turn(turn)
+            _print(lines or ["nothing is wrong"])
     if found is not None or unmet:
         raise typer.Exit(FAILED)
+
+
+def _unmet(
+    entries: list[Entry], judgement: Judgement, journal: str
+) -> tuple[list[str], list[TurningPoint]]:
+    """What a plan expected and did not get, and where that became so."""
+    if not entries or not isinstance(entries[0].fact, RunStarted):
+        return [], []
+    unmet: list[str] = []
+    turns: list[TurningPoint] = []
+    for expectation in start_of(entries[0], journal).plan.expect:
+        try:
+            found = unmet_of((expectation,), judgement)
+        except NoMetric as error:
+            unmet.append(str(error))
+            continue
+        if not found:
+            continue
+        unmet.append(f"{found[0].expected} was expected, it is {found[0].actual:g}")
+        if (turn := turn_of(entries, expectation)) is not None:
+            turns.append(turn)
+    return unmet, turns
 
 
 def diff(
@@ -103,16 +122,30 @@ def _lines(found: Explanation) -> list[str]:
     lines = [f"{violation.checker} at {at}{who}: {violation.what}"]
     lines.append(f"what should have happened: {violation.rule}")
     lines += [f"a fault that held: {fault}" for fault in found.faults]
-    lines.append("the facts (> those that show it):")
-    lines += [
-        f"{'>' if told.is_evidence else ' '} {told.at_s:10.3f} s  {told.node:<12}  {told.text}"
-        for told in found.facts
-    ]
+    lines += _told_lines(found.facts)
     if found.left_out:
         lines.append(f"  and {found.left_out} more facts that have to do with it")
     if found.count > 1:
         lines.append(f"after it come {found.count - 1} more violations")
     return lines
+
+
+def _lines_of_turn(turn: TurningPoint) -> list[str]:
+    return [
+        f"{turn.expected} was met until {turn.at_s:.3f} s",
+        *(f"a fault that held: {fault}" for fault in turn.faults),
+        *_told_lines(turn.facts),
+    ]
+
+
+def _told_lines(facts: Iterable[Told]) -> list[str]:
+    return [
+        "the facts (> those that show it):",
+        *(
+            f"{'>' if told.is_evidence else ' '} {told.at_s:10.3f} s  {told.node:<12}  {told.text}"
+            for told in facts
+        ),
+    ]
 
 
 def _line(entry: Entry) -> str:

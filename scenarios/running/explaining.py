@@ -55,16 +55,24 @@ def explained(entries: Sequence[Entry], judgement: Judgement) -> Explanation | N
         return None
     violation = judgement.violations[0]
     evidence = [entry for entry in entries if _key(entry) in violation.entries]
-    around = [entry for entry in entries if _has_to_do(entry, evidence, violation)]
-    evidence_keys = set(violation.entries)
-    shown = _nearest(around, violation, evidence_keys)
+    facts, left_out = facts_around(entries, evidence, violation.mono_us)
     return Explanation(
         violation=violation,
         count=len(judgement.violations) + judgement.more_violations,
         faults=tuple(faults_at(entries, violation.mono_us)),
-        facts=tuple(_told(entry, _key(entry) in evidence_keys) for entry in shown),
-        left_out=len(around) - len(shown),
+        facts=facts,
+        left_out=left_out,
     )
+
+
+def facts_around(
+    entries: Sequence[Entry], evidence: Sequence[Entry], at_us: int
+) -> tuple[tuple[Told, ...], int]:
+    """The *evidence* and what has to do with it; and how many more there are than are told."""
+    around = [entry for entry in entries if _has_to_do(entry, evidence, at_us)]
+    keys = {_key(entry) for entry in evidence}
+    shown = _nearest(around, at_us, keys)
+    return tuple(_told(entry, _key(entry) in keys) for entry in shown), len(around) - len(shown)
 
 
 def faults_at(entries: Iterable[Entry], at_us: int) -> Iterator[str]:
@@ -93,16 +101,16 @@ def in_words(entry: Entry) -> str:
     return f"{kind}: {shown}" if shown else kind
 
 
-def _nearest(around: list[Entry], violation: Violation, evidence: set[EntryKey]) -> list[Entry]:
+def _nearest(around: list[Entry], at_us: int, evidence: set[EntryKey]) -> list[Entry]:
     """At most so many, the evidence first, then those nearest in time; in the order of time."""
     ordered = sorted(
         around,
-        key=lambda entry: (_key(entry) not in evidence, abs(entry.mono_us - violation.mono_us)),
+        key=lambda entry: (_key(entry) not in evidence, abs(entry.mono_us - at_us)),
     )
     return sorted(ordered[:FACTS_MAX], key=_key)
 
 
-def _has_to_do(entry: Entry, evidence: Sequence[Entry], violation: Violation) -> bool:
+def _has_to_do(entry: Entry, evidence: Sequence[Entry], at_us: int) -> bool:
     """The same message whenever it was; near in time: faults, the same queue, the same member."""
     fact = entry.fact
     if entry in evidence:
@@ -111,8 +119,8 @@ def _has_to_do(entry: Entry, evidence: Sequence[Entry], violation: Violation) ->
         return False
     if uniq_key := getattr(fact, "uniq_key", ""):
         return uniq_key in {getattr(one.fact, "uniq_key", "") for one in evidence}
-    from_us = min([violation.mono_us, *(one.mono_us for one in evidence)]) - BEFORE_US
-    is_near = from_us <= entry.mono_us <= violation.mono_us + AFTER_US
+    from_us = min([at_us, *(one.mono_us for one in evidence)]) - BEFORE_US
+    is_near = from_us <= entry.mono_us <= at_us + AFTER_US
     return is_near and (
         isinstance(fact, FaultBegan | FaultEnded)
         or (isinstance(fact, RebalancePassed) and entry.node in {one.node for one in evidence})

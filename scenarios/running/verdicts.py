@@ -87,8 +87,13 @@ def unmet_of(expected: tuple[Expectation, ...], judgement: Judgement) -> tuple[U
     for one in expected:
         actual = _measured(one, judgement)
         if not COMPARE[one.operator](actual, one.bound):
-            found.append(Unmet(f"{_name_of(one)} {one.operator} {one.bound:g}", actual))
+            found.append(Unmet(expected_text(one), actual))
     return tuple(found)
+
+
+def expected_text(one: Expectation) -> str:
+    """As people write it: ``lost.billing == 0``."""
+    return f"{_name_of(one)} {one.operator} {one.bound:g}"
 
 
 def _measured(one: Expectation, judgement: Judgement) -> float:

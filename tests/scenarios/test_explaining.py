@@ -12,13 +12,17 @@ from emulator.facts import (
     FaultBegan,
     FaultEnded,
     MessageConsumed,
+    MessageSent,
     OffsetCommitted,
     PullHeld,
     Queue,
     QueuesClaimed,
+    SendFailed,
 )
 from emulator.journal import Entry, EntryKey, encode_entry
+from scenarios.plan import Expectation
 from scenarios.running.explaining import explained, in_words
+from scenarios.running.turning import turn_of
 
 QUEUE, OTHER = Queue("orders", "broker-a", 1), Queue("orders", "broker-a", 2)
 MESSAGE = MessageConsumed("billing", "orders", QUEUE, 5, "K5", 0, ok=True)
@@ -73,6 +77,50 @@ def test_a_fact_is_one_line_of_its_fields() -> None:
     assert in_words(a_journal()[6]) == (
         "OffsetCommitted: group billing, queue orders@broker-a:1, offset 9, peer 10.0.0.5:1"
     )
+
+
+def expected(metric: str, operator: str, bound: int) -> Expectation:
+    return Expectation(metric=metric, operator=operator, bound=bound)
+
+
+def sends(*took_ms: int) -> list[Entry]:
+    """A send a second; one that took 3 s failed."""
+    return a_journal(
+        [
+            (
+                float(at_s),
+                "producer-1",
+                SendFailed("orders", f"K{at_s}", 1, "TimedOut", maybe_stored=True)
+                if ms == 3_000
+                else MessageSent("orders", QUEUE, at_s, f"K{at_s}", 1, ms, "SEND_OK"),
+            )
+            for at_s, ms in enumerate(took_ms)
+        ]
+    )
+
+
+def test_what_a_number_turned_at_is_told_with_what_has_to_do_with_it() -> None:
+    entries = sends(2, 2, 2, 3_000, 2, 2, 3_000, 2, 2)
+    for bound, at_s in ((0, 3.0), (1, 6.0)):
+        turn = turn_of(entries, expected("failed_sends", "<=", bound))
+        assert turn is not None
+        assert (turn.expected, turn.at_s) == (f"failed_sends <= {bound}", at_s)
+        assert [told.at_s for told in turn.facts if told.is_evidence] == [at_s]
+
+
+@pytest.mark.parametrize(
+    ("took_ms", "expectation"),
+    [
+        ((2,) * 9, expected("failed_sends", ">=", 1)),  # never met
+        (
+            (*(9,) * 8, *(2,) * 12, *(9,) * 20),
+            expected("send_ms_p50", "<=", 5),
+        ),
+        ((2,) * 9, expected("failed_sends", "==", 0)),  # met
+    ],
+)
+def test_what_did_not_turn_once_has_no_such_place(took_ms, expectation) -> None:
+    assert turn_of(sends(*took_ms), expectation) is None
 
 
 def command(*arguments: str) -> subprocess.CompletedProcess[str]:
