@@ -14,6 +14,7 @@ from emulator.checks.table import CHECKERS
 from emulator.facts import (
     BrokerIsolated,
     ConnectionOpened,
+    MemberJoined,
     MemberLeft,
     MessageSentBack,
     PullAnswered,
@@ -325,9 +326,13 @@ def test_a_pull_of_a_queue_that_was_given_up_may_fail_beside_the_new_one() -> No
     assert len(objections(later.judged(), "pull_errors_wait")) == 1
 
 
+def joined(client: str, peer: str) -> MemberJoined:
+    return MemberJoined("billing", client, peer, "CONSUME_PASSIVELY", "CLUSTERING", "GO", 397)
+
+
 def lost(journal: AJournal) -> AJournal:
     """The broker loses another member's connection."""
-    journal.note("broker-a", MemberJoined("billing", "other", "10.0.0.8:1"))
+    journal.note("broker-a", joined("other", "10.0.0.8:1"))
     return journal.note("broker-a", MemberLeft("billing", "other", "10.0.0.8:1", "channel closed"))
 
 
@@ -336,7 +341,7 @@ def test_a_member_that_lost_its_connection_may_pull_before_its_next_heartbeat() 
     assert objections(held(held(known)).judged(), "one_pull_at_a_time") == []
     ended = lost(a_group().consumer("billing-2").stopped("billing-2"))
     assert len(objections(held(held(ended)).judged(), "one_pull_at_a_time")) == 1
-    foreign = AJournal().note("broker-a", MemberJoined("billing", "a Go client", PEER))
+    foreign = AJournal().note("broker-a", joined("a Go client", PEER))
     assert objections(held(held(lost(foreign))).judged(), "one_pull_at_a_time") == []
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from small_journals import Q0, AJournal, objections
+from small_journals import PEER, Q0, AJournal, objections
 
 from emulator.facts import ConnectionClosed, PullHeld
 
 
 def a_held_pull() -> AJournal:
     journal = AJournal().runs().store().consumer("billing-1")
-    return journal.note("broker-a", PullHeld("billing", Q0, 0, 0))
+    return journal.note("broker-a", PullHeld("billing", Q0, 0, 0, PEER, 1))
 
 
 def test_a_pull_that_slept_through_a_message_is_objected_to() -> None:
@@ -43,5 +43,5 @@ def test_who_was_disturbed_may_answer_late(meanwhile) -> None:
 
 def test_a_message_that_the_pull_does_not_want_wakes_nobody() -> None:
     journal = AJournal().runs().store().consumer("billing-1", expressions=("red",))
-    journal.note("broker-a", PullHeld("billing", Q0, 0, 0)).stored(0).at_s(4).pulled(0, 1)
+    journal.note("broker-a", PullHeld("billing", Q0, 0, 0, PEER, 1)).stored(0).at_s(4).pulled(0, 1)
     assert objections(journal.judged(), "wakes") == []
