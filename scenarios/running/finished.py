@@ -71,10 +71,17 @@ class FinishedRuns:
 def _sources_of(plan: Plan) -> Iterator[Path]:
     names = [program.run for program in plan.programs]
     names += [group.strategy for group in plan.consumers if ":" in group.strategy]
-    for module in {name.partition(":")[0] for name in names}:
-        try:
-            found = importlib.util.find_spec(module)
-        except (ImportError, ValueError):
-            continue
-        if found is not None and found.origin is not None:
-            yield Path(found.origin)
+    for module in {name.rpartition(":")[0] for name in names}:
+        source = _source_of(module)
+        if source is not None and source.is_file():
+            yield source
+
+
+def _source_of(module: str) -> Path | None:
+    if module.endswith(".py"):
+        return Path(module)
+    try:
+        found = importlib.util.find_spec(module)
+    except (ImportError, ValueError):
+        return None
+    return Path(found.origin) if found is not None and found.origin is not None else None

@@ -12,7 +12,7 @@ from running_plans import a_plan
 from emulator.checks.reading import read_journals
 from emulator.cluster import spawning
 from emulator.facts import RunEnded, RunStarted
-from scenarios.plan import Expectation, Mark, ProgramPlan, Step
+from scenarios.plan import ConsumersPlan, Expectation, Mark, ProgramPlan, Step
 from scenarios.running.finished import FinishedRuns
 from scenarios.running.fleet import Fleet
 from scenarios.running.junit import junit_xml
@@ -94,6 +94,18 @@ def test_finished_seeds_are_taken_from_disk_until_the_plan_changes(tmp_path) -> 
     assert again.tally.cached_count == 2
     other = a_short_plan(expect=NEVER)
     assert FinishedRuns(other, tmp_path).row(1) is None
+
+
+def test_finished_seeds_are_run_again_once_the_file_of_a_strategy_has_changed(tmp_path) -> None:
+    mine = tmp_path / "mine.py"
+    mine.write_text("def allocate(queues, members, me): return list(queues)\n")
+    group = ConsumersPlan(group="billing", topics={"orders": "*"}, strategy=f"{mine}:allocate")
+    plan = a_short_plan(consumers=(group,))
+    row = next(Sweep(plan, [1], tmp_path).rows())
+    FinishedRuns(plan, tmp_path).add(row)
+    assert FinishedRuns(plan, tmp_path).row(1) == row
+    mine.write_text("def allocate(queues, members, me): return []\n")
+    assert FinishedRuns(plan, tmp_path).row(1) is None
 
 
 def test_a_failed_seed_whose_journal_was_deleted_is_run_again(tmp_path) -> None:
