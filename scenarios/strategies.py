@@ -1,7 +1,8 @@
 """How a group shares its queues, by the names that scenarios use.
 
-A name of one's own is ``module:function`` or ``file.py:function``: a pure function of
-(queues, members, me), or a ``Strategy``.
+Some have settings, which stand behind the name: ``averagely_auto(4.9.7)``,
+``pinned(10.0.0.1, 10.0.0.2)``.  A name of one's own is ``module:function`` or
+``file.py:function``: a pure function of (queues, members, me), or a ``Strategy``.
 """
 
 from __future__ import annotations
@@ -9,17 +10,26 @@ from __future__ import annotations
 import difflib
 import importlib
 import importlib.util
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 
 from emulator.client.consumer.allocation import AVG, AVG_BY_CIRCLE, Strategy, consistent_hash
+from emulator.client.consumer.averagely_auto import averagely_auto
+from emulator.client.consumer.pinned import pinned, refusing
 
 STRATEGIES: Mapping[str, Strategy] = {
     "averagely": AVG,
     "by_circle": AVG_BY_CIRCLE,
     "consistent_hash": consistent_hash(),
 }
+WITH_SETTINGS: Mapping[str, Callable[[list[str]], Strategy]] = {
+    "averagely_auto": lambda given: averagely_auto(_one(given, "the release to be above")),
+    "pinned": lambda given: pinned(_some(given, "hosts")),
+    "refusing": lambda given: refusing(_some(given, "hosts")),
+}
+CALLED = re.compile(r"(\w+)\(([^()]*)\)")
 
 
 def strategy_named(name: str) -> Strategy:
@@ -28,9 +38,7 @@ def strategy_named(name: str) -> Strategy:
         return known
     module, colon, function = name.rpartition(":")
     if not colon:
-        near = difflib.get_close_matches(name, STRATEGIES, n=1)
-        meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(STRATEGIES)}"
-        raise ValueError(f"there is no strategy {name!r}: {meant}; your own is FILE.py:FUNCTION")
+        return _with_settings(name)
     try:
         found = getattr(_module(module), function)
     except Exception as error:  # whatever somebody's file raises when it is loaded
@@ -40,6 +48,34 @@ def strategy_named(name: str) -> Strategy:
     if callable(found):
         return Strategy(name, found)
     raise ValueError(f"strategy {name!r}: it is no function of (queues, members, me)")
+
+
+def _with_settings(name: str) -> Strategy:
+    """``averagely_auto(4.9.7)``."""
+    called = CALLED.fullmatch(name)
+    make = WITH_SETTINGS.get(called[1] if called else name)
+    if make is None:
+        known = [*STRATEGIES, *WITH_SETTINGS]
+        near = difflib.get_close_matches(called[1] if called else name, known, n=1)
+        meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+        raise ValueError(f"there is no strategy {name!r}: {meant}; your own is FILE.py:FUNCTION")
+    given = [part.strip() for part in called[2].split(",")] if called else []
+    try:
+        return make([part for part in given if part])
+    except ValueError as error:
+        raise ValueError(f"strategy {name!r}: {error}") from error
+
+
+def _one(given: list[str], what: str) -> str:
+    if len(given) != 1:
+        raise ValueError(f"it needs {what} in parentheses, such as (4.9.7)")
+    return given[0]
+
+
+def _some(given: list[str], what: str) -> list[str]:
+    if not given:
+        raise ValueError(f"it needs {what} in parentheses, such as (10.0.0.1, 10.0.0.2)")
+    return given
 
 
 def _module(name: str) -> ModuleType:

@@ -42,7 +42,7 @@ from scenarios.plan import (
     Step,
 )
 from scenarios.problems import Path, nearest
-from scenarios.strategies import STRATEGIES
+from scenarios.strategies import STRATEGIES, WITH_SETTINGS, strategy_named
 from scenarios.words import word_of
 
 Found: TypeAlias = Iterator[tuple[Path, str]]
@@ -168,7 +168,7 @@ def _consumers(each: ConsumersPlan, names: Names) -> Found:
     if not 0 <= each.members <= MEMBERS_MAX:
         yield ("members",), f"is a number from 0 to {MEMBERS_MAX}, not {each.members}"
     if ":" not in each.strategy:
-        yield from _known(("strategy",), "strategy", (each.strategy,), STRATEGIES)
+        yield from _strategy(each.strategy)
     if each.kind == "lite_pull" and each.orderly:
         yield ("orderly",), "only push consumers have an orderly listener"
     for name in each.settings_of:
@@ -178,6 +178,16 @@ def _consumers(each: ConsumersPlan, names: Names) -> Found:
     yield from _positive(("starts_ms",), each.starts_ms, least=0)
     yield from _positive(("every_ms",), each.every_ms, least=0)
     yield from _under(("listener",), _listener(each.listener))
+
+
+def _strategy(name: str) -> Found:
+    if "(" not in name and name not in WITH_SETTINGS:
+        yield from _known(("strategy",), "strategy", (name,), [*STRATEGIES, *WITH_SETTINGS])
+        return
+    try:
+        strategy_named(name)
+    except ValueError as error:
+        yield ("strategy",), str(error)
 
 
 def _listener(listener: ListenerPlan) -> Found:

@@ -54,6 +54,7 @@ class OneOwner(Checker):
             "unowned_s", "s", "the longest time a live broker's queue had none", "group", "max"
         ),
         Metric("unowned_queue_s", "s", "no owner, summed over queues of live brokers", "group"),
+        Metric("starved_queues", "queues", "that had no owner for 60 s or more", "group"),
     )
     needs = (QueuesClaimed, RebalancePassed)
 
@@ -100,6 +101,7 @@ class OneOwner(Checker):
                     self._measure(group, span)
 
     def _measure(self, group: str, span: _Span) -> None:
+        self.adds("starved_queues", span.unowned.longest_us >= SETTLED_US, group)
         for name, times in (("overlap", span.overlap), ("unowned", span.unowned)):
             self.adds(f"{name}_queue_s", times.sum_us / US_A_SECOND, group)
             known = self.measured.get(f"{name}_s.{group}", 0.0)

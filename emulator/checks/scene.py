@@ -1,4 +1,4 @@
-"""What a journal says of the cluster as a whole: who lives, which faults hold, who consumes how.
+"""What a journal says of the cluster as a whole: who lives, which queues it has, what is broken.
 
 Checkers look here; the driver keeps it up to date before they are given an entry.
 """
@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from emulator.checks.folding import Table
+from emulator.checks.topic_table import TopicTable
 from emulator.facts import (
     ConsumerStarted,
     ConsumerStopped,
@@ -72,6 +73,7 @@ class Scene:
         self.seats: dict[str, list[Seat]] = {}  # group: all its members ever, in order
         self.broadcast: set[str] = set()  # groups
         self.orderly: set[str] = set()
+        self.topics = TopicTable()
         self.stores: dict[str, StoreOpened] = {}  # by broker, as last opened
         self.faults: dict[int, HeldFault] = {}  # those that hold
         self.all_faults: list[HeldFault] = []
@@ -81,6 +83,7 @@ class Scene:
     def table(self) -> Table:
         """What it reads."""
         return {
+            **self.topics.table(),
             RunStarted: self._run_started,
             RunEnded: self._run_ended,
             ConsumerStarted: self._consumer_started,
@@ -170,6 +173,7 @@ class Scene:
 
     def _store_opened(self, fact: StoreOpened, entry: Entry) -> None:
         self.stores[entry.node] = fact
+        self.topics.restarted(entry.node)
 
     def _node_killed(self, fact: NodeKilled, entry: Entry) -> None:
         self._end_seats(fact.node, entry.mono_us)

@@ -13,6 +13,7 @@ from emulator.checks.idleness import Idleness
 from emulator.checks.liveness import LivenessReturns
 from emulator.checks.locks import LocksAreSafe
 from emulator.checks.monitors.table import MONITORS
+from emulator.checks.no_load import NoLoad
 from emulator.checks.order import OrderIsKept
 from emulator.checks.ownership import OneOwner
 from emulator.checks.retries import Retries
@@ -29,6 +30,7 @@ KINDS: tuple[type[Checker], ...] = (
     LocksAreSafe,
     Churn,
     Idleness,
+    NoLoad,
     DeliveryTimes,
     Retries,
     LivenessReturns,

@@ -2,20 +2,44 @@
 
 from __future__ import annotations
 
-from rocketmq_emulator.scenarios import AVERAGELY, Run, idle_members, nothing_lost, scenario
+from typing import Any
+
+from rocketmq_emulator.scenarios import Run, idle_members, nothing_lost, scenario
+
+ONE_BY_ONE = {"consume_threads_max": 1}
 
 
 @scenario(issue="apache/rocketmq#3465")
-async def a_broker_turns_read_only(run: Run) -> None:
+async def a_broker_turns_read_only(
+    run: Run,
+    members: int = 3,
+    strategy: str = "averagely",
+    backlog: bool = False,
+    leaves: bool = False,
+) -> None:
     """A broker turns read-only for maintenance.
 
-    Its queues stay in the assignment, so the members that hold them have nothing to do.
+    Its queues stay in the shares, so members that hold only such queues have nothing to do once
+    these are read to their end; with a backlog they go on.  When the idle member is taken away
+    (leaves) its queues go to the others, and another one idles.  By circle every member has
+    queues of both brokers.
     """
     cluster = await run.cluster(brokers=2, topics={"orders": 4})
-    await run.consumers("billing", members=8, topic="orders", strategy=AVERAGELY)
-    with run.load("orders", rate=200):
-        await run.sleep(30)
+    slowly: dict[str, Any] = (
+        {"settings": ONE_BY_ONE, "listener": {"takes_ms": 4_000}} if backlog else {}
+    )
+    billing = await run.consumers(
+        "billing",
+        members=members,
+        topic="orders",
+        strategy=strategy,
+        **slowly,
+    )
+    with run.load("orders", rate=5):
+        await run.sleep(20)
         with cluster.read_only("broker-b"):
-            await run.sleep(60)
-    await run.until_quiet()
+            await run.sleep(50)
+            if leaves:
+                run.leave(billing.members[-1])
+            await run.sleep(40)
     run.expect(nothing_lost(), idle_members("billing") == 0)

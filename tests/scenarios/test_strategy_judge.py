@@ -104,6 +104,10 @@ def test_a_function_that_raises_is_named_with_what_it_was_asked() -> None:
     ("name", "why"),
     [
         ("averagly", "did you mean averagely"),
+        ("averagely_auto", "needs the release to be above in parentheses"),
+        ("averagely_auto(4.x)", r"'averagely_auto\(4.x\)': .*4.x"),
+        ("pined(10.0.0.1)", "did you mean pinned"),
+        ("refusing()", "needs hosts in parentheses"),
         ("{mine}:absent", "has no attribute 'absent'"),
         ("{mine}:NUMBER", "no function of"),
         ("nowhere.py:f", "No such file"),
@@ -113,6 +117,13 @@ def test_a_function_that_raises_is_named_with_what_it_was_asked() -> None:
 def test_a_name_that_leads_to_no_strategy_says_why(mine, name, why) -> None:
     with pytest.raises(ValueError, match=why):
         strategy_named(name.replace("{mine}", mine))
+
+
+def test_a_strategy_with_settings_is_called_by_its_name_with_them() -> None:
+    assert strategy_named("averagely_auto(4.9.7)").by_versions is not None
+    assert strategy_named("pinned(10.0.0.1, 10.0.0.2)").allocate(
+        [1, 2], ["10.0.0.2@1"], "10.0.0.2@1"
+    )
 
 
 @pytest.mark.parametrize("shape", ["4x4", "4/4", "0x4/1", "axb/c", "1000x1000/2"])
