@@ -50,6 +50,12 @@ CASES = [  # scenario, parameters, verdict, and what the reason says
     ("producer_choice:one_queue_gets_the_share_of_a_broker", {"release": "5.1.4"}, "passed", ""),
     ("producer_choice:a_retry_goes_to_the_broker_that_failed", {}, "failed", "failed_sends == 0"),
     ("producer_choice:a_retry_goes_to_the_broker_that_failed", {"release": "4.8.0"}, "passed", ""),
+    ("pulling:a_queue_goes_away_and_comes_back", {}, "failed", "it is 1;"),
+    ("pulling:a_queue_goes_away_and_comes_back", {"release": "4.9.0"}, "passed", ""),
+    ("pulling:a_lite_pull_consumer_dies", {}, "failed", "lost == 0"),
+    ("pulling:a_lite_pull_consumer_dies", {"release": "4.6.0"}, "passed", ""),
+    ("pulling:an_offset_cannot_be_learned", {}, "failed", "duplicates <= 60"),
+    ("pulling:an_offset_cannot_be_learned", {"release": "5.0.0"}, "passed", ""),
     ("power:a_power_loss_hides_new_messages", {}, "failed", "hidden == 0"),
     ("power:a_power_loss_hides_new_messages", {"flush": "SYNC_FLUSH"}, "passed", ""),
 ]
