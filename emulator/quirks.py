@@ -64,6 +64,13 @@ _ALL = (
         "every third message does not wake the pulls that wait for it",
         "a held pull is answered when a message comes, not at the next sweep",
     ),
+    Quirk(
+        "wait_for_name_servers",
+        "broker",
+        "since 5.1.4 the heartbeat of a new group counts when all NameServers have answered",
+        "a member is listed once: one that gave up and came back is there twice until it expires",
+        "apache/rocketmq#7870",
+    ),
 )
 QUIRKS: Mapping[str, Quirk] = {quirk.name: quirk for quirk in _ALL}
 

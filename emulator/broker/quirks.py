@@ -1,4 +1,4 @@
-"""A broker's bugs by name (``emulator.quirks``)."""
+"""A broker's bugs by name (``emulator.quirks``); those of handlers are among them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ LOST_EVERY = 3
 def switch_on(names: Iterable[str], broker: Broker) -> None:
     """Those of *names* that are a broker's; called once, when its outlets are connected."""
     for name in quirks_of("broker", names):
-        SWITCHES[name](broker)
+        if name in SWITCHES:
+            SWITCHES[name](broker)
 
 
 def _lose_bells(broker: Broker) -> None:

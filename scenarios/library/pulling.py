@@ -6,9 +6,7 @@ from rocketmq_emulator import RequestCode, ResponseCode
 from rocketmq_emulator.scenarios import ReplyRule, Run, duplicates, metric, nothing_lost, scenario
 
 FIRST = {"consume_from": "CONSUME_FROM_FIRST_OFFSET"}
-NO_OFFSET = ReplyRule(
-    code=RequestCode.QUERY_CONSUMER_OFFSET, error_code=ResponseCode.SYSTEM_ERROR
-)
+NO_OFFSET = ReplyRule(code=RequestCode.QUERY_CONSUMER_OFFSET, error_code=ResponseCode.SYSTEM_ERROR)
 
 
 @scenario(issue="apache/rocketmq#2732")
@@ -62,7 +60,7 @@ async def a_lite_pull_consumer_dies(run: Run, release: str = "4.5.2") -> None:
 
 @scenario(issue="apache/rocketmq#10176")
 async def an_offset_cannot_be_learned(run: Run, release: str = "4.9.7") -> None:
-    """A lite pull consumer is restarted while its broker answers questions for offsets with errors.
+    """A lite pull consumer is restarted while its broker refuses to say where the group is.
 
     Up to 4.9.8 an error counts as "no offset is stored", and the group begins anew at its first
     message.  Since 5.0.0 it asks again.  The issue, of 5.x, also fears a pull at an unknown

@@ -56,6 +56,10 @@ CASES = [  # scenario, parameters, verdict, and what the reason says
     ("pulling:a_lite_pull_consumer_dies", {"release": "4.6.0"}, "passed", ""),
     ("pulling:an_offset_cannot_be_learned", {}, "failed", "duplicates <= 60"),
     ("pulling:an_offset_cannot_be_learned", {"release": "5.0.0"}, "passed", ""),
+    ("name_servers:a_new_group_is_counted_twice", {}, "failed", "unowned_s <= 5"),
+    ("name_servers:a_new_group_is_counted_twice", {"waits": False}, "passed", ""),
+    ("name_servers:name_servers_disagree", {}, "failed", "overlap_s <= 1"),
+    ("name_servers:name_servers_disagree", {"both": True}, "passed", ""),
     ("power:a_power_loss_hides_new_messages", {}, "failed", "hidden == 0"),
     ("power:a_power_loss_hides_new_messages", {"flush": "SYNC_FLUSH"}, "passed", ""),
 ]

@@ -14,7 +14,7 @@ from __future__ import annotations
 from emulator.broker.broker import Broker
 from emulator.broker.checks import check_expression_type
 from emulator.broker.tables.client_channels import ClientChannel
-from emulator.net.results import Call, Refusal, Reply, Result
+from emulator.net.results import Call, Peer, Refusal, Reply, Result
 from emulator.net.slices import Slices, in_pieces, in_slices, long_body, reply_of
 from emulator.releases import (
     EMPTY_BODY_CHECKS_NOTHING,
@@ -70,17 +70,21 @@ class ClientManageProcessor:
         if len(data.consumer_data_set) > SLICE_GROUPS:
             yield  # to read it took as long as a slice
         for consumers in in_pieces(data.consumer_data_set, SLICE_GROUPS):
-            if not peer.is_open:
-                break  # it has left its groups, and would stay in these
+            if not self._counts(peer):
+                break
             clients.check_room_of_members(consumers, peer)  # others may have joined meanwhile
             with self._broker.saved_together():
                 for consumer in consumers:
                     self._register_consumer(consumer, channel)
             if len(consumers) == SLICE_GROUPS:
                 yield
-        for producer in data.producer_data_set if peer.is_open else ():
+        for producer in data.producer_data_set if self._counts(peer) else ():
             clients.register_producer(producer.group_name or "", channel)
         return Reply(extra=self._heartbeat_extra)
+
+    def _counts(self, peer: Peer) -> bool:
+        """One that is closed has left its groups, and would stay in those that come now."""
+        return peer.is_open
 
     def _register_consumer(self, data: ConsumerData, channel: ClientChannel) -> None:
         broker, name = self._broker, data.group_name or ""

@@ -11,7 +11,6 @@ from emulator.broker.broker import Broker
 from emulator.broker.handlers.advancing import TimeAdvancer
 from emulator.broker.handlers.assignment import QueryAssignmentProcessor
 from emulator.broker.handlers.client_calls import ClientCallProcessor
-from emulator.broker.handlers.clients import ClientManageProcessor
 from emulator.broker.handlers.configuration import ConfigurationProcessor
 from emulator.broker.handlers.consumption import ConsumptionProcessor
 from emulator.broker.handlers.group_offsets import GroupOffsetProcessor
@@ -22,6 +21,7 @@ from emulator.broker.handlers.offsets import ConsumerManageProcessor
 from emulator.broker.handlers.overview import OverviewProcessor
 from emulator.broker.handlers.pulling import PullMessageProcessor
 from emulator.broker.handlers.queues import QueueProcessor
+from emulator.broker.handlers.quirks import client_processor
 from emulator.broker.handlers.recalling import RecallMessageProcessor
 from emulator.broker.handlers.replicas import ReplicaProcessor
 from emulator.broker.handlers.runtime_info import RuntimeInfoProcessor
@@ -49,7 +49,7 @@ def _of_clients(broker: Broker, rng: random.Random, now_ms: int) -> tuple[Row, .
     sending_back = SendMessageBackProcessor(broker, rng)
     recalling = RecallMessageProcessor(broker)
     pulling = PullMessageProcessor(broker, now_ms)
-    clients = ClientManageProcessor(broker)
+    clients = client_processor(broker.config.quirks)(broker)
     offsets = ConsumerManageProcessor(broker)
     queues = QueueProcessor(broker)
     return (

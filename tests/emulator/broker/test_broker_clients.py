@@ -11,6 +11,7 @@ from emulator.facts import MemberLeft, MembersNotified
 from protocol import catalog
 from protocol.bodies.body import decode_body, encode_body
 from protocol.bodies.groups import (
+    ConsumerData,
     GetConsumerListByGroupReply,
     HeartbeatData,
     LockBatchReply,
@@ -256,3 +257,33 @@ async def test_a_heartbeat_that_is_none_is_refused_and_leaves_nothing(body: byte
     assert bench.client().must(catalog.HEART_BEAT, None, body).code == ResponseCode.SYSTEM_ERROR
     assert bench.broker.clients.consumer_table == {}
     bench.no_bugs()
+
+
+@pytest.mark.parametrize(
+    ("quirks", "ids"), [((), ["c1"]), (("wait_for_name_servers",), ["c1", "c1"])]
+)
+async def test_a_heartbeat_that_waits_for_name_servers_counts_when_its_client_has_come_again(
+    autojump_clock: MockClock, quirks, ids
+) -> None:
+    """rocketmq #7870: since 5.1.4, and here as a quirk."""
+    bench = Bench(release="5.3.3", namesrv=("127.0.0.1:1",), quirks=quirks)
+    async with trio.open_nursery() as nursery:
+        bench.start(nursery)
+        impatient, again = bench.client(), bench.client()
+        answer = impatient.ask(catalog.HEART_BEAT, None, _beat_of_c1(bench))
+        assert (answer is None) is bool(quirks)
+        impatient.close()
+        again.must(catalog.HEART_BEAT, None, _beat_of_c1(bench))
+        assert members(again) == ["c1"]
+        [(topic, bell)] = bench.announced
+        bench.broker.registered([topic.topic_name], bell)
+        await trio.sleep(1)
+        assert members(again) == ids
+        nursery.cancel_scope.cancel()
+    bench.no_bugs()
+
+
+def _beat_of_c1(bench: Bench) -> bytes:
+    group = ConsumerData(group_name="g", consume_type="CONSUME_PASSIVELY")
+    beat = HeartbeatData(client_id="c1", consumer_data_set=[group])
+    return encode_body(beat, bench.broker.release)
