@@ -6,6 +6,8 @@ goes on from there, so whatever it passed and nobody had is gone.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from emulator.checks.checker import Checker, Metric, Shared, place_of
 from emulator.checks.folding import Table
 from emulator.facts import (
@@ -20,6 +22,7 @@ from emulator.facts import (
 )
 from emulator.journal import Entry, EntryKey
 
+NOBODY: Mapping[str, EntryKey] = {}
 RELEASED_US = 10_000_000  # what was on its way when a queue was released has come by then
 
 
@@ -41,7 +44,8 @@ class CommitsFollowDelivery(Checker):
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
         self._clients: dict[tuple[str, str, str], str] = {}  # by broker, group and peer
-        self._released: dict[tuple[str, Queue], dict[str, EntryKey]] = {}  # by client
+        # What each client of a group released, by queue.
+        self._released: dict[str, dict[Queue, dict[str, EntryKey]]] = {}
 
     def table(self) -> Table:
         """What it reads."""
@@ -67,9 +71,9 @@ class CommitsFollowDelivery(Checker):
         return ""
 
     def _committed(self, fact: OffsetCommitted, entry: Entry) -> None:
-        if released := self._released.get((fact.group, fact.queue)):
-            self._look_for_late(fact, released, entry)
-        reading = self.progress.readers[fact.group][fact.queue]
+        if (all_released := self._released.get(fact.group)) is not None:
+            self._look_for_late(fact, all_released.get(fact.queue, NOBODY), entry)
+        reading = self.progress.reading
         # What stands in places that the group was beyond, when they were used again, is hidden.
         given = reading.given.behind(max(reading.start, reading.reused_to))
         if fact.offset <= max(given, reading.reused_to):
@@ -85,8 +89,10 @@ class CommitsFollowDelivery(Checker):
         )
 
     def _look_for_late(
-        self, fact: OffsetCommitted, released: dict[str, EntryKey], entry: Entry
+        self, fact: OffsetCommitted, released: Mapping[str, EntryKey], entry: Entry
     ) -> None:
+        if not released:
+            return
         client = self._clients.get((entry.node, fact.group, fact.peer), "")
         key = released.get(client)
         if key is None or self.scene.is_disturbed_since(key.mono_us):
@@ -108,7 +114,8 @@ class CommitsFollowDelivery(Checker):
     def _claimed(self, fact: QueuesClaimed, entry: Entry) -> None:
         seat = self.scene.seat(fact.group, entry.node)
         for queue in fact.queues:
-            if seat is not None and (released := self._released.get((fact.group, queue))):
+            released = self._released.get(fact.group, {}).get(queue)
+            if seat is not None and released is not None:
                 released.pop(seat.started.client, None)
 
     def _gave_away(self, fact: QueuesReleased, entry: Entry) -> None:
@@ -116,8 +123,9 @@ class CommitsFollowDelivery(Checker):
         if seat is None or seat.started.consumer_kind == "pull":
             return  # the application of a pull consumer commits as it likes
         key = EntryKey(entry.mono_us, entry.node, entry.seq)
+        released = self._released.setdefault(fact.group, {})
         for queue in fact.queues:
-            self._released.setdefault((fact.group, queue), {})[seat.started.client] = key
+            released.setdefault(queue, {})[seat.started.client] = key
 
     def _is_judged(self, fact: OffsetCommitted) -> bool:
         """Filters pass over messages, and pull consumers' applications commit as they like."""

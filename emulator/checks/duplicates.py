@@ -94,7 +94,7 @@ class DuplicatesAreExplained(Checker):
         key, stored = fact.uniq_key, self._open
         if key in stored:
             stored[key] += 1
-        elif self.progress.queues[fact.queue].place == "topic":
+        elif self.progress.place == "topic":
             stored[key] = 1
             if len(stored) > OPEN_KEYS_MAX:
                 del stored[next(iter(stored))]

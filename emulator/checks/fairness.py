@@ -13,7 +13,7 @@ from collections import Counter
 from emulator.checks.checker import Checker, Metric, Shared
 from emulator.checks.folding import Table
 from emulator.facts import BrokerIsolated, FaultBegan, FaultEnded, Queue, SendAttempted
-from emulator.journal import Entry, EntryKey
+from emulator.journal import Entry
 
 SENDS_MIN = 200  # of one producer to one topic, before its shares say anything
 SETTLES_US = 31_000_000  # a poll of routes, after the isolation has ended
@@ -53,7 +53,7 @@ class SharesAreFairAgain(Checker):
         self._until_us: dict[str, int] = {}  # the same, or until it knows all routes again
         self._sends: dict[tuple[str, str], Counter[Queue]] = {}
         self._seen: dict[str, set[Queue]] = {}  # topic: queues that anybody sent to
-        self._last: dict[tuple[str, str], EntryKey] = {}
+        self._last: dict[tuple[str, str], Entry] = {}
         self._crowds: dict[tuple[str, str, str], Counter[int]] = {}  # producer, topic, broker
 
     def table(self) -> Table:
@@ -93,23 +93,23 @@ class SharesAreFairAgain(Checker):
         self.measures(metric, max(value, self.measured.get(f"{metric}.{topic}", 0.0)), topic)
 
     def _attempted(self, fact: SendAttempted, entry: Entry) -> None:
-        seen = self._seen.get(fact.topic)
-        if seen is None:
-            seen = self._seen[fact.topic] = set()
-        seen.add(fact.queue)
-        if self.scene.faults:
-            return
-        if entry.mono_us < self._avoids_until_us.get(entry.node, 0):
-            of_broker = entry.node, fact.topic, fact.queue.broker
-            self._crowds.setdefault(of_broker, Counter())[fact.queue.queue_id] += 1
-        if entry.mono_us < self._until_us.get(entry.node, 0):
+        queue = fact.queue
+        is_counted = not self.scene.faults
+        if is_counted and entry.mono_us < self._avoids_until_us.get(entry.node, 0):
+            of_broker = entry.node, fact.topic, queue.broker
+            self._crowds.setdefault(of_broker, Counter())[queue.queue_id] += 1
+        if not is_counted or entry.mono_us < self._until_us.get(entry.node, 0):
+            self._seen.setdefault(fact.topic, set()).add(queue)
             return
         known = (entry.node, fact.topic)
         counts = self._sends.get(known)
         if counts is None:
             counts = self._sends[known] = Counter()
-        counts[fact.queue] += 1
-        self._last[known] = EntryKey(entry.mono_us, entry.node, entry.seq)
+        count = counts.get(queue, 0)
+        if not count:
+            self._seen.setdefault(fact.topic, set()).add(queue)
+        counts[queue] = count + 1
+        self._last[known] = entry
 
     def _isolated(self, fact: BrokerIsolated, entry: Entry) -> None:
         until_us = entry.mono_us + fact.for_ms * 1_000

@@ -10,6 +10,7 @@ from emulator.facts import MessageConsumed, MessagePolled
 from emulator.journal import Entry
 
 IDLE_US = 10_000_000
+NEVER = (-IDLE_US - 1, 0)  # when, at what count
 FAIR_MESSAGES_MIN = 5  # a member's even share of what the others consumed meanwhile
 
 
@@ -51,12 +52,12 @@ class Idleness(Checker):
 
     def _consumed(self, fact: MessageConsumed | MessagePolled, entry: Entry) -> None:
         group, node, now_us = fact.group, entry.node, entry.mono_us
-        count = self._counts[group] = self._counts[group] + 1
+        count = self._counts.get(group, 0) + 1
+        self._counts[group] = count
         nodes = self._last.get(group)
         if nodes is None:
             nodes = self._last[group] = {}
-        before = nodes.get(node)
-        if before is None or now_us - before[0] > IDLE_US:
+        if now_us - nodes.get(node, NEVER)[0] > IDLE_US:
             self._looks(group, node, now_us)
         nodes[node] = now_us, count
 

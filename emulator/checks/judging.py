@@ -53,20 +53,21 @@ class Judging:
 
     def take(self, entries: Iterable[Entry]) -> None:
         """Give each entry to all who take its kind."""
-        takers, next_seq, count = self._takers, self._next_seq, 0
-        for entry in entries:
-            count += 1
-            node, seq, fact = entry.node, entry.seq, entry.fact
-            if next_seq.get(node, 1) != seq and seq != 1:
-                self.scene.misses(node, seq, next_seq.get(node, 1))
-            next_seq[node] = seq + 1
-            for take in takers[type(fact)]:
-                try:
-                    take(fact, entry)
-                except Exception as error:  # noqa: BLE001  # its defect is not the others'
-                    self._drop(take, error, entry)
+        takers, next_seq, count, entry = self._takers, self._next_seq, 0, self.scene.last
+        try:
+            for count, entry in enumerate(entries, 1):  # noqa: B007  # how many, and the last
+                node, seq, fact = entry.node, entry.seq, entry.fact
+                if next_seq.get(node, 1) != seq and seq != 1:
+                    self.scene.misses(node, seq, next_seq.get(node, 1))
+                next_seq[node] = seq + 1
+                for take in takers[type(fact)]:
+                    try:
+                        take(fact, entry)
+                    except Exception as error:  # noqa: BLE001  # its defect is not the others'
+                        self._drop(take, error, entry)
+        finally:
+            self._count += count
             self.scene.last = entry
-        self._count += count
 
     def end(self) -> Judgement:
         """The judgement of all that was taken."""

@@ -12,8 +12,7 @@ from __future__ import annotations
 from emulator.checks.checker import Checker, Metric, Shared
 from emulator.checks.folding import Table
 from emulator.checks.queue_records import QueueReading
-from emulator.facts import ConsumerStarted, MessageStored
-from emulator.journal import Entry
+from emulator.facts import ConsumerStarted
 
 BOUND_US = 180_000_000
 
@@ -30,16 +29,11 @@ class LivenessReturns(Checker):
 
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
-        self._stored_us = 0
         self._left_count = 0
 
     def table(self) -> Table:
-        """What it reads."""
-        return {MessageStored: self._stored}
-
-    def _stored(self, fact: MessageStored, entry: Entry) -> None:
-        if self.progress.queues[fact.queue].place in ("topic", "retry"):
-            self._stored_us = entry.mono_us
+        """The progress has all that is looked at in the end."""
+        return {}
 
     def end(self) -> None:
         """Look at what is left."""
@@ -86,7 +80,7 @@ class LivenessReturns(Checker):
         return ""
 
     def _quiet_from_us(self) -> int:
-        return max(self._stored_us, self.scene.healed_us or 0)
+        return max(self.progress.stored_us, self.scene.healed_us or 0)
 
     def _waits(self, reading: QueueReading, offset: int) -> bool:
         """It failed and waits for its retry, or is a dead letter."""

@@ -50,8 +50,11 @@ class OffsetRuns:
 
     def behind(self, start: int) -> int:
         """The first offset from *start* on that is not there."""
-        index = bisect_right(self.starts, start) - 1
-        return max(start, self.ends[index]) if index >= 0 else start
+        starts, ends = self.starts, self.ends
+        if len(starts) == 1 and starts[0] <= start:  # nearly always: no holes
+            return max(ends[0], start)
+        index = bisect_right(starts, start) - 1
+        return max(start, ends[index]) if index >= 0 else start
 
     def runs(self, start: int, end: int) -> Iterator[Run]:
         """What is there of that range."""

@@ -37,6 +37,7 @@ from emulator.facts import (
 )
 from emulator.journal import Entry
 
+CONSUMED = ("topic", "retry")  # places from which members pull
 UNFLUSHED_MAX = 1_000_000  # records of a broker; beyond it the oldest count as flushed
 
 Readings = dict[Queue, QueueReading]
@@ -51,11 +52,13 @@ class Progress:
         self.readers: dict[str, Readings] = {}
         self.has_sent = False
         self.passed_on: dict[str, Place] = {}  # uniq_key of what failed: where it waits
-        # Of the MessageConsumed or MessagePolled that is being looked at:
+        # Of the message or offset that is being looked at: consumed, polled or committed,
         self.reading: QueueReading = QueueReading(
             "", Queue("", "", 0), 0, QueueRecords(Queue("", "", 0))
         )
         self.is_repeat = False  # it was consumed before
+        self.place: Place = ""  # stored: in which kind of topic
+        self.stored_us = 0  # when the last message was stored that somebody is to consume
         self._first_owners: dict[tuple[str, Queue], list[str]] = {}  # of queues not yet pulled
         self._unflushed: dict[str, deque[tuple[int, QueueRecords, int]]] = {}
         self._began_us: dict[tuple[str, Queue], int] = {}  # of broadcasting members' processes
@@ -120,19 +123,22 @@ class Progress:
         records = self.queues.get(fact.queue)
         if records is None:
             records = self.records(fact.queue)
-        if fact.offset < records.behind:
-            self._cut_queue(records, fact.offset)
-        records.store(fact.offset, entry.mono_us)
-        if records.is_retry:
-            records.acked.add(fact.offset)
+        offset = fact.offset
+        if offset < records.behind:
+            self._cut_queue(records, offset)
+        records.store(offset, entry.mono_us)
+        self.place = place = records.place
+        if place in CONSUMED:
+            self.stored_us = entry.mono_us
+        if place != "topic":
+            if place == "retry":
+                records.acked.add(offset)
             if fact.uniq_key in self.passed_on:
-                self.passed_on[fact.uniq_key] = records.place
-        elif records.place != "topic" and fact.uniq_key in self.passed_on:
-            self.passed_on[fact.uniq_key] = records.place
+                self.passed_on[fact.uniq_key] = place
         unflushed = self._unflushed.get(entry.node)
         if unflushed is None:
             unflushed = self._unflushed[entry.node] = deque(maxlen=UNFLUSHED_MAX)
-        unflushed.append((fact.position + fact.size_bytes, records, fact.offset))
+        unflushed.append((fact.position + fact.size_bytes, records, offset))
 
     def _sent(self, fact: MessageSent, entry: Entry) -> None:
         self.has_sent = True
@@ -149,8 +155,14 @@ class Progress:
     # Messages go --------------------------------------------------------------------------
 
     def _given(self, fact: MessageGivenToListener, entry: Entry) -> None:
-        reader = self.reader(fact.group, entry.node)
-        self.reading_of(reader, fact.queue, fact.offset).given.add(fact.offset)
+        reader = fact.group
+        if reader in self._scene.broadcast:
+            reader = f"{reader}@{entry.node}"
+        try:
+            reading = self.readers[reader][fact.queue]
+        except KeyError:
+            reading = self.reading_of(reader, fact.queue, fact.offset)
+        reading.given.add(fact.offset)
 
     def _consumed(self, fact: MessageConsumed, entry: Entry) -> None:
         reader, offset = fact.group, fact.offset
@@ -182,12 +194,19 @@ class Progress:
     def _pulled(self, fact: PullAnswered, entry: Entry) -> None:
         if fact.group in self._scene.broadcast:
             return  # the broker does not say whose pull it was
-        reading = self.reading_of(fact.group, fact.queue, fact.offset)
-        if fact.response_code == 0:
-            reading.pulled_to = max(reading.pulled_to, fact.next_offset)
+        try:
+            reading = self.readers[fact.group][fact.queue]
+        except KeyError:
+            reading = self.reading_of(fact.group, fact.queue, fact.offset)
+        if fact.response_code == 0 and fact.next_offset > reading.pulled_to:
+            reading.pulled_to = fact.next_offset
 
     def _committed(self, fact: OffsetCommitted, entry: Entry) -> None:
-        reading = self.reading_of(fact.group, fact.queue, fact.offset)
+        try:
+            reading = self.readers[fact.group][fact.queue]
+        except KeyError:
+            reading = self.reading_of(fact.group, fact.queue, fact.offset)
+        self.reading = reading
         reading.commits(fact.offset, entry.mono_us)
 
     def _claimed(self, fact: QueuesClaimed, entry: Entry) -> None:

@@ -35,7 +35,6 @@ class QueueRecords:
         "broken",
         "early",
         "first",
-        "is_retry",
         "place",
         "queue",
         "readings",
@@ -49,7 +48,6 @@ class QueueRecords:
     def __init__(self, queue: Queue) -> None:
         self.queue = queue
         self.place = place_of(queue.topic)
-        self.is_retry = self.place == "retry"
         self.first: int | None = None  # the first offset that the journal has
         self.behind = 0  # the last one stored
         self.stored_count = 0
@@ -69,11 +67,12 @@ class QueueRecords:
         self.behind = offset + 1
         self.stored_count += 1
         times = self.times
-        if self.times_from + len(times) != offset:
-            self.times_from = offset
+        index = offset - self.times_from
+        if index != len(times):
+            self.times_from, index = offset, 0
             del times[:]
         times.append(now_us)
-        if not len(times) % TRIMMED_EVERY:
+        if not (index + 1) % TRIMMED_EVERY:
             self._trim()
         if self.early.ends and offset in self.early:
             self.acked.add(offset)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from emulator.checks.checker import Checker, Metric
 from emulator.checks.folding import Table
-from emulator.facts import ConsumerStarted, MessageConsumed, MessageSentBack, MessageStored
+from emulator.facts import ConsumerStarted, MessageConsumed, MessageSentBack
 from emulator.journal import Entry
 from protocol.names import DLQ_GROUP_TOPIC_PREFIX
 
@@ -29,7 +29,6 @@ class Retries(Checker):
         return {
             MessageConsumed: self._consumed,
             MessageSentBack: self._sent_back,
-            MessageStored: self._stored,
         }
 
     def end(self) -> None:
@@ -37,6 +36,10 @@ class Retries(Checker):
         for group in self.scene.seats:
             for name in ("failed_deliveries", "sent_back", "dead_letters"):
                 self.adds(name, 0, group)
+        for queue, records in self.progress.queues.items():
+            if records.place == "dead" and records.stored_count:
+                group = queue.topic.removeprefix(DLQ_GROUP_TOPIC_PREFIX)
+                self.adds("dead_letters", records.stored_count, group)
         waiting = [each for each in self.progress.passed_on.values() if each != "dead"]
         self.measures("waiting_retries", len(waiting))
 
@@ -54,10 +57,6 @@ class Retries(Checker):
                 f"time by {fact.group}, and is no dead letter",
                 entry,
             )
-
-    def _stored(self, fact: MessageStored, entry: Entry) -> None:
-        if self.progress.queues[fact.queue].place == "dead":
-            self.adds("dead_letters", 1, fact.queue.topic.removeprefix(DLQ_GROUP_TOPIC_PREFIX))
 
     def _retries_max(self, group: str) -> int:
         """As the plan sets it for the group, or upstream's 16."""

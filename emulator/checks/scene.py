@@ -66,7 +66,7 @@ class Scene:
     """The cluster as the facts up to now tell it."""
 
     def __init__(self) -> None:
-        self.last: Entry | None = None
+        self.last: Entry | None = None  # of those that were given to the driver so far
         self.run: RunStarted | None = None
         self.run_ended: RunEnded | None = None
         self.plan: dict[str, Any] = {}

@@ -38,7 +38,10 @@ class Sends(Checker):
         return {MessageSent: self._sent, SendFailed: self._failed}
 
     def _sent(self, fact: MessageSent, entry: Entry) -> None:
-        count = self._of(fact.topic)
+        try:
+            count = self._topics[fact.topic]
+        except KeyError:
+            count = self._of(fact.topic)
         count.sent += 1
         count.took.add(fact.took_ms)
         if fact.attempts > 1:

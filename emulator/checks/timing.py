@@ -5,6 +5,7 @@ from __future__ import annotations
 from emulator.checks.checker import Checker, Metric, Shared
 from emulator.checks.folding import Table
 from emulator.checks.quantiles import Quantiles
+from emulator.checks.queue_records import QueueRecords
 from emulator.facts import (
     ConsumerStarted,
     FaultBegan,
@@ -60,7 +61,7 @@ class DeliveryTimes(Checker):
             first = reading.done.behind(reading.start)
             stored_us = reading.records.stored_us(first)
             if waits is not None and stored_us is not None and first not in reading.failed:
-                last_us = waits.last_us.get(reading.queue, 0)
+                last_us = waits.last_us.get(reading.records, 0)
                 waits.gap_us = max(waits.gap_us, self.scene.now_us - max(stored_us, last_us))
         for group in self.scene.seats:
             waits = self._groups.get(group, _NOTHING)
@@ -82,14 +83,14 @@ class DeliveryTimes(Checker):
         if waits is None:
             waits = self._groups[group] = _Waits()
         now_us = entry.mono_us
-        last_us = waits.last_us.get(queue, 0)
-        waits.last_us[queue] = now_us
         records = self.progress.reading.records
+        last_us = waits.last_us.get(records, 0)
+        waits.last_us[records] = now_us
         stored_us = records.stored_us(offset)
         if stored_us is None or self.progress.is_repeat:
             return
         waits.took.add(now_us - stored_us)
-        waited_us = now_us - max(stored_us, last_us)
+        waited_us = now_us - max(last_us, stored_us)
         waits.gap_us = max(waits.gap_us, waited_us)
         if waits.faults and (fault_us := waits.faults.pop(queue, None)) is not None:
             waits.failover_us = max(waits.failover_us, now_us - max(fault_us, stored_us))
@@ -113,7 +114,7 @@ class _Waits:
 
     def __init__(self) -> None:
         self.took = Quantiles()  # us
-        self.last_us: dict[Queue, int] = {}  # when a message of it was consumed, last
+        self.last_us: dict[QueueRecords, int] = {}  # when one of it was consumed, last
         self.gap_us = 0
         self.faults: dict[Queue, int] = {}  # queues whose owner was hit: when
         self.failover_us = 0

@@ -38,11 +38,6 @@ REPAIR_US = 500_000  # since REPAIRED_SOON
 REPAIRED_SOON = (5, 2, 0)
 
 
-def key_of_queue(group: str, queue: Queue) -> tuple[str, Queue]:
-    """A queue as *group* reads it."""
-    return group, queue
-
-
 class _OfPushGroups(Monitor):
     """Knows which groups have one member at a broker, and none that pulls as it likes."""
 
@@ -102,7 +97,7 @@ class OnePullAtATime(_OfPushGroups):
 
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
-        self._held: dict[tuple[str, Queue], EntryKey] = {}
+        self._held: dict[str, dict[Queue, Entry]] = {}  # by group
 
     def table(self) -> Table:
         """What it reads."""
@@ -110,25 +105,31 @@ class OnePullAtATime(_OfPushGroups):
 
     def forget(self, broker: str, group: str) -> None:
         """Pulls that were held there may never be answered."""
-        for known in list(self._held):
-            if group in ("", known[0]) and broker in ("", known[1].broker):
-                del self._held[known]
+        for name, held in self._held.items():
+            if group in ("", name):
+                for queue in [each for each in held if broker in ("", each.broker)]:
+                    del held[queue]
 
     def _hold(self, fact: PullHeld, entry: Entry) -> None:
-        known = key_of_queue(fact.group, fact.queue)
-        key = EntryKey(entry.mono_us, entry.node, entry.seq)
-        before = self._held.get(known)
-        if before is not None and self.is_judged(entry.node, fact.group):
+        held = self._held.get(fact.group)
+        if held is None:
+            held = self._held[fact.group] = {}
+        before = held.setdefault(fact.queue, entry)
+        if before is entry:
+            return
+        if self.is_judged(entry.node, fact.group):
             self.objects(
                 f"the only member of {fact.group} pulls {_place(fact.queue)} at {fact.offset} "
-                f"while its pull of {(key.mono_us - before.mono_us) / 1e6:.1f} s before is held",
+                f"while its pull of {(entry.mono_us - before.mono_us) / 1e6:.1f} s before is held",
                 before,
                 entry,
             )
-        self._held[known] = key
+        held[fact.queue] = entry
 
     def _answered(self, fact: PullAnswered, entry: Entry) -> None:
-        self._held.pop((fact.group, fact.queue), None)
+        held = self._held.get(fact.group)
+        if held is not None:
+            held.pop(fact.queue, None)
 
 
 class HeldPulls(Monitor):
@@ -262,7 +263,7 @@ class FirstPullsWait(_OfPushGroups):
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
         self._claims: dict[tuple[str, Queue], EntryKey] = {}
-        self._pulled: set[tuple[str, Queue]] = set()
+        self._pulled: dict[str, set[Queue]] = {}  # by group
 
     def table(self) -> Table:
         """What it reads."""
@@ -276,17 +277,19 @@ class FirstPullsWait(_OfPushGroups):
     def _claimed(self, fact: QueuesClaimed, entry: Entry) -> None:
         if self.release_at(fact.group, entry.node) < FIRST_PULL_WAITS:
             return
+        pulled = self._pulled.get(fact.group, ())
         for queue in fact.queues:
-            known = key_of_queue(fact.group, queue)
-            if known not in self._pulled and self.is_judged(queue.broker, fact.group):
-                self._claims[known] = _key(entry)
+            if queue not in pulled and self.is_judged(queue.broker, fact.group):
+                self._claims[fact.group, queue] = _key(entry)
 
     def _pull(self, fact: PullHeld | PullAnswered, entry: Entry) -> None:
-        known = fact.group, fact.queue
-        if known in self._pulled:
+        pulled = self._pulled.get(fact.group)
+        if pulled is None:
+            pulled = self._pulled[fact.group] = set()
+        if fact.queue in pulled:
             return
-        self._pulled.add(known)
-        claimed = self._claims.pop(known, None)
+        pulled.add(fact.queue)
+        claimed = self._claims.pop((fact.group, fact.queue), None)
         if claimed is not None and entry.mono_us - claimed.mono_us < FIRST_PULL_US:
             self.objects(
                 f"{_place(fact.queue)} was pulled "
@@ -324,12 +327,13 @@ class IllegalOffsetsRest(_OfPushGroups):
                 del self._moved[known]
 
     def _answered(self, fact: PullAnswered, entry: Entry) -> None:
-        if self._moved:
-            self._pull(fact, entry)
+        self._pull(fact, entry)
         if fact.response_code == ResponseCode.PULL_OFFSET_MOVED:
             self._moved[fact.group, fact.queue] = _key(entry)
 
     def _pull(self, fact: PullHeld | PullAnswered, entry: Entry) -> None:
+        if not self._moved:
+            return
         moved = self._moved.pop((fact.group, fact.queue), None)
         if moved is None or not self.is_judged(entry.node, fact.group):
             return

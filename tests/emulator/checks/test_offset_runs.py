@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from emulator.checks.offset_runs import OffsetRuns
-from emulator.checks.quantiles import Quantiles
+from emulator.checks.quantiles import VALUES_MAX, Quantiles
 
 SMALL = st.integers(0, 30)
 ACTS = st.lists(st.one_of(SMALL, st.tuples(SMALL, SMALL), st.builds(str, SMALL)), max_size=40)
@@ -55,3 +55,12 @@ def test_a_quantile_is_at_most_two_percent_below(values: list[int], share: float
         sketch.add(value)
     exact = sorted(values)[max(0, -int(-share * len(values) // 1) - 1)]
     assert 0.98 * exact <= sketch.at(share) <= exact
+
+
+def test_quantiles_of_many_different_values_keep_their_bound_and_their_largest() -> None:
+    sketch = Quantiles()
+    for value in range(3 * VALUES_MAX):
+        sketch.add(value)
+    assert sketch.max == 3 * VALUES_MAX - 1
+    assert 0.98 * 1.5 * VALUES_MAX <= sketch.at(0.5) <= 1.5 * VALUES_MAX
+    assert sketch.at(0.5) == sketch.at(0.5)
