@@ -130,6 +130,7 @@ class BrokerConfig(Checked, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     client_silence_ms_max: int = 120_000  # BrokerConfig.channelExpiredTimeout
     client_scan_interval_ms: int = 10_000  # ClientHousekeepingService.start
     notify_consumer_ids_changed: bool = True  # BrokerConfig.notifyConsumerIdsChangedEnable
+    real_time_notices: bool = True  # BrokerConfig.realTimeNotifyConsumerChange (5.x)
     lock_ms_max: int = 60_000  # rocketmq.broker.rebalance.lockMaxLiveTime
 
     # Pulling

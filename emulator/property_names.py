@@ -131,6 +131,7 @@ BROKER = PropertyTable(
         "slaveReadEnable": Setting("slave_read"),
         "channelExpiredTimeout": Setting("client_silence_ms_max"),
         "notifyConsumerIdsChangedEnable": Setting("notify_consumer_ids_changed"),
+        "realTimeNotifyConsumerChange": Setting("real_time_notices"),
         "longPollingEnable": Setting("long_polling"),
         "shortPollingTimeMills": Setting("short_polling_ms"),
         "maxTransferBytesOnMessageInMemory": Setting("transfer_bytes_max"),

@@ -98,7 +98,9 @@ class Broker:
         self.request_modes = MessageRequestModes(disk, config, note=self.note)
         self.routes = TopicRouteInfo()
         self.locks = RebalanceLocks(config.lock_ms_max)
-        self.clients = ClientChannels(config, note=self.note, push=self.push, later=self.later)
+        self.clients = ClientChannels(
+            config, note=self.note, push=self.push, later=self.later, began_ms=now_ms
+        )
         self.store_host = host_bytes(config.listen_address)  # packed; records carry it
         self.store = Store(
             disk,

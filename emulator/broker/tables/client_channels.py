@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from emulator.broker.checks import check_name, check_size
-from emulator.broker.tables.member_notices import MemberNotices
+from emulator.broker.tables.member_notices import MemberNotices, MergedNotices
 from emulator.facts import MemberJoined, MemberLeft, Note, SubscriptionChanged
 from emulator.net.results import Later, Peer, Push
 from emulator.releases import BROADCAST_NOT_NOTIFIED
@@ -64,7 +64,9 @@ class ConsumerGroup(msgspec.Struct):
 class ClientChannels:
     """The consumer table and the producer table."""
 
-    def __init__(self, config: BrokerConfig, *, note: Note, push: Push, later: Later) -> None:
+    def __init__(
+        self, config: BrokerConfig, *, note: Note, push: Push, later: Later, began_ms: int = 0
+    ) -> None:
         self.consumer_table: dict[str, ConsumerGroup] = {}
         self.producer_table: dict[str, dict[Peer, ClientChannel]] = {}
         self.member_count = 0  # a connection counts in each of its groups
@@ -74,7 +76,12 @@ class ClientChannels:
         self._later = later
         self._consumer_groups_of: dict[Peer, dict[str, None]] = {}
         self._producer_groups_of: dict[Peer, dict[str, None]] = {}
-        self._notices = MemberNotices(self._connections_of, note=note, push=push, later=later)
+        notices = MemberNotices(self._connections_of, note=note, push=push, later=later)
+        self._notices = (
+            notices
+            if config.real_time_notices
+            else MergedNotices(notices, later=later, began_ms=began_ms)
+        )
 
     def group(self, name: str) -> ConsumerGroup | None:
         """The consumer group *name*, if one of its members is connected."""

@@ -7,6 +7,9 @@ changes meanwhile is announced once, at the end; and pushes leave in slices, bet
 other requests are answered.  What clients may rely on stays: every member is notified after
 the last change, and at once while its group has fewer than ten.
 
+A broker may also merge all changes of 15 s: ``MergedNotices`` (realTimeNotifyConsumerChange is
+off, 5.x).  Its clock runs from the broker's start, and first rings after 30 s.
+
 Upstream: DefaultConsumerIdsChangeListener, which pushes each change to all, in the thread
 that found it.
 """
@@ -23,6 +26,7 @@ from protocol.codes import RequestCode
 from protocol.requests.callbacks import NotifyConsumerIdsChangedRequest
 
 PUSHES_A_SLICE_MAX = 200
+MERGED_FIRST_MS, MERGED_EVERY_MS = 30_000, 15_000
 MEMBERS_A_QUIET_MS = 10
 
 MembersOf: TypeAlias = Callable[[str], Iterable[Peer]]  # a group's connections; none if it is gone
@@ -115,3 +119,25 @@ class MemberNotices:
     def _quiet_is_over(self, group: str, now_ms: int) -> None:
         if self._notices.pop(group).has_changed:
             self.changed(group, now_ms)
+
+
+class MergedNotices:
+    """*notices* of what changed since the last ring, all at the next one."""
+
+    def __init__(self, notices: MemberNotices, *, later: Later, began_ms: int) -> None:
+        self._notices = notices
+        self._later = later
+        self._first_ms = began_ms + MERGED_FIRST_MS
+        self._changed: dict[str, None] = {}
+
+    def changed(self, group: str, now_ms: int) -> None:
+        """Notify all members of *group* when it rings."""
+        if not self._changed:
+            rings = max(0, (now_ms - self._first_ms) // MERGED_EVERY_MS + 1)
+            self._later(self._first_ms + rings * MERGED_EVERY_MS, self._ring)
+        self._changed[group] = None
+
+    def _ring(self, now_ms: int) -> None:
+        changed, self._changed = self._changed, {}
+        for group in changed:
+            self._notices.changed(group, now_ms)

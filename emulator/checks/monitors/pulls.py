@@ -13,6 +13,8 @@ from emulator.checks.folding import Table
 from emulator.checks.monitors.monitor import US_A_MS, Monitor
 from emulator.facts import (
     ConnectionOpened,
+    FaultBegan,
+    FaultEnded,
     MemberJoined,
     MemberLeft,
     PullAnswered,
@@ -216,6 +218,8 @@ class ExpiredPulls(Monitor):
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
         self._pulling: dict[tuple[str, str, Queue], EntryKey] = {}  # claimed, or a pull failed
+        self._nodes_of: dict[int, tuple[str, ...]] = {}  # by fault
+        self._went_on_us: dict[str, int] = {}  # nodes whose last fault ended
 
     def table(self) -> Table:
         """What it reads."""
@@ -223,14 +227,28 @@ class ExpiredPulls(Monitor):
             QueuesClaimed: self._claimed,
             PullFailed: self._fail,
             QueuesReleased: self._released,
+            FaultBegan: self._fault_began,
+            FaultEnded: self._fault_ended,
         }
+
+    def _fault_began(self, fact: FaultBegan, entry: Entry) -> None:
+        self._nodes_of[fact.fault_id] = fact.nodes
+
+    def _fault_ended(self, fact: FaultEnded, entry: Entry) -> None:
+        for node in self._nodes_of.pop(fact.fault_id, ()):
+            self._went_on_us[node] = entry.mono_us
 
     def _claimed(self, fact: QueuesClaimed, entry: Entry) -> None:
         for queue in fact.queues:
             self._pulling[entry.node, fact.group, queue] = _key(entry)
 
     def _fail(self, fact: PullFailed, entry: Entry) -> None:
-        self._pulling[entry.node, fact.group, fact.queue] = _key(entry)
+        """A process that stood still fails late what it began long ago."""
+        since_us = entry.mono_us - self._went_on_us.get(entry.node, -PULL_US_MAX)
+        if since_us < PULL_US_MAX:
+            self._pulling.pop((entry.node, fact.group, fact.queue), None)
+        else:
+            self._pulling[entry.node, fact.group, fact.queue] = _key(entry)
 
     def _released(self, fact: QueuesReleased, entry: Entry) -> None:
         for queue in fact.queues:

@@ -127,3 +127,24 @@ async def test_many_groups_that_change_in_one_turn_are_notified_in_slices(
         await trio.sleep(0.001)
         assert stays.notices() == groups
         nursery.cancel_scope.cancel()
+
+
+async def test_merged_notices_come_every_15_s_and_first_30_s_after_the_start(
+    autojump_clock: MockClock,
+) -> None:
+    bench = Bench(real_time_notices=False)
+    async with trio.open_nursery() as nursery:
+        bench.start(nursery)
+        first, second = some_members(bench, 2)
+        await trio.sleep(29)
+        assert first.notices() == []
+        await trio.sleep(2)
+        assert first.notices() == ["g"], "of both that joined"
+        second.close()
+        await trio.sleep(13.5)
+        assert first.notices() == ["g"]
+        await trio.sleep(1)
+        assert first.notices() == ["g", "g"]
+        await trio.sleep(60)
+        assert first.notices() == ["g", "g"], "nothing changed since"
+        nursery.cancel_scope.cancel()

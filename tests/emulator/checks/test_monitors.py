@@ -359,3 +359,10 @@ def test_the_retry_of_a_message_waits_the_longest_level_at_most() -> None:
 def test_a_queue_that_is_claimed_anew_begins_anew() -> None:
     journal = a_group().consumed(ME, 0, Q1, ok=False).claimed(ME, Q1).consumed(ME, 0, Q1)
     assert objections(journal.judged(), "repeats_wait") == []
+
+
+def test_a_member_that_stood_still_may_fail_late_what_it_began_long_ago() -> None:
+    journal = a_group().claimed(ME, Q0).at_s(10).fault("pause", ME).at_s(190).healed()
+    journal.note(ME, PullFailed("billing", Q0, "no answer in time"))
+    journal.note(ME, QueuesReleased("billing", (Q0,), "pull expired"))
+    assert objections(journal.judged(), "expired_pulls") == []
