@@ -62,6 +62,7 @@ page: $(READY)  ## what the pages in docs/ have from the code, and from a virtua
 	$(BIN)/python -m docs.generate.faces
 	$(BIN)/python -m docs.generate.failures
 	$(BIN)/python -m docs.generate.scenarios
+	$(BIN)/python -m docs.generate.bounds
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

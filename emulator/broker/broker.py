@@ -82,7 +82,7 @@ class Broker:
         self.release = config.profile
         self.bad_parameter_code = _bad_parameter_code(self.release)
         self.see_faq = see_faq(self.release)  # what some remarks end with
-        self.note = journal.note
+        self.note = note = journal.note
         self.wants = journal.wants
         self._ring: Ring = _no_ring
         self._push: Push = _no_push
@@ -98,9 +98,7 @@ class Broker:
         self.request_modes = MessageRequestModes(disk, config, note=self.note)
         self.routes = TopicRouteInfo()
         self.locks = RebalanceLocks(config.lock_ms_max)
-        self.clients = ClientChannels(
-            config, note=self.note, push=self.push, later=self.later, began_ms=now_ms
-        )
+        self.clients = ClientChannels(config, now_ms, note=note, push=self.push, later=self.later)
         self.store_host = host_bytes(config.listen_address)  # packed; records carry it
         self.store = Store(
             disk,

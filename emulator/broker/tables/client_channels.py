@@ -65,7 +65,7 @@ class ClientChannels:
     """The consumer table and the producer table."""
 
     def __init__(
-        self, config: BrokerConfig, *, note: Note, push: Push, later: Later, began_ms: int = 0
+        self, config: BrokerConfig, began_ms: int, *, note: Note, push: Push, later: Later
     ) -> None:
         self.consumer_table: dict[str, ConsumerGroup] = {}
         self.producer_table: dict[str, dict[Peer, ClientChannel]] = {}
