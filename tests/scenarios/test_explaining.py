@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
+from typer.testing import CliRunner, Result
 
 from emulator.checks.violation import Judgement, Violation
+from emulator.cli.app import application
 from emulator.facts import (
     FaultBegan,
     FaultEnded,
@@ -123,9 +122,8 @@ def test_what_did_not_turn_once_has_no_such_place(took_ms, expectation) -> None:
     assert turn_of(sends(*took_ms), expectation) is None
 
 
-def command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    arguments = (sys.executable, "-m", "emulator.cli", *arguments)
-    return subprocess.run(arguments, capture_output=True, text=True, check=False)
+def command(verb: str, *arguments: str) -> Result:
+    return CliRunner().invoke(application(verb), [verb, *arguments])
 
 
 def test_diff_shows_where_journals_part_and_in_which_fields(tmp_path) -> None:
@@ -134,7 +132,7 @@ def test_diff_shows_where_journals_part_and_in_which_fields(tmp_path) -> None:
     one.write_bytes(b"".join(map(encode_entry, a_journal())))
     other.write_bytes(b"".join(map(encode_entry, a_journal(changed))))
     found = command("diff", str(one), str(other))
-    assert found.returncode == 1
+    assert found.exit_code == 1
     assert "the first 6 facts are the same" in found.stdout
     assert "they differ in offset" in found.stdout
     assert command("diff", str(one), str(one)).stdout == "the same 9 facts\n"
@@ -145,6 +143,6 @@ def test_what_is_no_journal_is_named_with_its_line(verb, tmp_path) -> None:
     file = tmp_path / "bad.jsonl"
     file.write_text("this is no fact\n")
     found = command(verb, str(file))
-    assert found.returncode == 2
+    assert found.exit_code == 2
     assert "bad.jsonl, line 1" in found.stderr
     assert "Traceback" not in found.stderr

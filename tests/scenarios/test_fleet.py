@@ -34,9 +34,9 @@ def an_order(program: str = "", seed: int = 1, **fields) -> RunOrder:
     return RunOrder(plan=a_short_plan(program, **fields), seed=seed, paths=(HERE,))
 
 
-def rows_of(*orders: RunOrder, jobs: int = 2, run_s_max: float = 60.0):
+def rows_of(*orders: RunOrder, run_s_max: float = 60.0):
     with Fleet(run_s_max=run_s_max) as fleet:
-        return {row.seed: row for row in fleet.rows(orders, jobs)}
+        return {row.seed: row for row in fleet.rows(orders, 2)}
 
 
 def test_a_run_that_dies_or_hangs_is_an_error_and_the_others_are_finished() -> None:
@@ -54,20 +54,20 @@ def test_a_run_that_dies_or_hangs_is_an_error_and_the_others_are_finished() -> N
 
 
 def test_two_processes_with_other_hash_seeds_write_the_same_journal(tmp_path, monkeypatch) -> None:
-    journals = []
-    for number, release in enumerate(("4.9.7", "5.3.3", "4.9.7", "5.3.3")):
-        environment = {**spawning.node_environment(), "PYTHONHASHSEED": str(number)}
-        monkeypatch.setattr("scenarios.running.fleet.node_environment", lambda e=environment: e)
+    files = [tmp_path / name for name in ("four-1", "five-1", "four-2", "five-2")]
+    orders = []
+    for file, release in zip(files, ("4.9.7", "5.3.3") * 2, strict=True):
         order = an_order(seed=5)
         cluster = msgspec.structs.replace(order.plan.cluster, release=release)
         plan = msgspec.structs.replace(order.plan, cluster=cluster)
-        file = tmp_path / f"{number}.jsonl"
-        order = msgspec.structs.replace(order, plan=plan, journal=str(file), keeps_passed=True)
-        (row,) = rows_of(order).values()
-        assert row.journal == str(file)
-        journals.append(file.read_bytes())
-    assert journals[0] == journals[2]
-    assert journals[1] == journals[3]
+        kept = {"plan": plan, "journal": str(file), "keeps_passed": True}
+        orders.append(msgspec.structs.replace(order, **kept))
+    for hash_seed in (1, 2):
+        environment = {**spawning.node_environment(), "PYTHONHASHSEED": str(hash_seed)}
+        monkeypatch.setattr("scenarios.running.fleet.node_environment", lambda e=environment: e)
+        rows_of(*orders[2 * hash_seed - 2 : 2 * hash_seed])
+    journals = [file.read_bytes() for file in files]
+    assert journals[:2] == journals[2:]
     assert journals[0] != journals[1]
 
 
@@ -135,8 +135,9 @@ def test_the_worst_value_of_an_expectation_and_its_seed_are_known(tmp_path) -> N
     assert sweep.tally.counts == {"failed": 2}
 
 
-def test_junit_has_a_case_a_seed_and_survives_hostile_text() -> None:
-    rows = rows_of(an_order(seed=1), an_order(seed=2, expect=NEVER))
+def test_junit_has_a_case_a_seed_and_survives_hostile_text(fleet) -> None:
+    orders = [an_order(seed=1), an_order(seed=2, expect=NEVER)]
+    rows = {row.seed: row for row in fleet.rows(orders, 2)}
     bad = msgspec.structs.replace(rows[2], reason="a \x00 and <b>")
     text = junit_xml([rows[1], bad]).decode()
     assert 'tests="2" failures="1" errors="0"' in text

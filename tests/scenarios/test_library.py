@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from scenarios.finding import LIBRARY, in_folder, load
-from scenarios.running.fleet import Fleet
 from scenarios.running.orders import RunOrder
 
 SEED = 1
@@ -71,11 +70,10 @@ def named(case) -> str:
 
 
 @pytest.fixture(scope="module")
-def rows():
+def rows(fleet):
     """Every case once, two at a time."""
     orders = [RunOrder(plan=load(n.rpartition(":")[2], p), seed=SEED) for n, p, _, _ in CASES]
-    with Fleet() as fleet:
-        found = {id(order): row for order, row in fleet.finished(orders, jobs=2)}
+    found = {id(order): row for order, row in fleet.finished(orders, jobs=2)}
     return [found[id(order)] for order in orders]
 
 

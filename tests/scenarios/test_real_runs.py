@@ -12,8 +12,10 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from typer.testing import CliRunner, Result
 
 from emulator.checks.reading import read_journals
+from emulator.cli.app import application
 from emulator.facts import (
     FaultActed,
     FaultBegan,
@@ -72,11 +74,10 @@ def a_plan(text: str, folder: Path) -> Plan:
     return load(str(file), {})
 
 
-def run_in(world: str, plan: Plan, folder: Path) -> tuple[RunResult, list[Entry]]:
+def run_in(fleet: Fleet, world: str, plan: Plan, folder: Path) -> tuple[RunResult, list[Entry]]:
     journal = folder / f"{world}.jsonl"
     order = RunOrder(plan=plan, seed=1, world=world, journal=str(journal), keeps_passed=True)
-    with Fleet() as fleet:
-        (row,) = fleet.rows([order], 1)
+    (row,) = fleet.rows([order], 1)
     return row, list(read_journals([journal]))
 
 
@@ -89,6 +90,11 @@ def command(*arguments: str, folder: Path) -> subprocess.Popen[str]:
         env={**os.environ, "XDG_CACHE_HOME": str(folder), "TMPDIR": str(folder)},
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
     )
+
+
+def in_process(*arguments: str, folder: Path) -> Result:
+    runner = CliRunner(env={"XDG_CACHE_HOME": str(folder)})
+    return runner.invoke(application("run"), ["run", *arguments])
 
 
 def descendants_of(pid: int) -> list[int]:
@@ -104,10 +110,10 @@ def descendants_of(pid: int) -> list[int]:
 
 
 @pytest.mark.parametrize("world", ["embedded", "processes"])
-def test_a_scenario_gets_the_verdict_that_it_gets_in_virtual_time(world, tmp_path) -> None:
+def test_a_scenario_gets_the_verdict_that_it_gets_in_virtual_time(world, fleet, tmp_path) -> None:
     plan = a_plan(A_FILE, tmp_path)
-    virtual, _ = run_in("virtual", plan, tmp_path)
-    row, entries = run_in(world, plan, tmp_path)
+    virtual, _ = run_in(fleet, "virtual", plan, tmp_path)
+    row, entries = run_in(fleet, world, plan, tmp_path)
     assert (row.verdict, row.reason) == (virtual.verdict, virtual.reason) == ("passed", "")
     assert row.metrics["lost"] == virtual.metrics["lost"]
     assert row.world == world
@@ -138,23 +144,24 @@ def test_a_scenario_gets_the_verdict_that_it_gets_in_virtual_time(world, tmp_pat
 )
 def test_what_the_world_cannot_do_is_refused_before_anything_runs(text, why, tmp_path) -> None:
     a_plan(text, tmp_path)
-    process = command(str(tmp_path / "short.toml"), "--world", "embedded", folder=tmp_path)
-    _, errors = process.communicate(timeout=30)
-    assert process.returncode == 2
-    assert why in errors
+    refused = in_process(str(tmp_path / "short.toml"), "--world", "embedded", folder=tmp_path)
+    assert refused.exit_code == 2
+    assert why in refused.stderr
 
 
 def test_weather_is_refused_where_a_seed_has_what_the_world_cannot_do(tmp_path) -> None:
-    process = command("weather", "--seeds", "1..5", "--world", "embedded", folder=tmp_path)
-    _, errors = process.communicate(timeout=30)
-    assert process.returncode == 2
-    assert "the embedded world cannot do" in errors
+    words = ("weather", "--seeds", "1..5", "--world", "embedded")
+    refused = in_process(*words, folder=tmp_path)
+    assert refused.exit_code == 2
+    assert "the embedded world cannot do" in refused.stderr
 
 
-def test_a_client_that_fails_of_itself_is_an_error_with_what_it_wrote_last(tmp_path) -> None:
+def test_a_client_that_fails_of_itself_is_an_error_with_what_it_wrote_last(
+    fleet, tmp_path
+) -> None:
     program = '[[programs]]\nname = "mine"\nrun = "no_such_module:main"\n[expect]'
     plan = a_plan(A_FILE.replace("[expect]", program), tmp_path)
-    row, _ = run_in("embedded", msgspec.structs.replace(plan, timeline=()), tmp_path)
+    row, _ = run_in(fleet, "embedded", msgspec.structs.replace(plan, timeline=()), tmp_path)
     assert row.verdict == "error"
     assert row.reason.startswith("the client mine has died")
     assert "no_such_module" in row.reason

@@ -8,6 +8,9 @@ import subprocess
 import sys
 
 import pytest
+from typer.testing import CliRunner, Result
+
+from emulator.cli.app import application
 
 A_FILE = """
 title = "A short one"
@@ -25,14 +28,10 @@ lost = 0
 """
 
 
-def command(*arguments: str, folder, verb: str = "run") -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "emulator.cli", verb, *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "XDG_CACHE_HOME": str(folder)},
-    )
+def command(*arguments: str, folder, verb: str = "run") -> Result:
+    """In this process; the runs have others."""
+    runner = CliRunner(env={"XDG_CACHE_HOME": str(folder)})
+    return runner.invoke(application(verb), [verb, *arguments])
 
 
 @pytest.fixture
@@ -45,7 +44,7 @@ def short(tmp_path):
 def test_seeds_that_pass_are_a_table_a_junit_file_and_exit_code_0(short, tmp_path) -> None:
     junit = tmp_path / "junit.xml"
     found = command(str(short), "--seeds", "1..2", "--junit", str(junit), folder=tmp_path)
-    assert found.returncode == 0, found.stderr
+    assert found.exit_code == 0, found.stderr
     lines = found.stdout.splitlines()
     assert lines[0].split() == ["seed", "verdict", "virtual", "s", "took", "s", "facts", "why"]
     assert [line.split()[:2] for line in lines[1:3]] == [["1", "passed"], ["2", "passed"]]
@@ -58,7 +57,7 @@ def test_seeds_that_pass_are_a_table_a_junit_file_and_exit_code_0(short, tmp_pat
 def test_a_seed_that_fails_is_exit_code_1_and_names_its_journal(short, tmp_path) -> None:
     short.write_text(A_FILE.replace("lost = 0", "sends_max = 3"))
     found = command(str(short), folder=tmp_path)
-    assert found.returncode == 1
+    assert found.exit_code == 1
     assert "sends <= 3 was expected, it is 10" in found.stdout
     (journal,) = tmp_path.rglob("short-seed1.jsonl")
     assert f"journal of seed 1: {journal}" in found.stdout
@@ -75,7 +74,7 @@ def test_a_seed_that_fails_is_exit_code_1_and_names_its_journal(short, tmp_path)
 )
 def test_what_cannot_be_run_is_one_line_and_exit_code_2(arguments, said, tmp_path) -> None:
     found = command(*arguments, folder=tmp_path)
-    assert found.returncode == 2
+    assert found.exit_code == 2
     assert said in found.stderr
     assert "Traceback" not in found.stderr
 
@@ -104,11 +103,11 @@ def test_a_journal_is_replayed_byte_for_byte_or_where_it_parts_is_shown(short, t
     command(str(short), "--journal", str(tmp_path), folder=tmp_path)
     journal = tmp_path / "short-seed1.jsonl"
     found = command(str(journal), folder=tmp_path, verb="replay")
-    assert found.returncode == 0, found.stderr
+    assert found.exit_code == 0, found.stderr
     assert "facts, byte for byte" in found.stdout
     lines = journal.read_bytes().splitlines(keepends=True)
     lines[20] = lines[20].replace(b'"seq":', b'"seq":1')
     journal.write_bytes(b"".join(lines))
     parted = command(str(journal), folder=tmp_path, verb="replay")
-    assert parted.returncode == 1
+    assert parted.exit_code == 1
     assert "the journals part at line 21" in parted.stderr
