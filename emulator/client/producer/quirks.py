@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from emulator.client.producer.async_send import AsyncSend
-from emulator.net.errors import RemoteError
 from emulator.quirks import quirks_of
 
 
@@ -14,13 +13,13 @@ class WanderingSend(AsyncSend):
 
     __slots__ = ()
 
-    def _try_again(self, error: RemoteError, now_ms: int) -> None:
-        if self.info is not None:
+    def _try(self, broker: str, address: str | None, now_ms: int) -> None:
+        if self._brokers and self.info is not None:
             queues = self.info.queues
             place = queues.index(self._queue) if self._queue in queues else 0
             self._queue = queues[(place + 1) % len(queues)]
             self._request = self._kernel.request(self._outgoing, self._queue, now_ms)
-        super()._try_again(error, now_ms)
+        super()._try(broker, address, now_ms)
 
 
 SEND_TYPES: Mapping[str, type[AsyncSend]] = {"retry_on_another_queue": WanderingSend}
