@@ -6,6 +6,7 @@ BIN := $(VENV)/bin
 # So that the first start of a command is as quick as any, where Python may write no caches too.
 COMPILE := $(BIN)/python -m compileall -q protocol emulator scenarios rocketmq_emulator
 READY := $(VENV)/.ready
+SMALL := --set seconds=30 --set rate=4 --set brokers=2  # scenarios/weather/shape.py
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint wheel bench torture mutation parity weather page clean
@@ -45,8 +46,8 @@ parity: $(READY)  ## the same stories against a real RocketMQ (Java and Maven ne
 	REQUIRE_PARTS=1 $(BIN)/python -m pytest -ra -m "real or parity" tests/parity tests/mqadmin
 
 weather: $(READY)  ## 10,000 seeds of weather a release; what was finished before is not run again
-	$(BIN)/rmqemu run weather --seeds 1..10000 --release 4.9.7
-	$(BIN)/rmqemu run weather --seeds 1..10000 --release 5.3.3
+	$(BIN)/rmqemu run weather --seeds 1..10000 --release 4.9.7 $(SMALL)
+	$(BIN)/rmqemu run weather --seeds 1..10000 --release 5.3.3 $(SMALL)
 
 page: $(READY)  ## what the pages in docs/ have from the code, and from a virtual run
 	$(BIN)/python -m emulator.protocol_page

@@ -53,13 +53,15 @@ def weather_of(given: Mapping[str, Value | str], coverage: Coverage | None = Non
         for field in msgspec.structs.fields(WeatherShape)
         if isinstance(field.default, int | float)
     }
-    values, problems = chosen({"seed": 1, "release": "4.9.7", **shape}, given)
+    values, problems = chosen({"seed": 1, "release": "4.9.7", "quirk": "", **shape}, given)
     if problems:
         raise BadScenario("weather", problems)
     fields = {name: value for name, value in values.items() if name in shape}
     try:
         made = msgspec.convert(fields, WeatherShape)
         plan = weather(int(values["seed"]), str(values["release"]), made, coverage)
+        if values["quirk"]:
+            plan = msgspec.structs.replace(plan, quirks=(str(values["quirk"]),))
     except ValueError as error:
         raise BadScenario("weather", [Problem((), str(error))]) from None
     if found := problems_of(plan):

@@ -247,6 +247,7 @@ def test_the_page_of_mqadmin_matches_the_recordings_and_the_listed_differences()
 def test_the_page_of_quirks_names_every_quirk() -> None:
     page = quirks.PAGE.read_text()
     assert with_section(page, "quirks", quirks.quirks_text()) == page, "run make page"
+    assert with_section(page, "found", quirks.found_text()) == page, "run make page"
 
 
 def test_the_page_of_failures_matches_a_new_run() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from docs.generate.sections import DOCS, write_section
 from emulator.quirks import QUIRKS
+from scenarios.weather.planted import PLANTED
 
 PAGE = DOCS / "quirks.md"
 
@@ -15,5 +16,19 @@ def quirks_text() -> str:
     return "\n".join(head + [f"| `{q.name}` | {q.role} | {q.does} | {q.breaks} |" for q in rows])
 
 
+def found_text() -> str:
+    """One row for each that weather is tried with: how many seeds it takes, and who objects."""
+    head = [
+        "| quirk | seeds, 4.9.7 | seeds, 5.3.3 | who objects |",
+        "| --- | ---: | ---: | --- |",
+    ]
+    rows = [
+        f"| `{name}` | {bug.seeds['4.9.7']} | {bug.seeds['5.3.3']} | `{bug.checker}` |"
+        for name, bug in PLANTED.items()
+    ]
+    return "\n".join(head + rows)
+
+
 if __name__ == "__main__":
     write_section(PAGE, "quirks", quirks_text())
+    write_section(PAGE, "found", found_text())

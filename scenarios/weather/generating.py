@@ -38,9 +38,8 @@ from scenarios.words import word_of
 STEERED = 0.7  # so often a state is looked for; else any time
 TRIES_MAX = 20
 FIRST_MS = 3_000  # before it nothing happens
-EXPECTED = tuple(  # beside the rules of all checkers: nothing is left once nothing is broken
-    Expectation(metric=name, operator="==", bound=0) for name in ("lost", "stuck", "backlog")
-)
+NOTHING_LEFT = ("lost", "stuck", "backlog")  # once nothing is broken
+UNOWNED_S = 60 + 20  # after a fault: the lock of a dead member at its broker, a rebalance pass
 DOWN_WORDS = ("kill", "stop", "power_off", "pause")
 
 
@@ -102,7 +101,7 @@ class _Weather:
             load=tuple(self._load()),
             timeline=tuple(_step(placed) for placed in steps),
             quiet_ms_max=shape.quiet_s_max * 1_000,
-            expect=EXPECTED,
+            expect=tuple(self._expected()),
         )
 
     # Clients ---------------------------------------------------------------------------------
@@ -133,6 +132,12 @@ class _Weather:
         )
         yield LoadPlan(topic="orders", rate=rate * 0.3, mode="async", until_ms=until_ms)
         yield LoadPlan(topic="steps", rate=rate * 0.3, keys=8, key_skew=0.8, until_ms=until_ms)
+
+    def _expected(self) -> Iterator[Expectation]:
+        """Beside the rules of all checkers: liveness, once all faults have ended."""
+        for metric in NOTHING_LEFT:
+            yield Expectation(metric=metric, operator="==", bound=0)
+        yield Expectation(metric="unowned_s", bound=self.shape.seconds + UNOWNED_S)
 
     # What happens ------------------------------------------------------------------------------
 

@@ -44,3 +44,5 @@ RULES = SettingRules(
         (Range(0, 100), "billing stepping news reading"),
     )
 )
+
+SMALL = WeatherShape(seconds=30, rate=4, brokers=2)  # the cheapest that still meets everything

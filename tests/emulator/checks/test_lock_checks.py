@@ -41,6 +41,13 @@ def test_a_broker_that_is_started_again_has_no_locks() -> None:
     assert broken(lock(journal, "billing-2")) == []
 
 
+def test_what_a_broker_forgot_and_gave_another_member_is_counted_and_no_violation() -> None:
+    journal = lock(members(), "billing-1").note("broker-a", NodeStarted("broker", "", "4.9.7"))
+    judgement = lock(journal, "billing-2").given("billing-1", 0).judged()
+    assert objections(judgement, "locks") == []
+    assert judgement.metrics["forgotten_locks.billing"] == 1
+
+
 def test_a_listener_without_a_lock_is_a_violation() -> None:
     journal = lock(members(), "billing-2").given("billing-1", 0)
     assert broken(journal) == [

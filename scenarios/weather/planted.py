@@ -1,0 +1,31 @@
+"""Bugs that were planted, as weather finds them: the first seed in which it meets each.
+
+A checker that never objects proves nothing, and neither does weather in which nothing fails. So
+each bug that has a name (``emulator.quirks``) is switched on, and seeds are counted from 1 until a
+checker objects; the shape is ``SMALL``.  Tests run these seeds, with the bug and without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from emulator.quirks import QUIRKS
+
+
+class Planted(NamedTuple):
+    """``seeds``: the first seed that fails, by release; ``checker``: who objects there."""
+
+    seeds: Mapping[str, int]
+    checker: str
+
+
+PLANTED: Mapping[str, Planted] = {
+    "commit_when_pulled": Planted({"4.9.7": 1, "5.3.3": 1}, "commits"),
+    "ignore_lock": Planted({"4.9.7": 1, "5.3.3": 1}, "locks"),
+    "keep_offsets": Planted({"4.9.7": 1, "5.3.3": 3}, "commits"),
+    "keep_queues": Planted({"4.9.7": 3, "5.3.3": 3}, "ownership"),
+    "lose_bells": Planted({"4.9.7": 1, "5.3.3": 1}, "wakes"),
+    "retry_on_another_queue": Planted({"4.9.7": 1, "5.3.3": 1}, "async_retries_stay"),
+}
+assert PLANTED.keys() <= QUIRKS.keys(), "each is a bug that has a name"
