@@ -27,6 +27,9 @@ class Shape(msgspec.Struct, frozen=True):
     queues: int
     members: int
 
+    def __str__(self) -> str:
+        return f"{self.brokers}x{self.queues}/{self.members}"
+
     @property
     def queue_count(self) -> int:
         """Of the topic."""

@@ -24,6 +24,7 @@ from emulator.journal import Entry
 from protocol.names import RETRY_GROUP_TOPIC_PREFIX
 
 SETTLED_US = 25_000_000  # one pass every 20 s, and some
+US_A_SECOND = 1_000_000
 Owners = dict[Queue, str]
 
 
@@ -36,6 +37,7 @@ class Churn(Checker):
         Metric("rebalances", "times", "the shares of a topic changed and settled", "group"),
         Metric("moved_queues", "queues", "that went from one member to another", "group"),
         Metric("necessary_moves", "queues", "the fewest that lead to even shares", "group"),
+        Metric("settle_s", "s", "the longest from its first change to its last", "group", "max"),
         Metric(
             "skew_queues",
             "queues",
@@ -73,6 +75,8 @@ class Churn(Checker):
             self.adds("rebalances", shares.settled_count, group)
             self.adds("moved_queues", shares.moved, group)
             self.adds("necessary_moves", shares.necessary, group)
+            longest_s = max(self.measured[f"settle_s.{group}"], shares.longest_us / US_A_SECOND)
+            self.measures("settle_s", longest_s, group)
             held.setdefault(group, Counter()).update(shares.owners.values())
         for group, counts in held.items():
             if sizes := [counts[seat.node] for seat in self.scene.living(group)]:
@@ -132,14 +136,18 @@ class _Shares:
         self.moved = self.necessary = self.settled_count = 0
         self._last: Owners = {}  # each queue's last owner
         self._before: Owners = {}  # as last settled
+        self.longest_us = 0  # of all rebalances, from the first change to the last
+        self._began_us = 0
         self._changed_us: int | None = None
         self._members: list[str] = []  # of the group, at the last change
 
     def changes(self, now_us: int, members: list[str]) -> None:
         """Something is claimed or released now: if all was quiet for long, a new rebalance."""
-        if self._changed_us is not None and now_us - self._changed_us > SETTLED_US:
+        if self._changed_us is None or now_us - self._changed_us > SETTLED_US:
             self.settle()
+            self._began_us = now_us
         self._changed_us, self._members = now_us, members
+        self.longest_us = max(self.longest_us, now_us - self._began_us)
 
     def claim(self, queue: Queue, node: str) -> None:
         """*node* has the queue now; a move if another one had it."""

@@ -1,20 +1,35 @@
-"""``strategy judge``: one's own way to share queues beside RocketMQ's."""
+"""``strategy judge`` and ``strategy idle``: one's own way to share queues beside RocketMQ's."""
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-import msgspec
 import typer
 
 from emulator.cli.errors import BadUse, fail, plain_errors
 from emulator.cli.screens import a_table
 from emulator.cli.shared import AsJson, show, show_json
+from emulator.cli.strategy_runs import at_work_table, finished_plans, idle_table
 from scenarios.strategies import STRATEGIES, strategy_named
 from scenarios.strategy_judge import SHAPES, Finding, Shape, StrategyFailed, findings
+from scenarios.strategy_runs import (
+    AT_WORK,
+    BROKERS_MAX,
+    CASES,
+    COMPARED,
+    MEMBERS_MAX,
+    AtWork,
+    at_work,
+    idle_row,
+    plan_at_work,
+    plans_of_idleness,
+)
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+    from emulator.client.consumer.allocation import Strategy
 
 BROKEN = 1  # the exit code for a strategy whose shares do not fit together
 QUEUES_MAX = 100_000
@@ -24,7 +39,20 @@ leaves, joins: queues that change their owner when a member does (that have to).
 twice, never: queues with two owners and with none while half of the members do
 not know yet that one has joined.  fits: each queue has one owner when all
 agree; if not, how many have two, and none."""
+WORK_LEGEND = """at work: a virtual run, 2x4/3; one member joins, one is killed.  twice, never:
+seconds with two owners and with none, summed over queues.  settles: from the
+first change of a rebalance to its last, at most.  moved: queues that changed
+their owner (that had to).  skew: most queues minus fewest, at the end."""
+IDLE_LEGEND = """idle: members that had only queues of a read-only broker, read to their end, at
+one moment.  in all: members that got nothing for 10 s or more.  idle s: how
+long, summed over members.  moved: queues that changed their owner (that had
+to).  averagely_auto(4.9.7): a group with a member of 4.9.7, so averagely; at
+averagely_auto(4.9.6) all members are above, so by circle."""
+OWN_HELP = "Your strategies; none: RocketMQ's."
 app = typer.Typer(no_args_is_help=True, help="Compare ways to share a topic's queues.")
+
+
+Own = Annotated[list[str] | None, typer.Argument(metavar="[FILE.py:FUNCTION]…", help=OWN_HELP)]
 
 
 class Judged(NamedTuple):
@@ -36,10 +64,7 @@ class Judged(NamedTuple):
 
 @app.command()
 def judge(
-    own: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[FILE.py:FUNCTION]…", help="Your strategies; none: RocketMQ's."),
-    ] = None,
+    own: Own = None,
     shape: Annotated[
         list[str] | None,
         typer.Option(
@@ -47,34 +72,92 @@ def judge(
             help="A topic and a group, such as 4x4/8; may be given again.",
         ),
     ] = None,
+    runs: Annotated[
+        bool, typer.Option("--runs/--no-runs", help="Try each in a virtual run, too.")
+    ] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Compare strategies by what every member computes for itself.
+    """Compare strategies by what every member computes, and by a virtual run.
 
     Exit code 1 if some queue has two owners or none with one of your strategies.
     """
     with plain_errors():
         shapes = tuple(map(_shape, shape)) if shape else SHAPES
         names = [*(own or ()), *(name for name in STRATEGIES if name not in (own or ()))]
-        try:
-            strategies = {name: strategy_named(name) for name in names}
-        except ValueError as error:
-            raise BadUse(str(error)) from None
-        judged = []
-        for name, strategy in strategies.items():
-            try:
-                judged.append(Judged(name, findings(strategy.allocate, shapes)))
-            except StrategyFailed as error:
-                raise fail(f"{name}: {error}") from None
+        judged = [Judged(name, _found(name, shapes)) for name in names]
+        worked: list[AtWork] = []
+        if runs:
+            rows = finished_plans([plan_at_work(name) for name in names], is_shown=_bars(as_json))
+            worked = [at_work(name, row) for name, row in zip(names, rows, strict=True)]
         if as_json:
-            show_json({each.name: msgspec.to_builtins(each.found) for each in judged})
+            show_json({"shapes": dict(judged), "at_work": worked})
         else:
             for each in judged:
                 typer.echo(each.name)
                 show(_table(each.found))
             typer.echo(LEGEND)
+            if worked:
+                typer.echo()
+                show(at_work_table(worked))
+                typer.echo(WORK_LEGEND)
     if any(not one.is_partition for each in judged[: len(own or ())] for one in each.found):
         raise typer.Exit(BROKEN)
+
+
+@app.command()
+def idle(
+    strategies: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[STRATEGY]…", help="By name, or your own: FILE.py:FUNCTION."),
+    ] = None,
+    shape: Annotated[
+        str, typer.Option(metavar="BROKERSxQUEUES/MEMBERS", help="A topic and a group.")
+    ] = str(AT_WORK),
+    as_json: AsJson = False,
+) -> None:
+    """Show who has nothing to do while a broker is read-only.
+
+    With a backlog and without, and when a member that has nothing to do is taken away
+    (apache/rocketmq#3465), one virtual run each.  Without STRATEGY: averagely, by circle, and
+    averagely_auto in a group that has an old member and in one that has none.
+    """
+    with plain_errors():
+        topic = _shape(shape)
+        if not 2 <= topic.brokers <= BROKERS_MAX or not 2 <= topic.members <= MEMBERS_MAX:
+            limits = f"2 to {BROKERS_MAX} brokers and 2 to {MEMBERS_MAX} members"
+            raise BadUse(f"--shape {shape}: {limits}, so that one may be read-only, and one leave")
+        names = list(dict.fromkeys(strategies or COMPARED))
+        for name in names:
+            _strategy(name)
+        plans = [plan for name in names for plan in plans_of_idleness(name, topic)]
+        rows = finished_plans(plans, is_shown=_bars(as_json))
+        each = [name for name in names for _ in CASES]
+        found = [idle_row(name, row) for name, row in zip(each, rows, strict=True)]
+        if as_json:
+            show_json(found)
+            return
+        ratio = found[0].no_load_ratio
+        typer.echo(f"{topic}: one broker is read-only; no-load ratio {ratio:.2f}\n")
+        show(idle_table(found))
+        typer.echo(IDLE_LEGEND)
+
+
+def _bars(as_json: bool) -> bool:
+    return sys.stderr.isatty() and not as_json
+
+
+def _found(name: str, shapes: tuple[Shape, ...]) -> list[Finding]:
+    try:
+        return findings(_strategy(name).allocate, shapes)
+    except StrategyFailed as error:
+        raise fail(f"{name}: {error}") from None
+
+
+def _strategy(name: str) -> Strategy:
+    try:
+        return strategy_named(name)
+    except ValueError as error:
+        raise BadUse(str(error)) from None
 
 
 def _shape(text: str) -> Shape:
@@ -96,7 +179,7 @@ def _table(found: list[Finding]) -> Table:
         shape = one.shape
         fits = "yes" if one.is_partition else f"no: {one.doubled}, {one.unowned}"
         table.add_row(
-            f"{shape.brokers}x{shape.queues}/{shape.members}",
+            f"{shape}",
             f"{one.least}-{one.most}",
             f"{one.idle_members}",
             f"{one.idle_read_only}" if shape.brokers > 1 else "",

@@ -12,6 +12,8 @@ ONE_BY_ONE = {"consume_threads_max": 1}
 @scenario(issue="apache/rocketmq#3465")
 async def a_broker_turns_read_only(
     run: Run,
+    brokers: int = 2,
+    queues: int = 4,
     members: int = 3,
     strategy: str = "averagely",
     backlog: bool = False,
@@ -24,7 +26,8 @@ async def a_broker_turns_read_only(
     (leaves) its queues go to the others, and another one idles.  By circle every member has
     queues of both brokers.
     """
-    cluster = await run.cluster(brokers=2, topics={"orders": 4})
+    cluster = await run.cluster(brokers=brokers, topics={"orders": queues})
+    in_order = range(1, min(members, 99) + 1)  # as their ids are, so the last has the last queues
     slowly: dict[str, Any] = (
         {"settings": ONE_BY_ONE, "listener": {"takes_ms": 4_000}} if backlog else {}
     )
@@ -33,11 +36,12 @@ async def a_broker_turns_read_only(
         members=members,
         topic="orders",
         strategy=strategy,
+        settings_of={f"billing-{at}": {"client_ip": f"10.1.0.{100 + at}"} for at in in_order},
         **slowly,
     )
     with run.load("orders", rate=5):
         await run.sleep(20)
-        with cluster.read_only("broker-b"):
+        with cluster.read_only(cluster.broker_names[-1]):
             await run.sleep(50)
             if leaves:
                 run.leave(billing.members[-1])

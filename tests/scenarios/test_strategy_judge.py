@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from docs.generate.idleness import PAGE
 from emulator.cli.strategy import app
+from emulator.cli.strategy_runs import idle_table
 from scenarios.strategies import STRATEGIES, strategy_named
 from scenarios.strategy_judge import Shape, StrategyFailed, finding
+from scenarios.strategy_runs import IdleRow
 
 SKEW = [  # topic and group; least, most, moved when the last leaves, of these its own
     ("averagely", Shape(1, 8, 3), (2, 3, 3, 2)),
@@ -80,17 +84,25 @@ def test_every_built_in_strategy_gives_each_queue_one_owner(name, shape) -> None
 
 
 def test_one_s_own_function_is_judged_beside_the_others(mine) -> None:
-    shown = CliRunner().invoke(app, [f"{mine}:backwards", "--shape", "2x4/3"])
+    shown = CliRunner().invoke(
+        app, ["judge", f"{mine}:backwards", "--shape", "2x4/3", "--no-runs"]
+    )
     assert shown.exit_code == 0
     assert all(title in shown.output for title in ("mine.py:backwards", *STRATEGIES))
     assert max(map(len, shown.output.replace(mine, "mine.py").splitlines())) <= 81
 
 
 def test_shares_that_do_not_fit_are_counted_and_end_with_1(mine) -> None:
-    shown = CliRunner().invoke(app, [f"{mine}:greedy", "--shape", "1x4/2", "--json"])
+    shown = CliRunner().invoke(app, ["judge", f"{mine}:greedy", "--shape", "1x4/2", "--json"])
     assert shown.exit_code == 1
-    (found,) = json.loads(shown.output)[f"{mine}:greedy"]
-    assert (found["doubled"], found["unowned"]) == (4, 0)
+    found = json.loads(shown.output)
+    (one,) = found["shapes"][f"{mine}:greedy"]
+    assert (one["doubled"], one["unowned"]) == (4, 0)
+    greedy, averagely, by_circle, by_hash = found["at_work"]
+    assert greedy["overlap_queue_s"] > 8 * 60
+    assert averagely["moved_queues"] < by_circle["moved_queues"]
+    assert by_hash["moved_queues"] == by_hash["necessary_moves"]
+    assert max(each["settle_s"] for each in (averagely, by_circle, by_hash)) < 0.1
 
 
 def test_a_function_that_raises_is_named_with_what_it_was_asked() -> None:
@@ -126,6 +138,49 @@ def test_a_strategy_with_settings_is_called_by_its_name_with_them() -> None:
     )
 
 
-@pytest.mark.parametrize("shape", ["4x4", "4/4", "0x4/1", "axb/c", "1000x1000/2"])
-def test_a_shape_that_cannot_be_is_bad_use(shape) -> None:
-    assert CliRunner().invoke(app, ["--shape", shape]).exit_code == 2
+@pytest.mark.parametrize(
+    ("command", "shape"),
+    [
+        *(("judge", shape) for shape in ("4x4", "4/4", "0x4/1", "axb/c", "1000x1000/2")),
+        *(("idle", shape) for shape in ("1x4/3", "2x4/1", "27x4/3", "2x4/100")),
+    ],
+)
+def test_a_shape_that_cannot_be_is_bad_use(command, shape) -> None:
+    assert CliRunner().invoke(app, [command, "--shape", shape]).exit_code == 2
+
+
+@pytest.fixture(scope="module")
+def idle_rows(tmp_path_factory) -> list[dict[str, object]]:
+    """``strategy idle averagely``; nothing is taken from runs of before."""
+    folder = {"XDG_CACHE_HOME": str(tmp_path_factory.mktemp("cache"))}
+    shown = CliRunner().invoke(app, ["idle", "averagely", "--json"], env=folder)
+    assert shown.exit_code == 0, shown.output
+    return json.loads(shown.output)
+
+
+def test_idleness_moves_when_the_idle_member_is_taken_away_and_ends_with_a_backlog(
+    idle_rows,
+) -> None:
+    found = {
+        (r["backlog"], r["taken_away"]): (r["idle_at_once"], r["idle_members"]) for r in idle_rows
+    }
+    assert found == {
+        (False, False): (1, 1),
+        (False, True): (1, 2),  # one after the other
+        (True, False): (0, 0),
+        (True, True): (0, 0),
+    }
+    assert {row["no_load_ratio"] for row in idle_rows} == {0.5}
+
+
+def test_the_page_of_strategies_shows_what_the_command_finds(idle_rows) -> None:
+    page = PAGE.read_text().splitlines()
+    table = idle_table([msgspec.convert(row, IdleRow) for row in idle_rows])
+    lines = [line.plain.split() for line in table.lines(80)]
+    assert all(line in [shown.split() for shown in page] for line in lines)
+
+
+def test_a_strategy_that_is_not_there_runs_nothing() -> None:
+    shown = CliRunner().invoke(app, ["idle", "averagly"])
+    assert shown.exit_code == 2
+    assert "did you mean averagely" in shown.stderr
