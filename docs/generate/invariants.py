@@ -29,18 +29,20 @@ def held_by_tests(folder: Path = TESTS) -> dict[int, list[str]]:
 def invariants_text() -> str:
     """One row each."""
     tests = held_by_tests()
+    names = ("", "client invariant", "judged by", "any SDK, by judge", "what facts do not show")
     head = [
-        "| | client invariant | judged by | what facts do not show | tests of this client |",
-        "| --- | --- | --- | --- | --- |",
+        f"| {' | '.join((*names, 'tests of this client'))} |",
+        "| --- | --- | --- | --- | --- | --- |",
     ]
     return "\n".join([*head, *(_row(each, tests.get(each.number, [])) for each in INVARIANTS)])
 
 
 def _row(row: Invariant, tests: list[str]) -> str:
-    judges = [f"`{name}`" + (" (any SDK)" if name in row.foreign else "") for name in row.checkers]
+    judges = ", ".join(f"`{name}`" for name in row.checkers)
+    foreign = ", ".join(f"`{name}`" for name in row.foreign)
     prefix = f"test_client_invariant_{row.number:02}_"
     names = [f"`…{name.removeprefix(prefix)}`" for name in tests]
-    cells = (str(row.number), row.text, ", ".join(judges), row.unseen, ", ".join(names))
+    cells = (str(row.number), row.text, judges, foreign, row.unseen, ", ".join(names))
     return "| " + " | ".join(cells) + " |"
 
 

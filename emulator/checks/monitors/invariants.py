@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from emulator.checks.monitors.table import MONITORS
+from emulator.checks.servers.table import FOREIGN
 
 
 class Invariant(NamedTuple):
@@ -22,8 +22,8 @@ class Invariant(NamedTuple):
 
     @property
     def foreign(self) -> tuple[str, ...]:
-        """Those of its checkers that need only what servers note."""
-        return tuple(n for n in self.checkers if n in MONITORS and MONITORS[n].servers_suffice)
+        """The checkers that judge it by what servers note: a client in any language."""
+        return tuple(name for name, kind in FOREIGN.items() if self.number in kind.invariants)
 
 
 FORM = "whether a send was sync, async or to a chosen queue"
@@ -172,13 +172,12 @@ INVARIANTS = (
         37,
         "the first pull of a new queue is at once, since 5.0.0 after 500 ms",
         ("first_pulls",),
-        "whose pull it is, of a group that has more members",
     ),
     Invariant(
         38,
         "one outstanding pull per queue; at most 1,032 messages of it are cached",
         ("one_pull_at_a_time",),
-        "the cache; whose pull it is, of a group that has more members",
+        "the cache; pulls of a group with more members only `rmqemu judge` judges",
     ),
     Invariant(
         39,
@@ -202,7 +201,6 @@ INVARIANTS = (
         42,
         "after OFFSET_ILLEGAL no pull for 10 s, since 5.2.0 for 0.5 to 1.5 s",
         ("illegal_offsets_rest",),
-        "whose pull it is, of a group that has more members",
     ),
     Invariant(43, "what is committed is the smallest unfinished offset", ("commits",)),
     Invariant(

@@ -1,9 +1,15 @@
 """The pull loop as brokers see it: one pull a queue at a time, held as long as it asks.
 
+<<<<<<< HEAD
 A broker's facts do not say whose pull it was.  So a group is judged at a broker only while it
 has one member there: whatever comes or goes there, or any new connection, begins anew.  A member
 whose connection was lost may be back and pull before its next heartbeat, so where one is missing
 nothing is judged, until it has joined again or is known to have ended.
+=======
+A queue that changes hands may be pulled twice for a while.  So a group is judged at a broker only
+while it has one member there: whatever comes or goes there, or any new connection, begins anew.
+``emulator.checks.servers`` judges each member by itself.
+>>>>>>> 6ed2af5 (Judge members one by one from what brokers note: eleven monitors of any SDK)
 """
 
 from __future__ import annotations
@@ -27,6 +33,7 @@ from emulator.facts import (
 from emulator.journal import Entry, EntryKey
 from protocol.codes import ResponseCode
 
+PUSH = "CONSUME_PASSIVELY"
 HOLD_MS_MAX = 15_000  # brokerSuspendMaxTimeMillis
 SWEEP_MS = 5_000  # PullRequestHoldService looks so often, so it answers later by up to this
 ERROR_US = 1_000_000  # pullTimeDelayMillsWhenException
@@ -72,7 +79,8 @@ class _OfPushGroups(Monitor):
         return not self._missing.get((broker, group))
 
     def _joined(self, fact: MemberJoined, entry: Entry) -> None:
-        self._members.setdefault((entry.node, fact.group), set()).add(fact.peer)
+        if fact.consume_type == PUSH:
+            self._members.setdefault((entry.node, fact.group), set()).add(fact.peer)
         self._missing.get((entry.node, fact.group), set()).discard(fact.client)
         self.forget(entry.node, fact.group)
 
@@ -143,13 +151,23 @@ class HeldPulls(Monitor):
     servers_suffice = True
     needs = (PullHeld,)
 
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        self._polling: set[tuple[str, str, str]] = set()  # broker, group, peer: no push consumer
+
     def table(self) -> Table:
         """What it reads."""
-        return {PullHeld: self._hold}
+        return {MemberJoined: self._joined, PullHeld: self._hold}
+
+    def _joined(self, fact: MemberJoined, entry: Entry) -> None:
+        if fact.consume_type != PUSH:
+            self._polling.add((entry.node, fact.group, fact.peer))
 
     def _hold(self, fact: PullHeld, entry: Entry) -> None:
         asked_ms = fact.until_ms - entry.at_ms
         if asked_ms <= HOLD_MS_MAX + SWEEP_MS or not self.scene.kinds(fact.group) <= {"push"}:
+            return
+        if (entry.node, fact.group, fact.peer) in self._polling:
             return
         if not self.sets(fact.group, "pull_hold_ms_max"):
             self.objects(

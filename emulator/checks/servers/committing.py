@@ -1,0 +1,182 @@
+"""The commits of each member: of what it was given, when done, of its own queues."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import NamedTuple
+
+from emulator.checks.checker import Shared, key_of, place_of
+from emulator.checks.folding import Table
+from emulator.checks.servers.members import OfMembers
+from emulator.facts import (
+    MessageSentBack,
+    MessageStored,
+    OffsetCommitted,
+    PullAnswered,
+    PullHeld,
+    Queue,
+)
+from emulator.journal import Entry, EntryKey
+
+MESSAGES_MAX = 200_000  # whose places are known by their positions; the oldest are forgotten
+GIVEN_AWAY_US = 30_000_000  # what a member did with a queue is committed sooner
+
+
+class CommitsFollowPulls(OfMembers):
+    """Client invariant 43, the part of pulls."""
+
+    name = "commits_follow_pulls"
+    rule = (
+        "what is committed is the smallest unfinished offset, so never beyond what was pulled "
+        "(client invariant 43; ProcessQueue.removeMessage)"
+    )
+    invariants = (43,)
+    needs = (OffsetCommitted,)
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        self._ends: dict[tuple[str, Queue], tuple[int, EntryKey]] = {}  # the end of what was given
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {
+            **super().table(),
+            PullHeld: self._pull,
+            PullAnswered: self._pull,
+            OffsetCommitted: self._committed,
+        }
+
+    def forget(self, group: str) -> None:
+        """A tool moved the group, or a broker forgot it."""
+        self._ends = {k: end for k, end in self._ends.items() if group not in ("", k[0])}
+
+    def _pull(self, fact: PullHeld | PullAnswered, entry: Entry) -> None:
+        end = fact.next_offset if isinstance(fact, PullAnswered) else fact.offset
+        known = fact.group, fact.queue
+        if known not in self._ends or end > self._ends[known][0]:
+            self._ends[known] = end, key_of(entry)
+
+    def _committed(self, fact: OffsetCommitted, entry: Entry) -> None:
+        member = self.member(fact.group, entry.node, fact.peer)
+        end, key = self._ends.get((fact.group, fact.queue), (fact.offset, None))
+        if member is not None and key is not None and fact.offset > end:
+            self.objects(
+                f"{member.client} committed {fact.offset} of {place_of(fact.queue)}, of which "
+                f"{fact.group} was given what is before {end}",
+                key,
+                entry,
+                node=member.client,
+            )
+
+
+class _Commit(NamedTuple):
+    offset: int
+    key: EntryKey
+
+
+class GivenBackBeforeCommitted(OfMembers):
+    """Client invariant 43, the part of what failed: given back first, then committed."""
+
+    name = "given_back_before_committed"
+    rule = (
+        "a message that failed is given back before an offset beyond it is committed: until then "
+        "it is unfinished (client invariant 43; "
+        "ConsumeMessageConcurrentlyService.processConsumeResult)"
+    )
+    invariants = (43,)
+    needs = (MessageSentBack,)
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        self._places: OrderedDict[tuple[str, int], tuple[Queue, int]] = OrderedDict()
+        self._commits: dict[tuple[str, Queue, str], _Commit] = {}  # group, queue, peer
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {
+            **super().table(),
+            MessageStored: self._stored,
+            OffsetCommitted: self._committed,
+            MessageSentBack: self._sent_back,
+        }
+
+    def forget(self, group: str) -> None:
+        """A tool moved the group, or a broker forgot it."""
+        self._commits = {k: each for k, each in self._commits.items() if group not in ("", k[0])}
+
+    def _stored(self, fact: MessageStored, entry: Entry) -> None:
+        self._places[entry.node, fact.position] = fact.queue, fact.offset
+        if len(self._places) > MESSAGES_MAX:
+            self._places.popitem(last=False)
+
+    def _committed(self, fact: OffsetCommitted, entry: Entry) -> None:
+        self._commits[fact.group, fact.queue, fact.peer] = _Commit(fact.offset, key_of(entry))
+
+    def _sent_back(self, fact: MessageSentBack, entry: Entry) -> None:
+        place = self._places.get((entry.node, fact.origin_position))
+        member = self.member(fact.group, entry.node, fact.peer)
+        if place is None or member is None:
+            return
+        queue, offset = place
+        commit = self._commits.get((fact.group, queue, fact.peer))
+        if commit is not None and commit.offset > offset:
+            self.objects(
+                f"{member.client} committed {commit.offset} of {place_of(queue)} "
+                f"{(entry.mono_us - commit.key.mono_us) / 1e6:.3f} s before it gave back the "
+                f"message at {offset}: had it died between, that message were lost to the group",
+                commit.key,
+                entry,
+                node=member.client,
+            )
+
+
+class OnlyOwnersCommit(OfMembers):
+    """Client invariant 43: whoever gave a queue away has nothing to commit there."""
+
+    name = "only_owners_commit"
+    rule = (
+        "offsets of a queue that was given away are dropped, not committed again "
+        "(client invariant 43; RebalancePushImpl.removeUnnecessaryMessageQueue)"
+    )
+    invariants = (43,)
+    needs = (OffsetCommitted,)
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        self._pulls: dict[tuple[str, Queue], dict[str, EntryKey]] = {}  # by peer, its last pull
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {
+            **super().table(),
+            PullHeld: self._pull,
+            PullAnswered: self._pull,
+            OffsetCommitted: self._committed,
+        }
+
+    def forget(self, group: str) -> None:
+        """A tool moved the group, or a broker forgot it."""
+        self._pulls = {k: each for k, each in self._pulls.items() if group not in ("", k[0])}
+
+    def _pull(self, fact: PullHeld | PullAnswered, entry: Entry) -> None:
+        if self.member(fact.group, entry.node, fact.peer) is not None:
+            self._pulls.setdefault((fact.group, fact.queue), {})[fact.peer] = key_of(entry)
+
+    def _committed(self, fact: OffsetCommitted, entry: Entry) -> None:
+        member = self.member(fact.group, entry.node, fact.peer)
+        pulls = self._pulls.get((fact.group, fact.queue), {})
+        mine = pulls.get(fact.peer)
+        if member is None or mine is None or member.broadcasts:
+            return
+        heirs = [key for peer, key in pulls.items() if peer != fact.peer]
+        heir = max(heirs, default=mine)
+        if heir > mine and entry.mono_us - mine.mono_us > GIVEN_AWAY_US:
+            self.objects(
+                f"{member.client} committed {fact.offset} of {place_of(fact.queue)}, which it "
+                f"pulled {(entry.mono_us - mine.mono_us) / 1e6:.1f} s before for the last time "
+                "and which another member pulls",
+                mine,
+                heir,
+                entry,
+                node=member.client,
+            )

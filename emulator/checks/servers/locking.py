@@ -1,0 +1,136 @@
+"""The locks of orderly members: no pull without one, and none that is not renewed.
+
+An orderly member is one that asks for locks.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from emulator.checks.checker import Shared, key_of, place_of
+from emulator.checks.folding import Table
+from emulator.checks.servers.members import GroupMember, OfMembers
+from emulator.facts import PullAnswered, PullHeld, Queue, QueuesLocked, QueuesUnlocked
+from emulator.journal import Entry, EntryKey
+
+RENEWED_US = 20_000_000  # ProcessQueue.REBALANCE_LOCK_INTERVAL
+LATE_US = 15_000_000  # by brokers that do not answer
+UNDER_WAY_US = 1_000_000  # a pull may have been sent before a refusal came
+RESTARTED_US = RENEWED_US + LATE_US  # a broker forgets locks; until then nobody knows
+
+
+class _Lock(NamedTuple):
+    """What a client was told of a queue; *since* is when that began, *last* when again."""
+
+    is_granted: bool
+    since: EntryKey
+    last: EntryKey
+
+
+class _OfOrderlyMembers(OfMembers):
+    """Knows what clients were told of locks."""
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        self._locks: dict[tuple[str, str], dict[Queue, _Lock]] = {}  # group, client
+        self._seen: dict[tuple[str, Queue, str], int] = {}  # opaque of the pull seen last
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {
+            **super().table(),
+            QueuesLocked: self._locked,
+            QueuesUnlocked: self._unlocked,
+            PullHeld: self._pulled,
+            PullAnswered: self._pulled,
+        }
+
+    def looks(self, member: GroupMember, lock: _Lock | None, queue: Queue, entry: Entry) -> None:
+        """An orderly member asked for messages of *queue*, of which it was told *lock*."""
+        raise NotImplementedError
+
+    def _locked(self, fact: QueuesLocked, entry: Entry) -> None:
+        known = self._locks.setdefault((fact.group, fact.client), {})
+        key = key_of(entry)
+        for queues, is_granted in ((fact.granted, True), (fact.refused, False)):
+            for queue in queues:
+                before = known.get(queue)
+                is_new = before is None or before.is_granted != is_granted
+                known[queue] = _Lock(
+                    is_granted, key if is_new or not before else before.since, key
+                )
+
+    def _unlocked(self, fact: QueuesUnlocked, entry: Entry) -> None:
+        known = self._locks.setdefault((fact.group, fact.client), {})
+        for queue in fact.queues:
+            known[queue] = _Lock(False, key_of(entry), key_of(entry))  # a field
+
+    def _pulled(self, fact: PullHeld | PullAnswered, entry: Entry) -> None:
+        """A pull that was held is looked at when it came, not when it is answered."""
+        if not self._locks:
+            return
+        place = fact.group, fact.queue, fact.peer
+        is_known = self._seen.get(place) == fact.opaque and isinstance(fact, PullAnswered)
+        self._seen[place] = fact.opaque
+        member = self.member(fact.group, entry.node, fact.peer)
+        if is_known or member is None or self.scene.all_faults:
+            return
+        locks = self._locks.get((fact.group, member.client))
+        if locks is not None and entry.mono_us - self.started_us(entry.node) > RESTARTED_US:
+            self.looks(member, locks.get(fact.queue), fact.queue, entry)
+
+
+class LockedPulls(_OfOrderlyMembers):
+    """Client invariant 51, the part of pulls."""
+
+    name = "locked_pulls"
+    rule = (
+        "an orderly member pulls only queues that the broker locked for it (client invariant 51; "
+        "DefaultMQPushConsumerImpl.pullMessage: processQueue.isLocked)"
+    )
+    invariants = (51,)
+    needs = (QueuesLocked,)
+
+    def looks(self, member: GroupMember, lock: _Lock | None, queue: Queue, entry: Entry) -> None:
+        """Never granted, or taken away."""
+        if lock is not None and lock.is_granted:
+            return
+        if lock is not None and entry.mono_us - lock.since.mono_us <= UNDER_WAY_US:
+            return
+        evidence = member.joined if lock is None else lock.since
+        why = (
+            "was never locked for it"
+            if lock is None
+            else "is not locked for it any more, or not yet"
+        )
+        self.objects(
+            f"{member.client} pulls {place_of(queue)} for {member.group}, which {why}",
+            evidence,
+            entry,
+            node=member.client,
+        )
+
+
+class LocksAreRenewed(_OfOrderlyMembers):
+    """Client invariant 51, the part of renewals."""
+
+    name = "locks_are_renewed"
+    rule = (
+        "an orderly member renews its locks every 20 s (client invariant 51; lockMQPeriodically)"
+    )
+    invariants = (51,)
+    needs = (QueuesLocked,)
+
+    def looks(self, member: GroupMember, lock: _Lock | None, queue: Queue, entry: Entry) -> None:
+        """Granted, and long ago."""
+        if lock is None or not lock.is_granted:
+            return
+        age_us = entry.mono_us - lock.last.mono_us
+        if age_us > RENEWED_US + LATE_US:
+            self.objects(
+                f"{member.client} pulls {place_of(queue)} with a lock of {age_us / 1e6:.1f} s "
+                "before",
+                lock.last,
+                entry,
+                node=member.client,
+            )

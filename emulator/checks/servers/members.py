@@ -1,0 +1,126 @@
+"""Who is a member where, by brokers: whose request it was, and whether a group is settled.
+
+A client has a connection to each broker, so an address stands for a client at one broker, and
+its client id for it everywhere.  While members come and go queues change hands, and two may pull
+one queue for a moment; a group is settled when a client had time for its next pass.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from emulator.checks.checker import Shared
+from emulator.checks.folding import Table
+from emulator.checks.monitors.monitor import Monitor
+from emulator.checks.monitors.pulls import PUSH
+from emulator.facts import (
+    BrokerReset,
+    GroupOffsetMoved,
+    MemberJoined,
+    MemberLeft,
+    NodeStarted,
+    QueuesReleased,
+    TopicChanged,
+    TopicCreated,
+)
+from emulator.journal import Entry, EntryKey
+
+SETTLE_US = 30_000_000  # rebalanceInterval, and a call's three seconds at three brokers
+
+
+class GroupMember(NamedTuple):
+    """A consumer at one broker; ``joined`` is the fact that says so."""
+
+    group: str
+    client: str
+    broker: str
+    peer: str
+    broadcasts: bool
+    joined: EntryKey
+
+
+class OfMembers(Monitor):
+    """Knows the push consumers of every group at every broker."""
+
+    servers_suffice = True
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        self._members: dict[tuple[str, str, str], GroupMember] = {}  # broker, group, peer
+        self._changed_us: dict[str, int] = {}  # by group, or "": of all
+        self._started_us: dict[str, int] = {}  # by broker
+
+    def table(self) -> Table:
+        """What it reads of members; what else comes is the subclass's."""
+        return {
+            MemberJoined: self._joined,
+            MemberLeft: self._left,
+            QueuesReleased: self._moved,
+            GroupOffsetMoved: self._moved,
+            TopicCreated: self._all_change,
+            TopicChanged: self._all_change,
+            BrokerReset: self._all_change,
+            NodeStarted: self._starts,
+        }
+
+    def forget(self, group: str) -> None:
+        """What was seen of queues of *group* says nothing any more; "": of any group."""
+
+    def member(self, group: str, broker: str, peer: str) -> GroupMember | None:
+        """The push consumer whose request came from *peer*; None: somebody else."""
+        return self._members.get((broker, group, peer))
+
+    def members_at(self, group: str, broker: str) -> list[GroupMember]:
+        """All push consumers of *group* that *broker* has."""
+        return [each for (at, of, _), each in self._members.items() if (at, of) == (broker, group)]
+
+    def clients(self, group: str) -> set[str]:
+        """The ids of its push consumers, wherever they are known."""
+        return {each.client for each in self._members.values() if each.group == group}
+
+    def is_settled(self, group: str, since_us: int) -> bool:
+        """Nothing has changed for so long before *since_us* that no queue changes hands."""
+        known_us = [self._changed_us[name] for name in (group, "") if name in self._changed_us]
+        changed_us = max(known_us, default=-SETTLE_US)
+        return since_us - changed_us >= SETTLE_US and not self.scene.is_disturbed_since(changed_us)
+
+    def started_us(self, broker: str) -> int:
+        """When *broker* started, as far as the journal says."""
+        return self._started_us.get(broker, -SETTLE_US)
+
+    # What happens -------------------------------------------------------------------------
+
+    def _joined(self, fact: MemberJoined, entry: Entry) -> None:
+        self._change(fact.group, entry)
+        if fact.consume_type == PUSH:
+            self._members[entry.node, fact.group, fact.peer] = GroupMember(
+                fact.group,
+                fact.client,
+                entry.node,
+                fact.peer,
+                fact.message_model == "BROADCASTING",
+                EntryKey(entry.mono_us, entry.node, entry.seq),
+            )
+
+    def _left(self, fact: MemberLeft, entry: Entry) -> None:
+        self._change(fact.group, entry)
+        self._members.pop((entry.node, fact.group, fact.peer), None)
+
+    def _moved(self, fact: QueuesReleased | GroupOffsetMoved, entry: Entry) -> None:
+        self._change(fact.group, entry)
+        self.forget(fact.group)
+
+    def _all_change(self, fact: TopicCreated | TopicChanged | BrokerReset, entry: Entry) -> None:
+        self._change("", entry)
+        if isinstance(fact, BrokerReset):
+            self.forget("")
+
+    def _starts(self, fact: NodeStarted, entry: Entry) -> None:
+        self._started_us[entry.node] = entry.mono_us
+        self._change("", entry)
+        for known in [each for each in self._members if each[0] == entry.node]:
+            del self._members[known]  # it forgot them too
+        self.forget("")
+
+    def _change(self, group: str, entry: Entry) -> None:
+        self._changed_us[group] = entry.mono_us

@@ -1,0 +1,170 @@
+"""How members share queues, as their pulls show it: one a queue, by passes that come in time."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from emulator.checks.checker import Shared, key_of, place_of
+from emulator.checks.folding import Table
+from emulator.checks.servers.members import OfMembers
+from emulator.facts import ConnectionClosed, PullAnswered, PullHeld, Queue, RequestReceived
+from emulator.journal import Entry, EntryKey
+from protocol.codes import RequestCode
+
+PASS_US = 20_000_000  # rebalanceInterval
+LATE_US = 20_000_000  # by calls to brokers that do not answer, and locks
+
+
+class _Pull(NamedTuple):
+    client: str
+    key: EntryKey
+
+
+class OneMemberAQueue(OfMembers):
+    """Client invariant 27, as pulls show it."""
+
+    name = "one_member_a_queue"
+    rule = (
+        "members with equal inputs take all queues, each once, so no two of a clustering group "
+        "pull one queue when a rebalance has settled (client invariant 27; "
+        "RebalanceImpl.rebalanceByTopic)"
+    )
+    invariants = (27,)
+    needs = (PullHeld, PullAnswered)
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        self._last: dict[tuple[str, Queue], tuple[_Pull, ...]] = {}  # by different clients, ≤ 2
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {**super().table(), PullHeld: self._pull, PullAnswered: self._pull}
+
+    def _pull(self, fact: PullHeld | PullAnswered, entry: Entry) -> None:
+        member = self.member(fact.group, entry.node, fact.peer)
+        if member is None or member.broadcasts:
+            return
+        known = fact.group, fact.queue
+        mine = _Pull(member.client, key_of(entry))
+        before = self._last.get(known, ())
+        if not before or before[-1].client == member.client:
+            self._last[known] = (*before[:-1], mine)
+            return
+        other = before[-1]
+        was_mine = len(before) > 1 and before[0].client == member.client
+        if was_mine and self.is_settled(fact.group, before[0].key.mono_us):
+            self.objects(
+                f"{member.client} and {other.client} both pull {place_of(fact.queue)} for "
+                f"{fact.group}, and no member came or went lately",
+                before[0].key,
+                other.key,
+                entry,
+                node=member.client,
+            )
+            self._last[known] = (mine,)
+        else:
+            self._last[known] = (other, mine)
+
+
+class ClientIdsDiffer(OfMembers):
+    """Client invariants 5 and 33: members with one id get the same share, and leave another."""
+
+    name = "client_ids_differ"
+    rule = (
+        "members of a group have different client ids: one that is listed twice leaves its second "
+        "share to nobody (client invariants 5 and 33; ClientConfig.buildMQClientId)"
+    )
+    invariants = (5, 33)
+    needs = (PullHeld, PullAnswered)
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        self._last: dict[tuple[str, str, str], EntryKey] = {}  # broker, group, peer: its last pull
+        self._told: set[tuple[str, str]] = set()  # group, client
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {**super().table(), PullHeld: self._pull, PullAnswered: self._pull}
+
+    def _pull(self, fact: PullHeld | PullAnswered, entry: Entry) -> None:
+        member = self.member(fact.group, entry.node, fact.peer)
+        if member is None or member.broadcasts or (fact.group, member.client) in self._told:
+            return
+        self._last[entry.node, fact.group, fact.peer] = key_of(entry)
+        for other in self.members_at(fact.group, entry.node):
+            pulled = self._last.get((entry.node, fact.group, other.peer))
+            if other.client != member.client or other.peer == member.peer or pulled is None:
+                continue
+            if pulled > member.joined:  # both pull: no connection that is about to close
+                self._told.add((fact.group, member.client))
+                self.objects(
+                    f"two members of {fact.group} call themselves {member.client}: {other.peer} "
+                    f"and {member.peer}",
+                    other.joined,
+                    member.joined,
+                    entry,
+                    node=member.client,
+                )
+
+
+class PassesCome(OfMembers):
+    """Client invariant 25, as brokers see it: a pass asks for the members of the group."""
+
+    name = "passes_come"
+    rule = (
+        "undisturbed, a pass comes every 20 s, and asks a broker who is in the group "
+        "(client invariant 25; RebalanceService.run)"
+    )
+    invariants = (25,)
+    needs = (RequestReceived,)
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        self._asked: dict[str, EntryKey] = {}  # by client
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {
+            **super().table(),
+            RequestReceived: self._received,
+            ConnectionClosed: self._closed,
+        }
+
+    def end(self) -> None:
+        """Who asks no more is late as well."""
+        for client in list(self._asked):
+            if self.scene.last is not None:  # there is one, where anybody is known
+                self._looks(client, self.scene.last)
+
+    def _received(self, fact: RequestReceived, entry: Entry) -> None:
+        if fact.code != RequestCode.GET_CONSUMER_LIST_BY_GROUP:
+            return
+        for client in self._clients_at(entry.node, fact.peer):
+            self._looks(client, entry)
+            self._asked[client] = key_of(entry)
+
+    def _closed(self, fact: ConnectionClosed, entry: Entry) -> None:
+        for client in self._clients_at(entry.node, fact.peer):
+            self._asked.pop(client, None)
+
+    def _clients_at(self, broker: str, peer: str) -> set[str]:
+        return {
+            each.client
+            for each in self._members.values()
+            if (each.broker, each.peer) == (broker, peer) and not each.broadcasts
+        }
+
+    def _looks(self, client: str, entry: Entry) -> None:
+        before = self._asked.get(client)
+        is_member = any(each.client == client for each in self._members.values())
+        if before is None or not is_member or self.scene.all_faults:
+            return
+        silent_us = entry.mono_us - before.mono_us
+        if silent_us > PASS_US + LATE_US:
+            self.objects(
+                f"{client} asked no broker for the members of its groups for "
+                f"{silent_us / 1e6:.1f} s",
+                before,
+                entry,
+                node=client,
+            )
