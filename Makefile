@@ -61,6 +61,7 @@ page: $(READY)  ## what the pages in docs/ have from the code, and from a virtua
 	$(BIN)/python -m docs.generate.idleness
 	$(BIN)/python -m docs.generate.errata
 	$(BIN)/python -m docs.generate.invariants
+	$(BIN)/python -m docs.generate.sdk_monitors
 	$(BIN)/python -m docs.generate.faces
 	$(BIN)/python -m docs.generate.failures
 	$(BIN)/python -m docs.generate.scenarios

@@ -15,7 +15,16 @@ from pathlib import Path
 import pytest
 import typer
 
-from docs.generate import checkers, demo_picture, facts, failures, mqadmin, quirks, settings
+from docs.generate import (
+    checkers,
+    demo_picture,
+    facts,
+    failures,
+    mqadmin,
+    quirks,
+    sdk_monitors,
+    settings,
+)
 from docs.generate.episodes import facts_of_a_run
 from docs.generate.sections import with_section
 from emulator.cli.app import application
@@ -237,6 +246,11 @@ def test_the_page_of_facts_matches_the_structs_and_their_sources() -> None:
 def test_the_page_of_checkers_names_every_checker_and_metric() -> None:
     page = checkers.PAGE.read_text()
     assert with_section(page, "checkers", checkers.checkers_text()) == page, "run make page"
+
+
+def test_the_page_on_judging_names_every_monitor_of_any_client() -> None:
+    page = sdk_monitors.PAGE.read_text()
+    assert with_section(page, "monitors", sdk_monitors.monitors_text()) == page, "run make page"
 
 
 def test_the_page_of_mqadmin_matches_the_recordings_and_the_listed_differences() -> None:

@@ -49,6 +49,7 @@ COMMANDS: Mapping[str, CommandPlace] = {
     "shrink": CommandPlace("replay", "shrink"),
     "explain": CommandPlace("explain", "explain"),
     "diff": CommandPlace("explain", "diff"),
+    "judge": CommandPlace("judge", "judge"),
     "fault": CommandPlace("fault"),
     "message": CommandPlace("message"),
     "dlq": CommandPlace("dlq"),

@@ -17,13 +17,17 @@ from emulator.net.results import Call
 
 def note_requests(server: Remoting, journal: Journal) -> None:
     """Let *server* note its requests as its *journal* and its settings ask for."""
-    if journal.wants(RequestReceived):
-        _note_received(server, journal)
+    note_received(server, journal)
     if server.config.slow_answer_ms:
         _note_slow(server, journal)
 
 
-def _note_received(server: Remoting, journal: Journal) -> None:
+def note_received(server: Remoting, journal: Journal) -> None:
+    """From now on if the journal wants that, else no more."""
+    if not journal.wants(RequestReceived):
+        server.chain.put(Place.EVIDENCE, None)
+        return
+
     def note(call: Call[Any]) -> None:
         command = call.command
         journal.note(RequestReceived(call.peer.address, command.code, command.opaque or 0))

@@ -19,6 +19,7 @@ from emulator.disk.port import NOT_WRITTEN
 from emulator.disk.refusals import reason
 from emulator.facts import Fact, RequestReceived, all_facts
 from emulator.journal import Entry, Journal, encode_entry
+from emulator.net.evidence import note_received
 from emulator.net.handler_table import Row, table_of
 from emulator.net.remoting import Remoting
 from emulator.net.reply_rules import obey_reply_rules
@@ -141,11 +142,13 @@ class OwnCalls:
 
         listener.leave = partial(self._journal.unlisten, take)
         self._journal.listen(take, kinds)
+        note_received(self._server, self._journal)
         return listener
 
     def _end(self, peer: Peer) -> None:
         if (listener := self._listeners.pop(peer, None)) is not None:
             listener.leave()
+            note_received(self._server, self._journal)
 
 
 class _FactListener:

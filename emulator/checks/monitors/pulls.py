@@ -1,15 +1,10 @@
 """The pull loop as brokers see it: one pull a queue at a time, held as long as it asks.
 
-<<<<<<< HEAD
-A broker's facts do not say whose pull it was.  So a group is judged at a broker only while it
-has one member there: whatever comes or goes there, or any new connection, begins anew.  A member
-whose connection was lost may be back and pull before its next heartbeat, so where one is missing
-nothing is judged, until it has joined again or is known to have ended.
-=======
 A queue that changes hands may be pulled twice for a while.  So a group is judged at a broker only
 while it has one member there: whatever comes or goes there, or any new connection, begins anew.
+A member whose connection was lost may be back and pull before its next heartbeat, so where one is
+missing nothing is judged, until it has joined again or is known to have ended.
 ``emulator.checks.servers`` judges each member by itself.
->>>>>>> 6ed2af5 (Judge members one by one from what brokers note: eleven monitors of any SDK)
 """
 
 from __future__ import annotations

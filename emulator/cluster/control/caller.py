@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -98,14 +98,44 @@ class ControlCaller:
         body = msgspec.json.encode({"time": ms})
         return self._call("POST", "/advance", _Advanced, body).due_count
 
-    def _call(self, method: str, path: str, kind: type[T], body: bytes = b"") -> T:
+    def facts(self, kinds: Sequence[str]) -> Iterator[bytes]:
+        """Lines of facts of these *kinds* from now on, until the cluster ends.
+
+        The first line is an empty one: from then on all nodes that run are listened to.
+        """
+        connection = self._connection()
+        path = f"/facts?kinds={','.join(kinds)}"
+        try:
+            self._connect(connection)
+            connection.request("GET", path)
+            response = connection.getresponse()
+            if response.status != HTTPStatus.OK:
+                self._read(response.status, response.read(), _Nodes)
+            yield b""
+            yield from response
+        except (OSError, http.client.HTTPException) as error:
+            text = f"the control address at {self.address} ended: `rmqemu up` has stopped"
+            raise ClusterUnreachable(text) from error
+        finally:
+            connection.close()
+
+    def _connection(self) -> http.client.HTTPConnection:
         host, _, port = self.address.rpartition(":")
-        connection = http.client.HTTPConnection(host.strip("[]"), int(port), CONNECT_S_MAX)
-        text = f"no control address answers at {self.address}: is `rmqemu up` running?"
+        return http.client.HTTPConnection(host.strip("[]"), int(port), CONNECT_S_MAX)
+
+    def _connect(self, connection: http.client.HTTPConnection) -> None:
         try:
             connection.connect()
-            text = f"the control address at {self.address} ended before it answered"
-            connection.sock.settimeout(None)
+        except OSError as error:
+            text = f"no control address answers at {self.address}: is `rmqemu up` running?"
+            raise ClusterUnreachable(text) from error
+        connection.sock.settimeout(None)
+
+    def _call(self, method: str, path: str, kind: type[T], body: bytes = b"") -> T:
+        connection = self._connection()
+        text = f"the control address at {self.address} ended before it answered"
+        try:
+            self._connect(connection)
             connection.request(method, path, body or None)
             response = connection.getresponse()
             answer = response.read()

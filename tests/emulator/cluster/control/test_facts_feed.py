@@ -67,6 +67,13 @@ def test_facts_of_all_nodes_come_from_now_on(cluster, facts) -> None:
     }
 
 
+def test_requests_are_noted_while_somebody_asks_for_that_kind(cluster, facts) -> None:
+    lines = facts("?nodes=broker-a&kinds=RequestReceived,TopicCreated")
+    make_topic(cluster, "asked-for")
+    codes = [line["fact"].get("code") for line in (next(lines), next(lines))]
+    assert codes == [RequestCode.UPDATE_AND_CREATE_TOPIC, None]
+
+
 def test_only_the_nodes_that_are_wanted_are_listened_to(cluster, facts) -> None:
     lines = facts("?nodes=broker-b&kinds=TopicCreated,TopicChanged")
     make_topic(cluster, "letters")

@@ -1,0 +1,19 @@
+"""The table of docs/judging-sdks.md: the monitors of clients in any language."""
+
+from __future__ import annotations
+
+from docs.generate.sections import DOCS, write_section
+from emulator.checks.servers.table import FOREIGN
+
+PAGE = DOCS / "judging-sdks.md"
+
+
+def monitors_text() -> str:
+    """One row each."""
+    rows = ["| monitor | rule |", "| --- | --- |"]
+    rows += [f"| `{name}` | {kind.rule} |" for name, kind in FOREIGN.items()]
+    return "\n".join(rows)
+
+
+if __name__ == "__main__":
+    write_section(PAGE, "monitors", monitors_text())

@@ -1,0 +1,146 @@
+"""The frame behind a fact: which request a client sent, with the fields that the fact has of it.
+
+RocketMQ's own names, as a dump of the connection or upstream's source has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from emulator.facts import (
+    Fact,
+    MemberJoined,
+    MemberLeft,
+    MessageSentBack,
+    OffsetCommitted,
+    PullAnswered,
+    PullHeld,
+    Queue,
+    QueuesLocked,
+    QueuesUnlocked,
+    RequestReceived,
+)
+from emulator.journal import Entry
+from protocol.codes import REQUEST_NAMES, RequestCode
+
+
+class SeenFrame(msgspec.Struct, frozen=True, kw_only=True):
+    """A request as a server saw it: *fields* of its header or body, *then* what came of it."""
+
+    at_ms: int  # wall time of the server
+    mono_us: int
+    server: str
+    request: str  # RocketMQ's name of the code, or the fact's name where no frame is behind it
+    code: int = 0
+    peer: str = ""
+    opaque: int | None = None  # None: not noted
+    fields: dict[str, Any] = {}
+    then: str = ""
+
+
+def frame_of(entry: Entry) -> SeenFrame:
+    """What *entry* says of a frame."""
+    fact = entry.fact
+    tell = FRAMES.get(type(fact))
+    code, fields, then = tell(fact) if tell is not None else (0, _plain(fact), "")
+    return SeenFrame(
+        at_ms=entry.at_ms,
+        mono_us=entry.mono_us,
+        server=entry.node,
+        request=REQUEST_NAMES.get(code, f"code {code}") if code else type(fact).__name__,
+        code=code,
+        peer=getattr(fact, "peer", ""),
+        opaque=getattr(fact, "opaque", None),
+        fields=fields,
+        then=then,
+    )
+
+
+Told = tuple[int, dict[str, Any], str]
+
+
+def _pull(fact: PullHeld | PullAnswered) -> Told:
+    fields = {**_queue(fact.group, fact.queue), "queueOffset": fact.offset}
+    if isinstance(fact, PullHeld):
+        return RequestCode.PULL_MESSAGE, fields, "held"
+    then = f"answered {fact.response_code}, nextBeginOffset {fact.next_offset}"
+    return RequestCode.PULL_MESSAGE, fields, f"{then}, {fact.message_count} messages"
+
+
+def _commit(fact: OffsetCommitted) -> Told:
+    fields = {**_queue(fact.group, fact.queue), "commitOffset": fact.offset}
+    return RequestCode.UPDATE_CONSUMER_OFFSET, fields, "or with a PULL_MESSAGE"
+
+
+def _sent_back(fact: MessageSentBack) -> Told:
+    fields = {
+        "group": fact.group,
+        "originTopic": fact.origin_topic,
+        "offset": fact.origin_position,
+    }
+    then = f"goes to {fact.target_topic} as retry {fact.reconsume_times}"
+    return RequestCode.CONSUMER_SEND_MSG_BACK, fields, f"{then}, delay level {fact.delay_level}"
+
+
+def _joined(fact: MemberJoined) -> Told:
+    fields = {
+        "clientID": fact.client,
+        "groupName": fact.group,
+        "consumeType": fact.consume_type,
+        "messageModel": fact.message_model,
+    }
+    return RequestCode.HEART_BEAT, fields, "is a member"
+
+
+def _left(fact: MemberLeft) -> Told:
+    fields = {"clientID": fact.client, "consumerGroup": fact.group}
+    if fact.reason == "unregistered":
+        return RequestCode.UNREGISTER_CLIENT, fields, "is no member"
+    return 0, fields, f"is no member: {fact.reason}"
+
+
+def _locked(fact: QueuesLocked) -> Told:
+    fields = {"consumerGroup": fact.group, "clientId": fact.client}
+    then = f"granted {_names(fact.granted)}; refused {_names(fact.refused)}"
+    return RequestCode.LOCK_BATCH_MQ, fields, then
+
+
+def _unlocked(fact: QueuesUnlocked) -> Told:
+    fields = {"consumerGroup": fact.group, "clientId": fact.client}
+    return RequestCode.UNLOCK_BATCH_MQ, fields, _names(fact.queues)
+
+
+def _received(fact: RequestReceived) -> Told:
+    return fact.code, {}, ""
+
+
+FRAMES: dict[type[Fact], Callable[[Any], Told]] = {
+    PullHeld: _pull,
+    PullAnswered: _pull,
+    OffsetCommitted: _commit,
+    MessageSentBack: _sent_back,
+    MemberJoined: _joined,
+    MemberLeft: _left,
+    QueuesLocked: _locked,
+    QueuesUnlocked: _unlocked,
+    RequestReceived: _received,
+}
+
+
+def _queue(group: str, queue: Queue) -> dict[str, Any]:
+    return {"consumerGroup": group, "topic": queue.topic, "queueId": queue.queue_id}
+
+
+def _names(queues: tuple[Queue, ...]) -> str:
+    return (
+        ", ".join(f"{queue.topic}@{queue.broker}:{queue.queue_id}" for queue in queues) or "none"
+    )
+
+
+def _plain(fact: Fact) -> dict[str, Any]:
+    known = msgspec.to_builtins(fact)
+    del known["kind"]
+    return dict(known)

@@ -1,0 +1,90 @@
+"""The official clients under ``rmqemu judge``: they break none of the rules that servers can see.
+
+A judge sits beside the cluster while a client sends messages back, shares queues with a member
+that comes and goes, and consumes in order.  ``JUDGE_S=75`` lets it look on for longer: then
+members have settled, and passes, heartbeats and locks have come again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from sdk.scenario import Scenario
+from sdk.sdk_process import SdkProcess
+
+from benchmarks.clusters import Cluster
+
+pytestmark = pytest.mark.sdk
+
+JUDGE_S = float(os.environ.get("JUDGE_S", "2"))
+END_S_MAX = 30.0
+LANGUAGES = {"java": "JAVA", "go": "GO"}
+
+
+class AJudge:
+    """``rmqemu judge`` as a process of its own; every node is listened to when it is made."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        command = [sys.executable, "-m", "emulator.cli", "judge", "--namesrv", cluster.namesrv]
+        self._process = subprocess.Popen(
+            [*command, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        assert self._process.stderr is not None
+        line = self._process.stderr.readline()
+        assert line.startswith("judging the clients"), line
+
+    def verdict(self) -> dict[str, Any]:
+        """Ctrl-C ends it."""
+        self._process.send_signal(signal.SIGINT)
+        output, _ = self._process.communicate(timeout=END_S_MAX)
+        found: dict[str, Any] = json.loads(output)
+        return found
+
+    def stop(self) -> None:
+        """Whatever happened."""
+        self._process.kill()
+        self._process.wait()
+
+
+@pytest.fixture
+def a_judge(cluster: Cluster) -> Iterator[AJudge]:
+    judge = AJudge(cluster)
+    yield judge
+    judge.stop()
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_an_official_client_breaks_no_rule_that_servers_can_see(
+    a_judge: AJudge, scenario: Scenario, language: str, request: pytest.FixtureRequest
+) -> None:
+    process: SdkProcess = request.getfixturevalue(language)
+    refused = scenario.messages(1)[0]["keys"]
+    one = scenario.consumer(process, "one", refuse={refused: 0})
+    other_group = {"group": f"{scenario.group}-in-order", "orderly": True}
+    in_order = scenario.consumer(process, "in order", **other_group)
+    producer = scenario.producer(process)
+    one.wait_assigned(8)
+    producer.send(scenario.messages(24))
+    one.wait_consumed(24)
+    two = scenario.consumer(process, "two")
+    two.wait_assigned(4)
+    time.sleep(JUDGE_S)
+    producer.send(scenario.messages(24, start=24))
+    in_order.wait_consumed(48)
+    two.stop()
+    one.stop()
+    in_order.stop()
+    verdict = a_judge.verdict()
+    ours = [c for c in verdict["clients"] if scenario.group in str(c["groups"])]
+    assert {client["language"] for client in ours} == {LANGUAGES[language]}
+    assert verdict["broken"] == []
+    expected = {"pulls_go_on", "given_back_before_committed", "locked_pulls", "members_unregister"}
+    assert expected <= set(verdict["judged"])
