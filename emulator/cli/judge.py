@@ -52,9 +52,9 @@ def judge(
     namesrv: Namesrv = NAMESRV,
     as_json: AsJson = False,
 ) -> None:
-    """Say which rules of RocketMQ's clients a client in any language breaks.
+    """Say which client rules an SDK breaks.
 
-    Start it before the client.  Exit code 0: none was broken, 1: some was, 4: no client came.
+    It reads what servers note of consumers in any language.  Start it before the client.  Exit code 0: none was broken, 1: some was, 4: no client came.
     """
     with plain_errors():
         sdk_judge = SdkJudge()

@@ -19,7 +19,7 @@ UNDER_WAY_US = 1_000_000  # a pull may have been sent before a refusal came
 RESTARTED_US = RENEWED_US + LATE_US  # a broker forgets locks; until then nobody knows
 
 
-class _Lock(NamedTuple):
+class _ToldLock(NamedTuple):
     """What a client was told of a queue; *since* is when that began, *last* when again."""
 
     is_granted: bool
@@ -32,7 +32,7 @@ class _OfOrderlyMembers(OfMembers):
 
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
-        self._locks: dict[tuple[str, str], dict[Queue, _Lock]] = {}  # group, client
+        self._locks: dict[tuple[str, str], dict[Queue, _ToldLock]] = {}  # group, client
         self._seen: dict[tuple[str, Queue, str], int] = {}  # opaque of the pull seen last
 
     def table(self) -> Table:
@@ -45,7 +45,9 @@ class _OfOrderlyMembers(OfMembers):
             PullAnswered: self._pulled,
         }
 
-    def looks(self, member: GroupMember, lock: _Lock | None, queue: Queue, entry: Entry) -> None:
+    def looks(
+        self, member: GroupMember, lock: _ToldLock | None, queue: Queue, entry: Entry
+    ) -> None:
         """An orderly member asked for messages of *queue*, of which it was told *lock*."""
         raise NotImplementedError
 
@@ -56,14 +58,14 @@ class _OfOrderlyMembers(OfMembers):
             for queue in queues:
                 before = known.get(queue)
                 is_new = before is None or before.is_granted != is_granted
-                known[queue] = _Lock(
+                known[queue] = _ToldLock(
                     is_granted, key if is_new or not before else before.since, key
                 )
 
     def _unlocked(self, fact: QueuesUnlocked, entry: Entry) -> None:
         known = self._locks.setdefault((fact.group, fact.client), {})
         for queue in fact.queues:
-            known[queue] = _Lock(False, key_of(entry), key_of(entry))  # a field
+            known[queue] = _ToldLock(False, key_of(entry), key_of(entry))  # a field
 
     def _pulled(self, fact: PullHeld | PullAnswered, entry: Entry) -> None:
         """A pull that was held is looked at when it came, not when it is answered."""
@@ -91,7 +93,9 @@ class LockedPulls(_OfOrderlyMembers):
     invariants = (51,)
     needs = (QueuesLocked,)
 
-    def looks(self, member: GroupMember, lock: _Lock | None, queue: Queue, entry: Entry) -> None:
+    def looks(
+        self, member: GroupMember, lock: _ToldLock | None, queue: Queue, entry: Entry
+    ) -> None:
         """Never granted, or taken away."""
         if lock is not None and lock.is_granted:
             return
@@ -121,7 +125,9 @@ class LocksAreRenewed(_OfOrderlyMembers):
     invariants = (51,)
     needs = (QueuesLocked,)
 
-    def looks(self, member: GroupMember, lock: _Lock | None, queue: Queue, entry: Entry) -> None:
+    def looks(
+        self, member: GroupMember, lock: _ToldLock | None, queue: Queue, entry: Entry
+    ) -> None:
         """Granted, and long ago."""
         if lock is None or not lock.is_granted:
             return
