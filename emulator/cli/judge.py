@@ -54,7 +54,8 @@ def judge(
 ) -> None:
     """Say which client rules an SDK breaks.
 
-    It reads what servers note of consumers in any language.  Start it before the client.  Exit code 0: none was broken, 1: some was, 4: no client came.
+    It reads what servers note of consumers in any language.  Start it before the client.
+    Exit code 0: none was broken, 1: some was, 4: no client came.
     """
     with plain_errors():
         sdk_judge = SdkJudge()
