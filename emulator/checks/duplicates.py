@@ -39,6 +39,7 @@ CAUSES = {  # metric: what it counts
 WHY = {  # of a range that may come again: the cause
     "another member had it": "handed_over",
     "it was claimed anew": "handed_over",
+    "its consumer was started again": "handed_over",
 }
 
 

@@ -19,6 +19,7 @@ from emulator.checks.folding import Table
 from emulator.checks.queue_records import Place, QueueReading, QueueRecords
 from emulator.checks.scene import Scene
 from emulator.facts import (
+    ConsumerStarted,
     GroupOffsetMoved,
     LogFlushed,
     LogRecovered,
@@ -66,6 +67,7 @@ class Progress:
     def table(self) -> Table:
         """What it reads."""
         return {
+            ConsumerStarted: self._started,
             MessageStored: self._stored,
             MessageSent: self._sent,
             MessageGivenToListener: self._given,
@@ -209,6 +211,12 @@ class Progress:
         self.reading = reading
         reading.commits(fact.offset, entry.mono_us)
 
+    def _started(self, fact: ConsumerStarted, entry: Entry) -> None:
+        """A lite pull consumer pulls what is its share before it has claimed the queue."""
+        for reading in self.readers.get(fact.group, {}).values():
+            if reading.owner == entry.node:
+                reading.comes_again(reading.older, "its consumer was started again")
+
     def _claimed(self, fact: QueuesClaimed, entry: Entry) -> None:
         if fact.group in self._scene.broadcast:
             self._begin_anew(fact, entry)
@@ -278,7 +286,10 @@ class Progress:
         promise = self._scene.stores.get(entry.node)
         is_promised = promise is not None and promise.outlives_process
         self._cut_log(entry.node, fact.end_position, is_promised=is_promised)
-        self._offsets_are_older(entry.node, "a broker was started again, with older offsets")
+        # Offsets that a full or slow disk did not take are older than any interval says.
+        offset = 0 if self._scene.had_bad_disk(entry.node) else None
+        why = "a broker was started again, with older offsets"
+        self._offsets_are_older(entry.node, why, offset)
 
     def _offsets_are_older(self, broker: str, why: str, offset: int | None = None) -> None:
         for readings in self.readers.values():

@@ -26,6 +26,7 @@ from emulator.facts import (
 from emulator.journal import Entry
 
 ENDING = frozenset({"kill", "stop", "power_off"})  # faults that end a process
+DISKS = frozenset({"full_disk", "slow_disk", "failing_flush"})
 EVERYTHING = ("", "*")  # expressions that take every message
 
 
@@ -124,6 +125,10 @@ class Scene:
     def kinds(self, group: str) -> set[str]:
         """The kinds of consumers that were members of *group*: push, lite_pull, pull."""
         return {seat.started.consumer_kind for seat in self.seats.get(group, ())}
+
+    def had_bad_disk(self, node: str) -> bool:
+        """Some fault of its disk held, once."""
+        return any(each.word in DISKS and node in each.nodes for each in self.all_faults)
 
     def held_by(self, node: str) -> list[HeldFault]:
         """The faults that hold and touch *node*."""

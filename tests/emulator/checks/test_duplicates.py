@@ -53,6 +53,13 @@ def test_messages_that_came_after_the_hand_over_come_once() -> None:
     assert len(objections(journal.judged(), "duplicates")) == 1
 
 
+def test_a_process_that_was_started_again_begins_at_the_committed_offset() -> (
+    None
+):
+    journal = a_consumed_journal(200).fault("kill", "billing-1").consumer("billing-1")
+    assert figures(journal.consumed("billing-1", 190)) == {"duplicates": 1, "handed_over": 1}
+
+
 def test_owners_of_a_queue_that_nobody_has_pulled_yet_are_known_too() -> None:
     journal = AJournal().runs().store().consumer("billing-1").claimed("billing-1", Q0)
     journal.sent(0).consumer("billing-2").claimed("billing-2", Q0)
@@ -81,6 +88,16 @@ def test_two_owners_consume_twice() -> None:
 def test_an_offset_that_went_back_explains_what_comes_again(fact) -> None:
     journal = a_consumed_journal(200).note("broker-a", fact).consumed("billing-1", 5)
     assert figures(journal) == {"duplicates": 1, "older_offsets": 1}
+
+
+def test_offsets_that_a_full_disk_did_not_take_are_older_than_usual() -> None:
+    def journal(word: str) -> AJournal:
+        found = a_consumed_journal(200).fault(word, "broker-a").at_s(10).committed(200)
+        found.at_s(20).committed(200).healed().note("broker-a", LogRecovered(200, 0, 20_000))
+        return found.consumed("billing-1", 150)
+
+    assert figures(journal("full_disk")) == {"duplicates": 1, "older_offsets": 1}
+    assert len(objections(journal("stall").judged(), "duplicates")) == 1
 
 
 def test_a_lower_offset_that_was_committed_explains_what_comes_again() -> None:
