@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -32,6 +33,7 @@ from scenarios.running.fleet import Fleet
 from scenarios.running.following import Following
 from scenarios.running.orders import RunOrder
 
+PATIENCE_S = 60
 A_FILE = """
 title = "A broker and a member die"
 lasts = "6s"
@@ -170,8 +172,10 @@ def test_a_client_that_fails_of_itself_is_an_error_with_what_it_wrote_last(
 def test_ctrl_c_ends_all_that_was_started(tmp_path) -> None:
     a_plan(A_FILE, tmp_path)
     process = command(str(tmp_path / "short.toml"), "--world", "processes", folder=tmp_path)
+    until_s = time.monotonic() + PATIENCE_S
     while not [*tmp_path.glob("rmqemu-run-*/billing-2.jsonl")]:
         assert process.poll() is None, process.communicate()
+        assert time.monotonic() < until_s, "the member did not start"
         signal.sigtimedwait([], 0.05)
     pids = descendants_of(process.pid)
     assert len(pids) > 6, "runs, forkers, three nodes, three clients"

@@ -6,12 +6,14 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from emulator.cli.app import application
 
+PATIENCE_S = 60
 A_FILE = """
 title = "A short one"
 [topics.orders]
@@ -88,12 +90,13 @@ def test_ctrl_c_shows_what_is_finished_and_ends_with_130(short, tmp_path) -> Non
         env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)},
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
     )
-    rows = tmp_path / "rocketmq-emulator" / "runs"
+    rows, until_s = tmp_path / "rocketmq-emulator" / "runs", time.monotonic() + PATIENCE_S
     while not [*rows.glob("*.jsonl")]:
         assert process.poll() is None
+        assert time.monotonic() < until_s, "no run was finished"
         signal.sigtimedwait([], 0.05)
     process.send_signal(signal.SIGINT)
-    output, errors = process.communicate(timeout=60)
+    output, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130
     assert "of 1000 seeds were finished" in errors
     assert "passed" in output

@@ -23,8 +23,9 @@ MESSAGES = 40
 
 def asked(cluster: RealWorld, question):
     async def ask():
-        async with admin_over_tcp(cluster.namesrv) as admin:
-            return await question(admin)
+        with trio.fail_after(PATIENCE_S):
+            async with admin_over_tcp(cluster.namesrv) as admin:
+                return await question(admin)
 
     return trio.run(ask)
 
@@ -145,8 +146,8 @@ def test_one_group_behind_a_partition_gets_what_others_get_when_it_ends(cluster)
         async with Producer(namesrv=cluster.namesrv, group="shop") as producer:
             await producer.send(Message("news", b"makes the topic"))
             async with member("early") as early, member("late") as late:
-                for consumer in (early, late):
-                    while not consumer.queues:  # noqa: ASYNC110  # nor do they
+                with trio.fail_after(PATIENCE_S):
+                    while not (early.queues and late.queues):  # noqa: ASYNC110  # nor do they
                         await trio.sleep(0.01)
                 with cluster.under(Partition(between=("late", "brokers"))):
                     for queue in await producer.publish_queues("news"):
