@@ -53,6 +53,13 @@ _ALL = (
         "a committed offset does not go back",
     ),
     Quirk(
+        "forget_full_queues",
+        "consumer",
+        "a pull that waits since its queue is full does not count as a pull",
+        "a full queue is not taken for one whose pull request was lost (client invariant 41)",
+        "reported in alibaba/RocketMQ#459; no release that can be read has it",
+    ),
+    Quirk(
         "retry_on_another_queue",
         "producer",
         "an asynchronous send that is retried goes to the next queue",

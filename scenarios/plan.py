@@ -49,6 +49,8 @@ class ListenerPlan(Part, frozen=True, kw_only=True):
     raises: float = 0.0
     hangs: float = 0.0  # for hang_ms
     hang_ms: float = 60_000.0
+    from_ms: int = 0  # the chances hold from then on, in ms since the load begins
+    until_ms: int | None = None  # and to here; None: to the end
 
 
 class ConsumersPlan(Part, frozen=True, kw_only=True):

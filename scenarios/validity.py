@@ -196,8 +196,9 @@ def _listener(listener: ListenerPlan) -> Found:
             yield (name,), f"is a chance from 0 to 1, not {getattr(listener, name)}"
     if sum(getattr(listener, name) for name in CHANCES) > 1:
         yield (), f"the chances {', '.join(CHANCES)} are more than 1 together"
-    for name in ("takes_ms", "jitter_ms", "hang_ms"):
+    for name in ("takes_ms", "jitter_ms", "hang_ms", "from_ms"):
         yield from _positive((name,), getattr(listener, name), least=0)
+    yield from _positive(("until_ms",), listener.until_ms, least=listener.from_ms + 1)
 
 
 def _load(load: LoadPlan, names: Names) -> Found:

@@ -46,6 +46,12 @@ class Churn(Checker):
             "max",
         ),
         Metric("queueless_members", "members", "that have no queue at the end", "group"),
+        Metric(
+            "expired_queues",
+            "times",
+            "a member began a queue anew that it seemed not to have pulled for 120 s",
+            "group",
+        ),
     )
     needs = (QueuesClaimed,)
 
@@ -94,6 +100,8 @@ class Churn(Checker):
                 shares.claim(queue, entry.node)
 
     def _released(self, fact: QueuesReleased, entry: Entry) -> None:
+        if fact.reason == "pull expired":
+            self.adds("expired_queues", len(fact.queues), fact.group)
         members = [seat.node for seat in self.scene.living(fact.group)]
         for queue in fact.queues:
             if (shares := self._topics.get((fact.group, queue.topic))) is not None:

@@ -22,6 +22,34 @@ async def orderly_queues_are_taken_over(run: Run, release: str = "4.9.7") -> Non
     run.expect(nothing_lost(), metric("out_of_order") == 0, metric("delivery_gap_s") <= 5)
 
 
+@scenario(issue="alibaba/RocketMQ#459")
+async def an_orderly_listener_suspends_for_minutes(
+    run: Run, minutes: int = 3, forgets: bool = True
+) -> None:
+    """An orderly listener cannot do its work for minutes, and suspends its queues again and again.
+
+    The queues are full, so they are not pulled; after 120 s the report saw a consumer take each
+    for one whose pull request was lost, give it up and begin it anew, for ever.  No release that
+    can be read does so: a pull that waits since its queue is full counts as a pull.  The quirk
+    forget_full_queues stands for the report.
+    """
+    await run.cluster(brokers=1, topics={"orders": 2})
+    if forgets:
+        run.quirks("forget_full_queues")
+    await run.consumers(
+        "billing",
+        topic="orders",
+        orderly=True,
+        settings={"queue_messages_max": 20},
+        listener={"fails": 1.0, "from_ms": 10_000, "until_ms": (1 + 6 * minutes) * 10_000},
+    )
+    with run.load("orders", rate=10):
+        await run.sleep(40)
+    await run.sleep(60 * minutes)
+    await run.until_quiet()
+    run.expect(nothing_lost(), metric("out_of_order") == 0, metric("expired_queues") == 0)
+
+
 @scenario(issue="apache/rocketmq-client-go#994")
 async def an_orderly_member_is_killed(run: Run, unlocks: bool = False) -> None:
     """One of two orderly consumers ends, in order (unlocks) or not.

@@ -23,13 +23,19 @@ class PlannedFailure(Exception):
 class PlannedListener:
     """``listen`` is what a consumer is given; *rng* draws what each call does.
 
-    It waits with what *new_alarm* makes: in virtual time that costs less than a cancel scope.
+    *now_ms* is the time since the load began.  It waits with what *new_alarm* makes: in virtual
+    time that costs less than a cancel scope.
     """
 
     def __init__(
-        self, plan: ListenerPlan, rng: random.Random, new_alarm: Callable[[], Alarm] = TrioAlarm
+        self,
+        plan: ListenerPlan,
+        rng: random.Random,
+        now_ms: Callable[[], float],
+        new_alarm: Callable[[], Alarm] = TrioAlarm,
     ) -> None:
         self._plan = plan
+        self._now_ms = now_ms
         self._rng = rng
         self._has_chances = bool(plan.fails or plan.raises or plan.hangs)
         self._new_alarm = new_alarm
@@ -47,14 +53,19 @@ class PlannedListener:
 
     async def _act(self) -> ConsumeResult:
         plan, chance = self._plan, self._rng.random
-        if self._has_chances and chance() < plan.hangs:
+        is_troubled = self._has_chances and self._is_its_time()
+        if is_troubled and chance() < plan.hangs:
             await self._wait(plan.hang_ms)
         await self._wait(plan.takes_ms + chance() * plan.jitter_ms)
-        if self._has_chances and chance() < plan.raises:
+        if is_troubled and chance() < plan.raises:
             raise PlannedFailure("the scenario wants this listener to raise")
-        if self._has_chances and chance() < plan.fails:
+        if is_troubled and chance() < plan.fails:
             return ConsumeResult.RECONSUME_LATER
         return ConsumeResult.SUCCESS
+
+    def _is_its_time(self) -> bool:
+        now_ms, until_ms = self._now_ms(), self._plan.until_ms
+        return now_ms >= self._plan.from_ms and (until_ms is None or now_ms < until_ms)
 
     async def _wait(self, ms: float) -> None:
         alarm = self._free_alarms.pop() if self._free_alarms else self._new_alarm()

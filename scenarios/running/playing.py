@@ -92,7 +92,12 @@ async def _consume(
         **plan.settings,
         **plan.settings_of.get(part.name, {}),
     }
-    listener = PlannedListener(plan.listener, _rng(part, process), process.clock.new_alarm)
+    listener = PlannedListener(
+        plan.listener,
+        _rng(part, process),
+        lambda: (process.clock.mono_us() - part.began_us) / 1_000,
+        process.clock.new_alarm,
+    )
     tell(lambda: f"{listener.under_way} messages at its listener" if listener.under_way else "")
     strategy = strategy_named(plan.strategy)
     topics = dict(plan.topics)

@@ -101,7 +101,14 @@ WHEN = st.builds(
     wait_ms_max=WHOLE,
 )
 SETTINGS = st.sampled_from([{}, {"unit_name": "a$b"}, {"heartbeat_first_ms": 10_000}])
-LISTENER = some(ListenerPlan, fails=st.just(0.1), raises=st.just(0.0), hangs=st.just(0.25))
+LISTENER = some(
+    ListenerPlan,
+    fails=st.just(0.1),
+    raises=st.just(0.0),
+    hangs=st.just(0.25),
+    from_ms=st.just(1_500),
+    until_ms=st.sampled_from([None, 60_000]),
+)
 
 
 @st.composite

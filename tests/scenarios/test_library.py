@@ -36,6 +36,13 @@ CASES = [  # scenario, parameters, verdict, and what the reason says
     ("ownership:a_topic_gets_more_queues", {}, "passed", ""),
     ("orderly_locks:orderly_queues_are_taken_over", {"release": "4.9.4"}, "failed", "gap_s <= 5"),
     ("orderly_locks:orderly_queues_are_taken_over", {}, "passed", ""),
+    (
+        "orderly_locks:an_orderly_listener_suspends_for_minutes",
+        {},
+        "failed",
+        "expired_queues == 0",
+    ),
+    ("orderly_locks:an_orderly_listener_suspends_for_minutes", {"forgets": False}, "passed", ""),
     ("orderly_locks:an_orderly_member_is_killed", {}, "passed", ""),
     ("orderly_locks:an_orderly_member_is_killed", {"unlocks": True}, "passed", ""),
     ("found_by_weather:a_broker_forgets_its_locks", {}, "failed", "forgotten_locks.billing == 0"),

@@ -164,6 +164,19 @@ def test_listeners_fail_raise_and_hang_by_chance() -> None:
     assert result.metrics["lost"] == 0
 
 
+def test_listeners_fail_at_their_time_only() -> None:
+    listener = ListenerPlan(fails=1.0, from_ms=5_000, until_ms=8_000)
+    group = ConsumersPlan(group="billing", topics={"orders": "*"}, listener=listener)
+    _, entries = a_run(consumers=(group,))
+    at_s = [
+        entry.mono_us / 1e6
+        for entry in entries
+        if isinstance(entry.fact, MessageConsumed) and not entry.fact.ok
+    ]
+    assert len(at_s) == 30
+    assert (round(at_s[0]), round(at_s[-1])) == (5, 8)
+
+
 def test_lite_pull_and_orderly_groups_consume_too() -> None:
     groups = (
         ConsumersPlan(group="pulling", topics={"orders": "*"}, kind="lite_pull"),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
+from weakref import WeakKeyDictionary
 
 from emulator.quirks import quirks_of
 
 if TYPE_CHECKING:
     from emulator.client.consumer.member import PushMember
-    from emulator.client.consumer.process_queue import ProcessQueue
+    from emulator.client.consumer.process_queue import ProcessQueue, PullRequest
     from emulator.client.consumer.pulling import Pulling
     from emulator.client.consumer.queue_ownership import LockedOwnership
     from emulator.client.consumer.rebalance import Rebalance
@@ -80,9 +81,26 @@ def _keep_offsets(parts: ConsumerParts) -> None:
     vars(offsets).update(persist_all=persist_everything, forget=forget_nothing)
 
 
+def _forget_full_queues(parts: ConsumerParts) -> None:
+    """Upstream notes the time of a pull before it looks whether the queue is full."""
+    pulling, delay_ms = parts.pulling, parts.pulling._delay_ms
+    flow = pulling._flow
+    pulled_ms: WeakKeyDictionary[ProcessQueue, int] = WeakKeyDictionary()
+
+    def delay_and_forget(request: PullRequest) -> int | None:
+        queue = request.process_queue
+        if flow.is_full(queue):
+            queue.last_pull_ms = pulled_ms.get(queue, queue.last_pull_ms)
+        pulled_ms[queue] = queue.last_pull_ms
+        return delay_ms(request)
+
+    vars(pulling)["_delay_ms"] = delay_and_forget
+
+
 SWITCHES: Mapping[str, Callable[[ConsumerParts], None]] = {
     "commit_when_pulled": _commit_when_pulled,
     "keep_queues": _keep_queues,
     "ignore_lock": _ignore_lock,
     "keep_offsets": _keep_offsets,
+    "forget_full_queues": _forget_full_queues,
 }

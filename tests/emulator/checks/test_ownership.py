@@ -140,6 +140,13 @@ def test_moves_are_counted_from_one_settled_state_to_the_next() -> None:
     assert (found["moved_queues"], found["necessary_moves"]) == (2 + 4, 2 + 2)
 
 
+def test_queues_begun_anew_for_want_of_pulls_are_counted() -> None:
+    journal = two_members().claimed("billing-1", Q0, Q1)
+    journal.at_s(130).released("billing-1", Q0, Q1, reason="pull expired")
+    journal.claimed("billing-1", Q0, Q1).at_s(200).released("billing-1", Q0)
+    assert metrics(journal.at_s(300).ends())["expired_queues.billing"] == 2
+
+
 def test_a_member_that_gets_nothing_while_the_others_work_is_idle() -> None:
     journal = two_members()
     for second in range(40):

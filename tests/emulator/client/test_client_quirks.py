@@ -105,6 +105,26 @@ def test_the_offset_of_a_queue_that_was_given_away_may_be_committed_again(quirks
     assert in_group(story, queues=2) is is_on
 
 
+@on_and_off("forget_full_queues")
+def test_a_full_queue_may_be_taken_for_a_lost_one(quirks, is_on) -> None:
+    """alibaba/RocketMQ#459."""
+
+    async def stuck(_messages) -> None:
+        await trio.sleep_forever()
+
+    async def story(cluster, broker):
+        broker.offsets["T", 0] = 0
+        broker.store(100)
+        settings = {"quirks": quirks, "queue_messages_max": 10}
+        async with cluster.process() as app, cluster.a_consumer(app, stuck, **settings) as one:
+            await trio.sleep(1)
+            [full] = [pq for queue, pq in one._running.member.held.items() if queue == QUEUE]
+            await trio.sleep(160)
+            return full.dropped
+
+    assert in_group(story) is is_on
+
+
 @on_and_off("retry_on_another_queue")
 def test_a_retried_send_may_go_to_another_queue(quirks, is_on) -> None:
     async def story(cluster, producer):
