@@ -53,9 +53,7 @@ def test_messages_that_came_after_the_hand_over_come_once() -> None:
     assert len(objections(journal.judged(), "duplicates")) == 1
 
 
-def test_a_process_that_was_started_again_begins_at_the_committed_offset() -> (
-    None
-):
+def test_a_process_that_was_started_again_begins_at_the_committed_offset() -> None:
     journal = a_consumed_journal(200).fault("kill", "billing-1").consumer("billing-1")
     assert figures(journal.consumed("billing-1", 190)) == {"duplicates": 1, "handed_over": 1}
 
