@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import msgspec
 
+from emulator.disk.blanks import written_length
 from emulator.disk.port import DiskFull, OnFlushed
 from emulator.sim.drive_faults import (
     DriveFault,
@@ -335,8 +336,9 @@ class VirtualDrive:
     def _written_to(self) -> int:
         """The position after the last byte of the log that is not zero."""
         for base in sorted(self.segments, reverse=True):
-            if data := self.segments[base][:].rstrip(b"\0"):
-                return base + len(data)
+            with memoryview(self.segments[base]) as view:
+                if written := written_length(view):
+                    return base + written
         return 0
 
 

@@ -1,10 +1,11 @@
-"""The process that forks runs: it has loaded everything once; each run is a process of its own.
+"""The process that forks runs: it has done once what each would do; a run is a process of its own.
 
     python -m scenarios.running.run_forks SOCKET
 
-A run forked is under way after some milliseconds.  It reads one ``RunOrder`` from its standard
-input, writes one ``RunResult`` to its standard output, and ends; what it prints goes to its
-standard error.  SIGUSR1 makes it write there where it is.
+A run forked is under way after some milliseconds, and finds the modules, the decoders of types
+and the digest of the code that a first run has made here.  It reads one ``RunOrder`` from its
+standard input, writes one ``RunResult`` to its standard output, and ends; what it prints goes
+to its standard error.  SIGUSR1 makes it write there where it is.
 """
 
 from __future__ import annotations
@@ -19,9 +20,12 @@ from pathlib import Path
 
 import msgspec
 
+from emulator.cluster.faults.values import Kill
 from emulator.cluster.roles import CONFIG_OF_ROLE, import_role
 from emulator.journal import encode_entry
 from emulator.node_forks import Forks
+from scenarios.plan import ConsumersPlan, ListenerPlan, LoadPlan, Plan, Step, TopicPlan
+from scenarios.result import RunResult
 from scenarios.running.client_forks import client_forker
 from scenarios.running.orders import RunOrder
 from scenarios.running.real_run import finished_real_run
@@ -33,9 +37,29 @@ def main() -> None:
     """Serve the socket whose number is the first argument."""
     for role in CONFIG_OF_ROLE:
         import_role(role)
+    warm_up()
     gc.collect()
     gc.freeze()  # else the first collection of every run would copy all of it
     Forks(socket.socket(fileno=int(sys.argv[1])), carry_out, kills=True).run()
+
+
+def warm_up() -> RunResult:
+    """A short run, of whatever most plans have; a run leaves nothing that a later one sees."""
+    topics = {"orders": "*"}
+    groups = (
+        ConsumersPlan(group="billing", topics=topics, listener=ListenerPlan(fails=0.2)),
+        ConsumersPlan(group="stepping", topics=topics, orderly=True),
+        ConsumersPlan(group="reading", topics=topics, kind="lite_pull"),
+    )
+    plan = Plan(
+        name="warm_up",
+        topics={"orders": TopicPlan(queues=1)},
+        consumers=groups,
+        load=(LoadPlan(topic="orders", rate=10),),
+        timeline=(Step(does=Kill(node="broker-a"), at_ms=1_000, for_ms=500),),
+        lasts_ms=2_000,
+    )
+    return finished_run(plan, seed=1)[0]
 
 
 def carry_out() -> int:

@@ -17,6 +17,7 @@ from scenarios.running.finished import FinishedRuns
 from scenarios.running.fleet import Fleet
 from scenarios.running.junit import junit_xml
 from scenarios.running.orders import RunOrder
+from scenarios.running.run_forks import warm_up
 from scenarios.running.sweep import Sweep
 
 HERE = str(Path(__file__).parent)
@@ -51,6 +52,12 @@ def test_a_run_that_dies_or_hangs_is_an_error_and_the_others_are_finished() -> N
     assert "its process ended with signal SIGSEGV" in rows[1].reason
     assert "it was still running after 8 s" in rows[2].reason
     assert "in hangs" in rows[2].reason
+
+
+def test_what_is_done_once_before_runs_are_forked_is_a_whole_run() -> None:
+    row = warm_up()
+    assert (row.verdict, row.reason) == ("passed", "")
+    assert row.metrics["sends"] > 0
 
 
 def test_two_processes_with_other_hash_seeds_write_the_same_journal(tmp_path, monkeypatch) -> None:

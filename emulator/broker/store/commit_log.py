@@ -13,13 +13,12 @@ import bisect
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from emulator.disk.blanks import erase
 from emulator.disk.port import StoreDamaged
 from protocol.records import BLANK_BYTES_MIN, BLANK_MAGIC, SIZE_AND_MAGIC, encode_blank
 
 if TYPE_CHECKING:
     from emulator.disk.port import Disk, Segment
-
-_ZEROS = bytes(1 << 20)
 
 
 def _nobody(_coming_bytes: int) -> None:
@@ -120,7 +119,7 @@ class CommitLog:
         if self._segments:
             last = self._segments[-1]
             self._fill_from(position - last.base)
-            _erase(last.view, self._filled)
+            erase(last.view, self._filled)
 
     def clear(self) -> None:
         """Remove all segments.  Positions are not used again: the next one begins behind them."""
@@ -172,12 +171,3 @@ class CommitLog:
 def file_of(base: int) -> str:
     """The file of the segment at *base*, below the folder of the store."""
     return f"commitlog/{base:020d}"
-
-
-def _erase(view: memoryview, start: int) -> None:
-    """Zero the rest, touching only the pages that hold something."""
-    for at in range(start, len(view), len(_ZEROS)):
-        part = view[at : at + len(_ZEROS)]
-        blank = _ZEROS[: len(part)]
-        if part != blank:
-            part[:] = blank

@@ -17,6 +17,7 @@ from collections.abc import Generator, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from emulator.disk.blanks import BLOCK_BYTES, is_blank, written_length
 from protocol.records import (
     BLANK_BYTES_MIN,
     BLANK_MAGIC,
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from emulator.disk.port import Segment
 
 
-BLOCK_BYTES = 64 * 1024  # more than most messages have
 NO_NEXT_FILE = "ends where the next file should begin: that one is missing, or this one was cut"
 CHUNK_BYTES = 8 * 1024 * 1024  # more than a message may have: so many zeros are no message
 
@@ -54,10 +54,11 @@ def measure_tail(log: CommitLog, position: int) -> Generator[int, None, LostTail
     heads, end, is_sized = set[int](), position, False
     for segment in log.segments:
         for at in range(max(0, position - segment.base), segment.size, CHUNK_BYTES):
-            chunk = bytes(segment.view[at : at + CHUNK_BYTES + POSITION_END])
-            written_bytes = len(chunk.rstrip(b"\0"))
+            view = segment.view[at : at + CHUNK_BYTES + POSITION_END]
+            written_bytes = written_length(view)
             if not written_bytes:
                 break  # the rest of this segment was reserved, and never written
+            chunk = bytes(view[: written_bytes + POSITION_END])
             if segment.base + at == position:
                 is_sized = any(chunk[:4])
                 if is_sized:
@@ -74,14 +75,14 @@ def written_end(log: CommitLog) -> int:
     Too early where a message holds many zeros.
     """
     last = log.segments[-1]
-    blocks = range(last.size // BLOCK_BYTES)
+    blocks = range(last.size // BLOCK_BYTES)  # longer than most messages
     written = bisect.bisect_left(blocks, True, key=partial(_is_blank, last.view))
     return last.base + written * BLOCK_BYTES
 
 
 def _is_blank(view: memoryview, block: int) -> bool:
     start = block * BLOCK_BYTES
-    return not bytes(view[start : start + BLOCK_BYTES]).rstrip(b"\0")
+    return is_blank(view[start : start + BLOCK_BYTES])
 
 
 class LogEnd(Exception):
