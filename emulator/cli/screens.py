@@ -37,6 +37,12 @@ TOPIC_COLUMNS = (
     Column("messages", is_number=True),
     Column("brokers", narrow=6),
 )
+NO_LOAD_COLUMNS = (  # of #3465: 1 - write queues / read queues
+    Column("topic", narrow=16),
+    Column("no-load ratio", is_number=True),
+    Column("read-only", narrow=9),
+    Column("idle queues", narrow=11),
+)
 GROUP_COLUMNS = (
     Column("group", narrow=16),
     Column("members", is_number=True),
@@ -53,11 +59,12 @@ MEMBER_COLUMNS = (
 
 
 def cluster_screen(overview: Overview) -> RenderableType:
-    """Brokers, topics, groups with their members."""
+    """Brokers, topics, groups with their members; what nobody can write to, if there is such."""
     return Group(
         brokers_table(overview.brokers),
         "",
         topics_table(overview.topics, overview.more_topics),
+        *no_load_table(overview.topics),
         "",
         groups_table(overview.groups, overview.more_groups),
     )
@@ -76,6 +83,12 @@ def topics_table(topics: Sequence[TopicView], more: int = 0) -> RenderableType:
         return none_yet("topics")
     sheet = Sheet(TOPIC_COLUMNS, [topic_row(topic) for topic in topics])
     return Group(sheet, *_and_more(more))
+
+
+def no_load_table(topics: Sequence[TopicView]) -> list[RenderableType]:
+    """Topics with queues that nobody can write to, and whose groups have read those."""
+    rows = [_no_load_row(topic) for topic in topics if topic.no_load_ratio > 0]
+    return ["", Sheet(NO_LOAD_COLUMNS, rows)] if rows else []
 
 
 def groups_table(groups: Sequence[GroupView], more: int = 0) -> RenderableType:
@@ -165,6 +178,17 @@ def _broker_row(broker: BrokerView) -> Row:
         return (clean(broker.name), broker.address, "", "", Text(broker.problem, "red"))
     figures = (f"{broker.topics}", f"{broker.messages:,}")
     return (clean(broker.name), broker.address, *figures, Text("ok", "green"))
+
+
+def _no_load_row(topic: TopicView) -> Row:
+    idle = [f"{group} {count}" for group, count in topic.idle_queues.items()]
+    ratio = Text(f"{topic.no_load_ratio:.2f}", "yellow")
+    return (
+        clean(topic.name),
+        ratio,
+        some_names(topic.read_only, "brokers"),
+        clean(", ".join(idle)),
+    )
 
 
 def _member_rows(group: GroupView) -> Iterator[Row]:

@@ -28,6 +28,7 @@ from protocol.bodies.broker_overview import (
     QueueRow,
     TopicRow,
 )
+from protocol.bodies.topics import TopicConfig
 from protocol.names import (
     REPLY_TOPIC_POSTFIX,
     SYSTEM_GROUPS,
@@ -99,7 +100,7 @@ class ClusterReader:
 
     async def _piece_by_piece(self, address: str) -> BrokerOverview:
         topics = {
-            topic.topic_name: topic.read_queue_nums
+            topic.topic_name: topic
             for topic in await self._admin.topics(address)
             if topic.topic_name and not is_system_topic(topic.topic_name)
         }
@@ -109,7 +110,7 @@ class ClusterReader:
             if group.group_name and not _is_own_group(group.group_name)
         ]
         shown = list(topics.items())[:ROWS_MAX]
-        rows = [await self._topic(address, name, queues) for name, queues in shown]
+        rows = [await self._topic(address, name, topic) for name, topic in shown]
         return BrokerOverview(
             topics=tuple(row for row in rows if row is not None),
             groups=tuple([await self._group(name, address) for name in groups[:ROWS_MAX]]),
@@ -117,14 +118,16 @@ class ClusterReader:
             more_groups=max(0, len(groups) - ROWS_MAX),
         )
 
-    async def _topic(self, address: str, name: str, queues: int) -> TopicRow | None:
+    async def _topic(self, address: str, name: str, topic: TopicConfig) -> TopicRow | None:
         try:
             stats = await self._admin.topic_stats(address, name)
         except NotFound:
             return None  # deleted between two calls
         table = stats.offset_table.values()
         stored = sum(offset.max_offset for offset in table)
-        return TopicRow(name, queues, stored - sum(row.min_offset for row in table), stored)
+        kept = stored - sum(row.min_offset for row in table)
+        counts = topic.read_queue_nums, kept, stored, topic.write_queue_nums
+        return TopicRow(name, *counts, topic.perm)
 
     async def _group(self, name: str, address: str) -> GroupRow:
         online = await self._admin.connections(address, name)

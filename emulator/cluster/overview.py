@@ -12,6 +12,8 @@ import msgspec
 
 from emulator.cluster.natural_order import in_natural_order, natural
 from protocol.bodies.broker_overview import BrokerOverview, GroupRow, MemberView, TopicRow
+from protocol.bodies.routes import QueueData
+from protocol.idle_queues import is_declared_idle, no_load_ratio
 
 
 class BrokerView(msgspec.Struct, frozen=True):
@@ -26,13 +28,20 @@ class BrokerView(msgspec.Struct, frozen=True):
 
 
 class TopicView(msgspec.Struct, frozen=True):
-    """A topic, over all brokers that have it."""
+    """A topic, over all brokers that have it.
+
+    ``no_load_ratio`` is the part of its *queues* to which nobody can write.  ``idle_queues`` are,
+    by group with members, those declared idle: read-only, and read to their end (#3465).
+    """
 
     name: str
     queues: int
     messages: int  # stored and not yet dropped
     stored: int  # ever stored
     brokers: tuple[str, ...]
+    no_load_ratio: float = 0.0
+    read_only: tuple[str, ...] = ()  # brokers
+    idle_queues: dict[str, int] = {}
 
 
 class QueueView(msgspec.Struct, frozen=True, gc=False):
@@ -120,7 +129,7 @@ def overview_of(namesrv: str, reports: Iterable[BrokerReport]) -> Overview:
     return Overview(
         namesrv=namesrv,
         brokers=tuple(report.view() for report in every),
-        topics=tuple(_topic(name, topics[name]) for name in in_natural_order(topics)),
+        topics=tuple(_topic(name, topics[name], groups) for name in in_natural_order(topics)),
         groups=tuple(group_of(name, groups[name]) for name in in_natural_order(groups)),
         more_topics=max((found.more_topics for found in founds), default=0),
         more_groups=max((found.more_groups for found in founds), default=0),
@@ -152,11 +161,41 @@ def group_of(name: str, rows: Mapping[str, GroupRow]) -> GroupView:
     )
 
 
-def _topic(name: str, rows: Mapping[str, TopicRow]) -> TopicView:
+def _topic(
+    name: str, rows: Mapping[str, TopicRow], groups: Mapping[str, Mapping[str, GroupRow]]
+) -> TopicView:
+    route = [
+        QueueData(
+            broker_name=broker,
+            read_queue_nums=row.queues,
+            write_queue_nums=row.queues if row.write_queues is None else row.write_queues,
+            perm=row.perm,
+        )
+        for broker, row in rows.items()
+    ]
+    read_only = [each for each in route if is_declared_idle(each.perm, 0)]
+    idle = {
+        group: _idle_queues(name, read_only, groups[group])
+        for group in in_natural_order(groups)
+        if any(row.members for row in groups[group].values())
+    }
     return TopicView(
         name=name,
         queues=sum(row.queues for row in rows.values()),
         messages=sum(row.kept for row in rows.values()),
         stored=sum(row.stored for row in rows.values()),
         brokers=tuple(rows),
+        no_load_ratio=no_load_ratio(route),
+        read_only=tuple(each.broker_name for each in read_only),
+        idle_queues={group: count for group, count in idle.items() if count},
+    )
+
+
+def _idle_queues(topic: str, read_only: Iterable[QueueData], group: Mapping[str, GroupRow]) -> int:
+    """Of *topic*, at the brokers that are *read_only*, as *group* has read them."""
+    return sum(
+        queue.topic == topic and is_declared_idle(each.perm, queue.end - queue.committed)
+        for each in read_only
+        if each.broker_name in group
+        for queue in group[each.broker_name].queues
     )

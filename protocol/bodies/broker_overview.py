@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
+from protocol.perm import READ_WRITE
+
 
 class MemberView(msgspec.Struct, frozen=True):
     """A client that is online in a group."""
@@ -18,12 +20,17 @@ class MemberView(msgspec.Struct, frozen=True):
 
 
 class TopicRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A topic on one broker; ``kept`` of the ``stored`` messages are there still."""
+    """A topic on one broker; ``kept`` of the ``stored`` messages are there still.
+
+    ``queues`` may be read; *perm* is that of the routes, which the broker's own may restrict.
+    """
 
     name: str
     queues: int
     kept: int
     stored: int
+    write_queues: int | None = None  # None: as many
+    perm: int = READ_WRITE
 
 
 class QueueRow(msgspec.Struct, frozen=True, array_like=True, gc=False):

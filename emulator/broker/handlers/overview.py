@@ -73,7 +73,8 @@ class OverviewProcessor:
         queues = range(max(topic.read_queue_nums, topic.write_queue_nums))
         stored = sum(store.max_offset(name, queue_id) for queue_id in queues)
         gone = sum(store.min_offset(name, queue_id) for queue_id in queues)
-        return TopicRow(name, topic.read_queue_nums, stored - gone, stored)
+        counts = topic.read_queue_nums, stored - gone, stored, topic.write_queue_nums
+        return TopicRow(name, *counts, self._broker.advertised(topic).perm)
 
     def _group(
         self, name: str, committed: Iterable[str], pace: Pace

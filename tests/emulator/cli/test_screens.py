@@ -99,3 +99,18 @@ def test_a_cluster_without_brokers_topics_and_groups_says_so() -> None:
     assert "no brokers yet" in text
     assert "no topics yet" in text
     assert "no groups yet" in text
+
+
+@pytest.mark.parametrize("columns", [80, 100])
+def test_topics_that_are_not_written_everywhere_have_a_line_of_their_own(columns) -> None:
+    overview = an_overview()
+    assert "no-load" not in drawn(cluster_screen(overview))
+    (orders,) = overview.topics
+    half = {"no_load_ratio": 0.5, "read_only": ("broker-b",), "idle_queues": {"billing": 4}}
+    topic = msgspec.structs.replace(orders, **half)
+    text = drawn(cluster_screen(msgspec.structs.replace(overview, topics=(topic,))), columns)
+    assert any(
+        line.split() == ["orders", "0.50", "broker-b", "billing", "4"]
+        for line in text.splitlines()
+    )
+    assert max(map(len, text.splitlines())) <= columns

@@ -9,6 +9,7 @@ from in_process import commands
 
 from emulator.cli import shared
 from emulator.cluster.embedded import EmbeddedCluster
+from emulator.cluster.faults.values import ReadOnly
 from emulator.cluster.spec import ClusterSpec
 
 LINES = "hello\n\nwörld\r\nno newline at the end"
@@ -164,3 +165,18 @@ def test_a_cluster_without_brokers_takes_no_topic_and_says_what_it_lacks(rmqemu)
         assert "no groups yet" in rmqemu("group", "list", namesrv).stdout
         done = rmqemu("topic", "create", "orders", namesrv, code=1)
     assert done.stderr.startswith("rmqemu: there is no broker to make it on")
+
+
+def test_status_tells_which_topics_nobody_can_write_to(rmqemu, cluster) -> None:
+    rmqemu("topic", "create", "kept", "--queues", "2")
+
+    def kept() -> dict:
+        topics = json.loads(rmqemu("status", "--json").stdout)["topics"]
+        return next(topic for topic in topics if topic["name"] == "kept")
+
+    with cluster.under(ReadOnly(broker="broker-a")):
+        found = kept()
+        assert "no-load ratio" in rmqemu("status").stdout
+    assert found["no_load_ratio"] == 1 / len(found["brokers"])
+    assert found["read_only"] == ["broker-a"]
+    assert kept()["no_load_ratio"] == 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+import pytest
 import trio
 
 from emulator.client import Message, Producer, PushConsumer
@@ -119,6 +121,23 @@ def test_what_brokers_report_becomes_one_whole() -> None:
     assert found.more_topics == 10
 
 
+@pytest.mark.parametrize(("is_online", "idle"), [(True, {"g": 1}), (False, {})])
+def test_queues_that_nobody_can_write_to_are_counted_as_load_that_does_not_come(
+    is_online, idle
+) -> None:
+    members = (MemberView("m", "m:1", "JAVA"),) if is_online else ()
+    queues = tuple(QueueRow("t", number, 5, committed) for number, committed in ((0, 5), (1, 4)))
+    group = GroupRow("g", members=members, queues=queues)
+
+    def a_report(broker: str, perm: int) -> BrokerReport:
+        found = BrokerOverview((TopicRow("t", 2, 0, 0, 2, perm),), (group,))
+        return BrokerReport(broker, "a", "main", found)
+
+    (topic,) = overview_of("n", [a_report("b-1", 6), a_report("b-2", 4)]).topics
+    assert (topic.no_load_ratio, topic.read_only) == (0.5, ("b-2",))
+    assert topic.idle_queues == idle  # the other queue of b-2 has a message left
+
+
 class AnyRocketMQ(Admin):
     """The calls that every RocketMQ answers."""
 
@@ -145,11 +164,13 @@ async def test_one_call_of_ours_tells_what_the_many_of_any_rocketmq_tell() -> No
             address = cluster.brokers["broker-a"]
             await admin.commit(address, "reporting", MessageQueue("orders", "broker-a", 2), 1)
             await admin.create_group(address, SubscriptionGroupConfig(group_name="reporting"))
+            await admin.create_topic(address, msgspec.structs.replace(topic, perm=4))
             many = AnyRocketMQ(namesrv, admin._remoting)  # the same connection
             found = [await ClusterReader(each, namesrv).read() for each in (admin, many)]
     assert found[0] == found[1]
     (orders,), groups = found[0].topics, {group.name: group for group in found[0].groups}
     assert (orders.queues, orders.messages) == (4, 9)
+    assert (orders.no_load_ratio, orders.read_only) == (1.0, ("broker-a",))
     assert groups["billing"].subscriptions["orders"] == "paid"
     assert len(groups["billing"].members) == 1
     assert groups["reporting"].lag == 8
