@@ -169,15 +169,7 @@ class Admin:
 
     async def create_topic(self, broker: str, config: TopicConfig) -> None:
         """Make a topic on one broker, or change it."""
-        header = CreateTopicRequest(
-            topic=config.topic_name or "",
-            default_topic=AUTO_CREATE_TOPIC_KEY_TOPIC,
-            read_queue_nums=config.read_queue_nums,
-            write_queue_nums=config.write_queue_nums,
-            perm=config.perm,
-            topic_filter_type=config.topic_filter_type,
-            order=config.order,
-        )
+        header = topic_request(config)
         await self.call(broker, catalog.UPDATE_AND_CREATE_TOPIC, header)
 
     async def create_topic_everywhere(self, config: TopicConfig) -> list[str]:
@@ -218,7 +210,7 @@ class Admin:
         reply = await self.invoke(broker, catalog.GET_CONSUMER_CONNECTION_LIST, header)
         if reply.code == ResponseCode.CONSUMER_NOT_ONLINE:
             return ConsumerConnection()
-        return decode_long_body(_checked(broker, reply).body, ConsumerConnection)
+        return decode_long_body(checked(broker, reply).body, ConsumerConnection)
 
     async def running_info(self, broker: str, group: str, client: str) -> ConsumerRunningInfo:
         """What a member says of itself; the broker at address *broker* asks it."""
@@ -300,7 +292,7 @@ class Admin:
                 continue
             if reply.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
                 raise ClusterUnreachable(f"what answers at {address} is no NameServer")
-            return _checked(address, reply).body
+            return checked(address, reply).body
         raise ClusterUnreachable(
             f"no NameServer answers at {', '.join(reasons)}; start one with `rmqemu up`"
         )
@@ -309,7 +301,7 @@ class Admin:
         self, address: str, rpc: AnyRpc, header: Header | None = None, body: bytes = b""
     ) -> RemotingCommand:
         """The reply of the broker at *address*.  Raises ``AdminError`` unless it is SUCCESS."""
-        return _checked(address, await self.invoke(address, rpc, header, body))
+        return checked(address, await self.invoke(address, rpc, header, body))
 
     async def invoke(
         self,
@@ -327,6 +319,19 @@ class Admin:
             )
         except RemoteError as error:
             raise ClusterUnreachable(f"the broker at {error}") from error
+
+
+def topic_request(config: TopicConfig) -> CreateTopicRequest:
+    """What makes the topic at a broker, or changes it."""
+    return CreateTopicRequest(
+        topic=config.topic_name or "",
+        default_topic=AUTO_CREATE_TOPIC_KEY_TOPIC,
+        read_queue_nums=config.read_queue_nums,
+        write_queue_nums=config.write_queue_nums,
+        perm=config.perm,
+        topic_filter_type=config.topic_filter_type,
+        order=config.order,
+    )
 
 
 def tool_client(nursery: trio.Nursery) -> RemotingClient:
@@ -361,7 +366,8 @@ def masters_of(info: ClusterInfo) -> dict[str, str]:
     }
 
 
-def _checked(address: str, reply: RemotingCommand) -> RemotingCommand:
+def checked(address: str, reply: RemotingCommand) -> RemotingCommand:
+    """*reply*, from *address*.  Raises ``AdminError`` unless it is SUCCESS."""
     if reply.code == ResponseCode.SUCCESS:
         return reply
     remark = (reply.remark or "no reason given").split("\n", 1)[0]

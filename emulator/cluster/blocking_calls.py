@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 
 from protocol.command import RemotingCommand, decode_command, encode_command
@@ -24,7 +24,18 @@ def call_all_blocking(
     addresses: Iterable[str], request: RemotingCommand, timeout_ms: int = CALL_MS_MAX
 ) -> list[RemotingCommand]:
     """The same request to several servers at the same time: the replies, in their order."""
-    data, lines = encode_command(request), list[tuple[str, socket.socket]]()
+    answers = call_each_blocking(addresses, [request], timeout_ms)
+    return [reply for replies in answers for reply in replies]
+
+
+def call_each_blocking(
+    addresses: Iterable[str], requests: Sequence[RemotingCommand], timeout_ms: int = CALL_MS_MAX
+) -> list[list[RemotingCommand]]:
+    """The same requests to each server, all at once: the replies of each, in their order.
+
+    The requests have different ``opaque``.
+    """
+    data, lines = b"".join(map(encode_command, requests)), list[tuple[str, socket.socket]]()
     with ExitStack() as closing:
         for address in addresses:
             host, _, port = address.rpartition(":")
@@ -32,21 +43,27 @@ def call_all_blocking(
             line = closing.enter_context(socket.create_connection(where, timeout_ms / 1000))
             line.sendall(data)
             lines.append((address, line))
-        return [_reply_of(address, line) for address, line in lines]
+        return [_replies_of(address, line, requests) for address, line in lines]
 
 
-def _reply_of(address: str, line: socket.socket) -> RemotingCommand:
+def _replies_of(
+    address: str, line: socket.socket, requests: Sequence[RemotingCommand]
+) -> list[RemotingCommand]:
     try:
-        return _read_reply(line)
+        found = list(_read_replies(line, len(requests)))
     except BadFrame as error:  # a web server, or whatever else listens there
         raise ConnectionAbortedError(f"{address} speaks another protocol: {error}") from error
+    places = {request.opaque: place for place, request in enumerate(requests)}
+    return sorted(found, key=lambda reply: places.get(reply.opaque, 0))
 
 
-def _read_reply(line: socket.socket) -> RemotingCommand:
+def _read_replies(line: socket.socket, count: int) -> Iterator[RemotingCommand]:
+    """As they come: those that were held come later."""
     decoder = FrameDecoder()
-    while (frame := decoder.next_frame()) is None:
-        data = line.recv(READ_BYTES)
-        if not data:
-            raise ConnectionResetError("the node closed the connection and did not answer")
-        decoder.feed(data)
-    return decode_command(frame)
+    for _ in range(count):
+        while (frame := decoder.next_frame()) is None:
+            data = line.recv(READ_BYTES)
+            if not data:
+                raise ConnectionResetError("the node closed the connection and did not answer")
+            decoder.feed(data)
+        yield decode_command(frame)

@@ -187,7 +187,8 @@ class RocketMQ(EmbeddedCluster):
 
     def _make_topics(self) -> None:
         if self._topics:
-            observing.ask(self.namesrv, partial(observing.create_topics, self._topics))
+            addresses = [self._address_of(name) for name in self.spec.broker_names]
+            observing.create_topics_at(addresses, self._topics)
 
     def _attach_log(self, journal: Journal) -> None:
         super()._attach_log(journal)

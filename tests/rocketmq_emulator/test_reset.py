@@ -10,9 +10,11 @@ import time
 import pytest
 from faces import SHORT_TIMERS
 
+from emulator.cluster.admin import AdminError
 from emulator.cluster.control.announcing import find_announced
 from emulator.cluster.embedded import EmbeddedCluster
 from emulator.cluster.processes import ProcessCluster
+from emulator.cluster.tested import RocketMQ
 from protocol.bodies.reply_rules import ReplyRule
 from rocketmq_emulator.sync import Message, Producer, PushConsumer
 
@@ -101,3 +103,16 @@ def test_any_program_can_reset_a_cluster_by_its_control_address() -> None:
         assert [node["state"] for node in nodes] == ["running"] * 3
         as_new(cluster)
         assert find_announced(cluster.namesrv) == cluster.control.removeprefix("http://")
+
+
+def test_declared_topics_are_there_after_a_reset_with_their_queues() -> None:
+    with RocketMQ(brokers=2, topics={"orders": 3, "jobs": 5}) as cluster:
+        for _ in range(2):
+            with Producer(namesrv=cluster.namesrv, group="shop") as producer:
+                for topic, queues in (("orders", 6), ("jobs", 10)):
+                    sent = [producer.send(Message(topic, b"one")) for _ in range(2 * queues)]
+                    assert len({str(result.queue) for result in sent}) == queues
+            cluster.kill("broker-b")
+            cluster.reset()
+    with pytest.raises(AdminError, match="illegal characters"), RocketMQ(topics=["a b"]):
+        pass
