@@ -229,7 +229,10 @@ lost = 0
 
 
 def run_pytest(folder: Path, *arguments: str, **files: str) -> subprocess.CompletedProcess[str]:
-    """A pytest that knows nothing of this project's settings."""
+    """A pytest that knows nothing of this project's settings.
+
+    It has the plugins that its arguments name: to look for others takes it a second.
+    """
     for name, text in files.items():
         (folder / name.replace("_toml", ".toml").replace("_py", ".py")).write_text(text)
     command = [sys.executable, "-m", "pytest", "-p", "rocketmq_emulator.pytest_plugin"]
@@ -237,7 +240,7 @@ def run_pytest(folder: Path, *arguments: str, **files: str) -> subprocess.Comple
     return subprocess.run(
         [*command, "--strict-markers", "-W", "error", *arguments, "."],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
         text=True,
         check=False,
@@ -246,14 +249,14 @@ def run_pytest(folder: Path, *arguments: str, **files: str) -> subprocess.Comple
 
 
 def test_plain_tests_of_two_workers_each_have_a_cluster_of_their_own(tmp_path) -> None:
-    run = run_pytest(tmp_path, "-q", "-n", "2", test_plain_py=PLAIN)
+    run = run_pytest(tmp_path, "-q", "-p", "xdist", "-n", "2", test_plain_py=PLAIN)
     assert "14 passed" in run.stdout, run.stdout + run.stderr
 
 
 def test_virtual_tests_run_for_each_seed_beside_tests_of_trio(tmp_path) -> None:
     files = {"test_virtual_py": VIRTUAL, "test_trio_py": WITH_TRIO}
     (tmp_path / "conftest.py").write_text("from pytest_trio.enable_trio_mode import *\n")
-    run = run_pytest(tmp_path, "-q", "-rA", "--rocketmq-journals", "left", **files)
+    run = run_pytest(tmp_path, "-q", "-p", "trio", "-rA", "--rocketmq-journals", "left", **files)
     assert "1 failed, 4 passed, 1 skipped" in run.stdout, run.stdout + run.stderr
     assert "AssertionError: never" in run.stdout
     assert "assert virtual_cluster.world.rng" in run.stdout, "the traceback as pytest shows it"
@@ -263,7 +266,7 @@ def test_virtual_tests_run_for_each_seed_beside_tests_of_trio(tmp_path) -> None:
     (journal,) = (tmp_path / "left").glob("*/journal.jsonl")
     last = json.loads(journal.read_text().splitlines()[-1])
     assert last["mono_us"] > 30_000_000, "up to there"
-    only = run_pytest(tmp_path, "-q", "--rocketmq-seed", "8", "-k", "comes_back")
+    only = run_pytest(tmp_path, "-q", "-p", "trio", "--rocketmq-seed", "8", "-k", "comes_back")
     assert "seed 8, the 1. of 1" in only.stdout
 
 
@@ -302,13 +305,13 @@ def test_nothing_is_loaded():
     assert ours == set()
     assert not {"trio", "msgspec"} & sys.modules.keys()
 """
-    run = run_pytest(tmp_path, "-q", "-p", "no:trio", "-p", "no:hypothesispytest", test_it_py=text)
+    run = run_pytest(tmp_path, "-q", test_it_py=text)
     assert "1 passed" in run.stdout, run.stdout
 
 
 def test_the_tests_of_the_example_applications_pass(tmp_path) -> None:
     shutil.copytree(ROOT / "examples" / "pytest", tmp_path, dirs_exist_ok=True)
-    run = run_pytest(tmp_path, "-q")
+    run = run_pytest(tmp_path, "-q", "-p", "trio")
     assert "6 passed" in run.stdout, run.stdout + run.stderr
 
 
