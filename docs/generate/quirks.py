@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from docs.generate.sections import DOCS, write_section
-from emulator.quirks import QUIRKS
+from emulator.quirks import QUIRKS, Quirk
 from scenarios.weather.planted import PLANTED
 
 PAGE = DOCS / "quirks.md"
@@ -13,7 +13,13 @@ def quirks_text() -> str:
     """One row each, by role."""
     head = ["| quirk | of a | what it does | what it breaks |", "| --- | --- | --- | --- |"]
     rows = sorted(QUIRKS.values(), key=lambda quirk: (quirk.role, quirk.name))
-    return "\n".join(head + [f"| `{q.name}` | {q.role} | {q.does} | {q.breaks} |" for q in rows])
+    lines = [f"| `{q.name}` | {q.role} | {q.does}{_source(q)} | {q.breaks} |" for q in rows]
+    return "\n".join(head + lines)
+
+
+def _source(quirk: Quirk) -> str:
+    """Whose mistake it is, unless it was planted here."""
+    return "" if quirk.source == "planted" else f" ({quirk.source})"
 
 
 def found_text() -> str:
