@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from following import NAMED
 
 from docs.generate import (
     checkers,
@@ -86,11 +87,11 @@ def lines_of_a_program(command: list[str | Path], count: int, folder: Path = ROO
 
 
 def programs() -> Iterator[tuple[str, str, str]]:
-    """Page, program, and what stands below it as its output."""
+    """Page, program, and what stands below it as its output; files are left to ``following``."""
     for page in PAGES:
         found = blocks(page)
         for number, (language, text) in enumerate(found):
-            if language == "python" and "def test_" not in text:
+            if language == "python" and "def test_" not in text and not NAMED.match(text):
                 follows = [*found[number + 1 :], ("", "")][0]
                 assert follows[0] == "text", f"{page}: what does this print?\n{text}"
                 yield str(page), text, follows[1]
@@ -123,6 +124,16 @@ def test_the_tests_on_the_pages_pass(tmp_path: Path) -> None:
         check=False,
     )
     assert f"{len(tests)} passed" in run.stdout, run.stdout
+
+
+def test_the_first_page_shows_the_scenario_and_the_result_of_the_page_about_it() -> None:
+    page = blocks("docs/script-a-failure.md")
+    for language, text in blocks("README.md"):
+        if language == "python" and NAMED.match(text):
+            assert (language, text) in page
+        if text.startswith("seed "):
+            assert text.removesuffix("…\n") in "".join(shown for _, shown in page)
+    assert "docs/hangs.png" in text_of("README.md")
 
 
 def example(name: str, *arguments: str, lines: int) -> list[str]:

@@ -21,6 +21,7 @@ from email.message import Message
 from pathlib import Path
 
 import pytest
+from following import follow
 from test_docs import HERE, blocks, lines_of_a_program, programs
 
 ROOT = Path(__file__).parent.parent
@@ -163,3 +164,9 @@ def test_the_readme_s_test_passes(python, tmp_path) -> None:
     command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_readme.py"]
     run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert "1 passed" in run.stdout, run.stdout
+
+
+def test_the_page_that_scripts_a_failure_can_be_followed_from_nothing(python, tmp_path) -> None:
+    assert follow(blocks("docs/script-a-failure.md"), tmp_path, python.parent) >= 6
+    assert "pause" in (tmp_path / "smallest.toml").read_text()
+    assert (tmp_path / "hangs.html").stat().st_size > 50_000

@@ -64,7 +64,8 @@ class SweepTally:
         if value is None:
             return
         before = self.worst.get(name)
-        if before is None or _is_worse(expectation, value, before.value):
+        is_as_bad = before is not None and value == before.value and row.seed < before.seed
+        if before is None or is_as_bad or _is_worse(expectation, value, before.value):
             self.worst[name] = Worst(expectation, value, row.seed)
 
 

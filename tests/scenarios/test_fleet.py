@@ -138,6 +138,7 @@ def test_the_worst_value_of_an_expectation_and_its_seed_are_known(tmp_path) -> N
     rows = [*sweep.rows()]
     worst = sweep.tally.worst["sends"]
     assert worst.value == max(row.metrics["sends"] for row in rows)
+    assert worst.seed == min(row.seed for row in rows if row.metrics["sends"] == worst.value)
     assert sweep.tally.worst_row is not None
     assert sweep.tally.counts == {"failed": 2}
 

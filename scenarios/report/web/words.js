@@ -31,7 +31,7 @@ function writeVerdict() {
   place.append(places.length ? line('b', `${places.length + judgement.more_violations} violation${places.length === 1 ? '' : 's'}`, 'bad') : line('b', 'no violation', 'good'));
   const unmet = story.expected.filter(it => it.met === false);
   if (story.expected.length) place.append(' ', unmet.length ? line('b', `${unmet.length} of ${story.expected.length} expectations not met`, 'bad')
-    : line('b', expectedWords(), 'good'), unmet.map(it => ` ${it.text}, it is ${story.judgement.metrics[it.metric]}`).join(';'));
+    : line('b', expectedWords(), 'good'), unmet.map(it => ` ${it.text}, it is ${story.judgement.metrics[it.metric]}`).join(';') + (unmet.length ? '.' : ''));
   const missing = [...Object.entries(judgement.not_judged), ...Object.entries(judgement.raised)];
   if (missing.length) place.append(` ${missing.length} of the checkers could not judge: `, line('span', missing.map(([name, why]) => `${name} (${why})`).join('; ')));
   if (!places.length) return;
