@@ -14,6 +14,7 @@ from pathlib import Path
 
 PREPARED = 'pytest() { python -m pytest -p no:cacheprovider "$@"; }\n'  # that of this environment
 TOOK_S = re.compile(r"(?<=\d )\d+\.\d\d(?= [\d,]+ )")  # a column of `rmqemu run`
+FACTS = re.compile(r"\d+,\d{3}")  # another kind of fact changes how many there are
 NAMED = re.compile(r"# (\w+\.py)\n")
 
 
@@ -47,9 +48,9 @@ def _printed(commands: str, folder: Path, programs: Path) -> str:
 
 
 def _plain(text: str) -> str:
-    """Without what another machine prints otherwise: the time it took, and spaces for it."""
+    """Without what another machine or version prints otherwise, and spaces for it."""
     lines = (" ".join(line.split()) for line in text.splitlines())
-    return "".join(f"{TOOK_S.sub('?', line)}\n" for line in lines)
+    return "".join(f"{FACTS.sub('?', TOOK_S.sub('?', line))}\n" for line in lines)
 
 
 def _pattern(shown: str) -> re.Pattern[str]:

@@ -154,7 +154,9 @@ class VirtualRun:
 
 
 def text_of(error: BaseException) -> str:
-    """What ended a run, with its place, in one line."""
+    """What ended a run, with its place, in one line; of several at once the first."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
     if isinstance(error, StepNeverCame):
         return str(error)
     text = "".join(traceback.format_exception_only(error)).strip()

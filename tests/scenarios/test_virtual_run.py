@@ -42,7 +42,7 @@ from scenarios.plan import (
     TopicPlan,
     When,
 )
-from scenarios.running.virtual_run import finished_run
+from scenarios.running.virtual_run import finished_run, text_of
 
 
 def a_run(*steps: Step, seed: int = 1, **fields):
@@ -289,3 +289,8 @@ def test_a_broker_that_only_some_topics_have_gets_no_other_queues() -> None:
     topics = {"orders": TopicPlan(queues=2, brokers=("broker-b",))}
     _, entries = a_run(topics=topics)
     assert {fact.queue.broker for fact in facts_of(entries, MessageSent)} == {"broker-b"}
+
+
+def test_of_several_errors_at_once_the_first_is_told() -> None:
+    inner = ExceptionGroup("two", [ValueError("no port"), KeyError("other")])
+    assert text_of(ExceptionGroup("one", [inner])) == "ValueError: no port"
