@@ -81,6 +81,7 @@ SHELLS = {  # file by file: what of the machine it touches
     "emulator.cli.dlq": "trio",
     "emulator.cli.errors": "os",
     "emulator.cli.groups": "time",
+    "emulator.cli.inspecting": "os",
     "emulator.cli.judge": "threading time",
     "emulator.cli.line_sender": "trio",
     "emulator.cli.live": "time trio",

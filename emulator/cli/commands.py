@@ -50,6 +50,7 @@ COMMANDS: Mapping[str, CommandPlace] = {
     "explain": CommandPlace("explain", "explain"),
     "diff": CommandPlace("explain", "diff"),
     "judge": CommandPlace("judge", "judge"),
+    "inspect": CommandPlace("inspecting", "inspect"),
     "fault": CommandPlace("fault"),
     "message": CommandPlace("message"),
     "dlq": CommandPlace("dlq"),
