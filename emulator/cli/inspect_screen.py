@@ -7,7 +7,7 @@ from textwrap import wrap
 
 from emulator.cli.columns import clean
 from scenarios.inspecting.tables import NodeTables, Row
-from scenarios.inspecting.walk import Moment, TableChange
+from scenarios.inspecting.walk import InspectedMoment, ItemChange
 from scenarios.running.explaining import in_words
 
 WIDTH_MIN, WIDTH_MAX = 40, 120
@@ -15,7 +15,7 @@ CHANGES_SHOWN = 3
 INDENT = 19  # of what stands in a row of a table
 
 
-def moment_lines(moment: Moment, names: Sequence[str], width: int) -> list[str]:
+def moment_lines(moment: InspectedMoment, names: Sequence[str], width: int) -> list[str]:
     """Everything of the nodes *names* (none: all), no line wider than *width*."""
     width = max(WIDTH_MIN, min(width, WIDTH_MAX))
     lines = head_lines(moment, width)
@@ -25,7 +25,7 @@ def moment_lines(moment: Moment, names: Sequence[str], width: int) -> list[str]:
     return lines
 
 
-def head_lines(moment: Moment, width: int) -> list[str]:
+def head_lines(moment: InspectedMoment, width: int) -> list[str]:
     """When it is, the fact that came last, and what it changed."""
     lines = [f"{moment.at_s:.6f} s, after fact {moment.number:,} of {moment.fact_count:,}"]
     if moment.last is None:
@@ -57,7 +57,7 @@ def _row(items: Row) -> str:
     return "  ".join(f"{name}={items[name]}" if items[name] != "" else name for name in names)
 
 
-def _change(change: TableChange) -> str:
+def _change(change: ItemChange) -> str:
     place = " ".join(part for part in (change.node, change.table, change.row, change.item) if part)
     if change.before is None:
         return f"{place}: {change.now}" if change.now != "" else f"{place}: new"

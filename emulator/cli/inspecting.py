@@ -21,7 +21,7 @@ from emulator.cli.inspect_screen import moment_lines
 from emulator.cli.shared import AsJson, make_console, show_json
 from emulator.cluster.durations import milliseconds
 from emulator.journal import Entry
-from scenarios.inspecting.walk import Moment, Walk
+from scenarios.inspecting.walk import InspectedMoment, Walk
 
 MANY = 100  # facts that a long step takes
 STEPS = {"n": 1, " ": 1, "p": -1, "N": MANY, "P": -MANY}
@@ -97,7 +97,7 @@ def _checked(names: list[str], entries: list[Entry]) -> list[str]:
     return names
 
 
-def _moment(walk: Walk, at: str) -> Moment:
+def _moment(walk: Walk, at: str) -> InspectedMoment:
     if not at:
         return walk.go(walk.fact_count)
     if at.startswith("#"):
@@ -112,7 +112,7 @@ def _moment(walk: Walk, at: str) -> Moment:
     return walk.go(walk.number_at(seconds), seconds)
 
 
-def _plain(moment: Moment) -> dict[str, object]:
+def _plain(moment: InspectedMoment) -> dict[str, object]:
     return {name: getattr(moment, name) for name in moment.__struct_fields__}
 
 
@@ -123,7 +123,7 @@ class _Stepping:
         self._walk = walk
         self._names = names
 
-    def run(self, moment: Moment) -> None:
+    def run(self, moment: InspectedMoment) -> None:
         """Until ``q``, or the end of the keys."""
         if not (sys.stdin.isatty() and sys.stdout.isatty()):
             self._run_plain(moment)
@@ -143,8 +143,8 @@ class _Stepping:
                     return
                 moment = moved
 
-    def _run_plain(self, moment: Moment) -> None:
-        shown: Moment | None = moment
+    def _run_plain(self, moment: InspectedMoment) -> None:
+        shown: InspectedMoment | None = moment
         _print(moment_lines(moment, self._names, make_console().width))
         for key in sys.stdin.read():
             if key in "\r\n":
@@ -155,7 +155,7 @@ class _Stepping:
             moment = shown
             _print(["", *moment_lines(moment, self._names, make_console().width)])
 
-    def _after(self, key: str, moment: Moment) -> Moment | None:
+    def _after(self, key: str, moment: InspectedMoment) -> InspectedMoment | None:
         """Where *key* leads; None: out."""
         if key == "q":
             return None

@@ -18,7 +18,7 @@ COPY_EVERY_FACTS = 2_000
 US_A_S = 1_000_000
 
 
-class TableChange(msgspec.Struct, frozen=True):
+class ItemChange(msgspec.Struct, frozen=True):
     """An item of a table that is new, gone (None) or another one."""
 
     node: str
@@ -29,14 +29,14 @@ class TableChange(msgspec.Struct, frozen=True):
     now: Value | None
 
 
-class Moment(msgspec.Struct, frozen=True, kw_only=True):
+class InspectedMoment(msgspec.Struct, frozen=True, kw_only=True):
     """After *number* facts of *fact_count*: the last one, what it changed, all tables."""
 
     number: int
     fact_count: int
     at_s: float  # since the first fact
     last: Entry | None
-    changes: tuple[TableChange, ...]
+    changes: tuple[ItemChange, ...]
     nodes: dict[str, NodeTables]
 
 
@@ -59,7 +59,7 @@ class Walk:
         """How many facts were written until then."""
         return bisect_right(self._times, self._times[0] + round(seconds * US_A_S))
 
-    def go(self, number: int, at_s: float | None = None) -> Moment:
+    def go(self, number: int, at_s: float | None = None) -> InspectedMoment:
         """Stand after so many facts, or the nearest there is; *at_s*: at that time, not later.
 
         Times are seconds since the first fact.
@@ -72,7 +72,7 @@ class Walk:
         if at_s is not None:
             now_us = max(now_us, self._times[0] + round(at_s * US_A_S))
         nodes = self._tables.at(now_us)
-        return Moment(
+        return InspectedMoment(
             number=number,
             fact_count=self.fact_count,
             at_s=(now_us - self._times[0]) / US_A_S,
@@ -97,11 +97,11 @@ class Walk:
 
 def changes_of(
     before: dict[str, NodeTables], now: dict[str, NodeTables]
-) -> tuple[TableChange, ...]:
+) -> tuple[ItemChange, ...]:
     """Every item that differs, by node, table, row and item."""
     old, new = _items(before), _items(now)
     places = sorted(place for place in old.keys() | new.keys() if old.get(place) != new.get(place))
-    return tuple(TableChange(*place, old.get(place), new.get(place)) for place in places)
+    return tuple(ItemChange(*place, old.get(place), new.get(place)) for place in places)
 
 
 def _items(nodes: dict[str, NodeTables]) -> dict[tuple[str, str, str, str], Value]:

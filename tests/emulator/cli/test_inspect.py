@@ -15,6 +15,7 @@ from emulator.journal import Entry, encode_entry
 
 A0 = Queue("orders", "broker-a", 0)
 PEER = "10.0.0.9:1"
+PLACE = "orders@broker-a:0"
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ def journal(tmp_path: Path) -> Path:
 def test_a_moment_is_shown_with_its_fact_and_what_it_changed(run: Run, journal: Path) -> None:
     assert run("inspect", str(journal), "--at", "3500ms").stdout.splitlines() == [
         "3.500000 s, after fact 4 of 6",
-        f"broker-a: OffsetCommitted: group billing, queue orders@broker-a:0, offset 5, peer {PEER}",
+        f"broker-a: OffsetCommitted: group billing, queue {PLACE}, offset 5, peer {PEER}",
         "  → broker-a committed billing orders 0: 5",
         "",
         "broker-a (broker, running)",
