@@ -17,9 +17,9 @@ help:  ## this list
 demo: $(READY)  ## the mini-cluster at work: a consumer and a broker are killed, nothing is lost
 	$(BIN)/rmqemu demo $(if $(INPUT),--input $(INPUT))
 
-test: $(READY) lint  ## every test; official SDKs run where Java, Node and Go are found
+test: $(READY) lint  ## every test; official SDKs run where Java, Node and Go are found (JOBS=2: two files at once)
 	$(COMPILE)
-	$(BIN)/python -m pytest -ra --durations=10
+	$(BIN)/python -m pytest -ra --durations=10 $(if $(JOBS),-n $(JOBS) --dist loadfile)
 
 lint: $(READY)  ## what ruff and mypy say
 	$(BIN)/ruff check .

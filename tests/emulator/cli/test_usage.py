@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import typer
-from command_line import PATIENCE_S, RMQEMU, ROOT, environment, rmqemu
+from command_line import PATIENCE_S, RMQEMU, ROOT, environment
 from in_process import commands
 
 from emulator.cli.app import application
@@ -136,9 +136,9 @@ def test_without_a_standard_output_nothing_is_said() -> None:
 
 @pytest.mark.parametrize("path", [(), ("topic",), ("group",)], ids=" ".join)
 def test_no_summary_in_a_list_of_commands_is_cut(path) -> None:
-    commands = rmqemu(*path, "-h").stdout.decode().partition("Commands:")[2]
-    assert commands
-    assert "..." not in commands
+    listed = run(*path, "-h").stdout.partition("Commands:")[2]
+    assert listed
+    assert "..." not in listed
 
 
 COMPLETE = """
