@@ -59,6 +59,7 @@ page: $(READY)  ## what the pages in docs/ have from the code, and from a virtua
 	$(BIN)/python -m docs.generate.mqadmin
 	$(BIN)/python -m docs.generate.quirks
 	$(BIN)/python -m docs.generate.idleness
+	$(BIN)/python -m docs.generate.penalties
 	$(BIN)/python -m docs.generate.errata
 	$(BIN)/python -m docs.generate.invariants
 	$(BIN)/python -m docs.generate.sdk_monitors

@@ -31,6 +31,7 @@ ERRATA = (
         (
             "test_the_table_is_upstreams",
             "test_articles_about_latency_faults_describe_a_table_that_no_release_has",
+            "test_the_page_shows_what_each_table_of_latency_faults_comes_to",
         ),
     ),
     Erratum(

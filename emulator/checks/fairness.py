@@ -17,6 +17,7 @@ from emulator.journal import Entry
 
 SENDS_MIN = 200  # of one producer to one topic, before its shares say anything
 SETTLES_US = 31_000_000  # a poll of routes, after the isolation has ended
+US_A_SECOND = 1_000_000
 UNFAIR_MAX = 0.5  # of an even share
 CROWD_MIN = 100  # sends of one producer to one broker while it avoids another one
 
@@ -44,6 +45,13 @@ class SharesAreFairAgain(Checker):
             "topic",
             "max",
         ),
+        Metric(
+            "avoided_after_s",
+            "s",
+            "the longest a producer went on to avoid a broker whose fault had ended",
+            "node",
+            "max",
+        ),
     )
     needs = (SendAttempted,)
 
@@ -54,6 +62,9 @@ class SharesAreFairAgain(Checker):
         self._sends: dict[tuple[str, str], Counter[Queue]] = {}
         self._seen: dict[str, set[Queue]] = {}  # topic: queues that anybody sent to
         self._last: dict[tuple[str, str], Entry] = {}
+        self._isolations: dict[tuple[str, str], int] = {}  # producer, broker: until then
+        self._touched: dict[int, tuple[str, ...]] = {}  # by fault: its nodes
+        self._healed_us: dict[tuple[str, str], int] = {}  # producer, broker: avoided since then
         self._crowds: dict[tuple[str, str, str], Counter[int]] = {}  # producer, topic, broker
 
     def table(self) -> Table:
@@ -61,8 +72,8 @@ class SharesAreFairAgain(Checker):
         return {
             SendAttempted: self._attempted,
             BrokerIsolated: self._isolated,
-            FaultBegan: self._disturbed,
-            FaultEnded: self._disturbed,
+            FaultBegan: self._fault_began,
+            FaultEnded: self._fault_ended,
         }
 
     def end(self) -> None:
@@ -89,11 +100,16 @@ class SharesAreFairAgain(Checker):
                     self._last[node, topic],
                 )
 
-    def _measure_worst(self, metric: str, topic: str, value: float) -> None:
-        self.measures(metric, max(value, self.measured.get(f"{metric}.{topic}", 0.0)), topic)
+        for known in list(self._healed_us):
+            self._uses_again(known, self.scene.now_us)
+
+    def _measure_worst(self, metric: str, of: str, value: float) -> None:
+        self.measures(metric, max(value, self.measured.get(f"{metric}.{of}", 0.0)), of)
 
     def _attempted(self, fact: SendAttempted, entry: Entry) -> None:
         queue = fact.queue
+        if self._healed_us:
+            self._uses_again((entry.node, queue.broker), entry.mono_us - fact.took_ms * 1_000)
         is_counted = not self.scene.faults
         if is_counted and entry.mono_us < self._avoids_until_us.get(entry.node, 0):
             of_broker = entry.node, fact.topic, queue.broker
@@ -113,9 +129,28 @@ class SharesAreFairAgain(Checker):
 
     def _isolated(self, fact: BrokerIsolated, entry: Entry) -> None:
         until_us = entry.mono_us + fact.for_ms * 1_000
+        self._isolations[entry.node, fact.broker] = until_us
         for known in (self._avoids_until_us, self._until_us):
             known[entry.node] = max(until_us, known.get(entry.node, 0))
         self._forget(entry.node)
+
+    def _fault_began(self, fact: FaultBegan, entry: Entry) -> None:
+        self._touched[fact.fault_id] = fact.nodes
+        self._disturbed(fact, entry)
+
+    def _fault_ended(self, fact: FaultEnded, entry: Entry) -> None:
+        well = set(self._touched.pop(fact.fault_id, ())).difference(*self._touched.values())
+        for (node, broker), until_us in self._isolations.items():
+            if broker in well and until_us > entry.mono_us:
+                self._healed_us.setdefault((node, broker), entry.mono_us)
+        self._disturbed(fact, entry)
+
+    def _uses_again(self, known: tuple[str, str], now_us: int) -> None:
+        """A producer sends to a broker that it avoided; not one that it began to before."""
+        since_us = self._healed_us.get(known)
+        if since_us is not None and now_us >= since_us:
+            del self._healed_us[known]
+            self._measure_worst("avoided_after_s", known[1], (now_us - since_us) / US_A_SECOND)
 
     def _disturbed(self, fact: FaultBegan | FaultEnded, entry: Entry) -> None:
         """Routes are learned anew for a while."""

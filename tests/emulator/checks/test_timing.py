@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from small_journals import Q0, Q1, AJournal, objections
 
 from emulator.facts import BrokerIsolated, SendAttempted
@@ -107,3 +108,14 @@ def test_keys_choose_queues_as_they_like() -> None:
     for entry in journal.entries[1:]:
         keyed.at_s(entry.mono_us / 1e6).note(entry.node, entry.fact)
     assert objections(keyed.judged(), "fairness") == []
+
+
+@pytest.mark.parametrize(("answers_s", "after_s"), [(25, 5), (20.5, 40)])
+def test_how_long_a_broker_is_avoided_that_is_well_again(answers_s, after_s) -> None:
+    journal = attempt(AJournal().runs().fault("slow_link", "broker-a", "producer"))
+    journal.note("producer", BrokerIsolated("broker-a", 60_000)).at_s(20).healed().at_s(answers_s)
+    journal.note("producer", SendAttempted("orders", Q0, "k", 1, 1_000, "SEND_OK"))
+    found = metrics(journal.at_s(60).ends())
+    begun_before = answers_s < 21  # then it does not count
+    assert found["avoided_after_s"] == (after_s if begun_before else after_s - 1)
+    assert metrics(attempt(AJournal().runs()))["avoided_after_s"] == 0
