@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 import trio
 
-from emulator.cluster.admin import AdminRefused, TopicMissing
+from emulator.cluster.admin import AdminRefused, ClusterUnreachable, TopicMissing
 from emulator.cluster.deleting import delete_topic_everywhere
 from emulator.net.errors import RemoteError
 from protocol import catalog
@@ -81,7 +81,7 @@ class Acts:
         """Raises what it could not do, unless a fault is to blame."""
         try:
             await self._table[type(act)](act)
-        except (AdminRefused, TopicMissing, RemoteError):
+        except (AdminRefused, ClusterUnreachable, TopicMissing, RemoteError):
             if not self._stage.faults_in_words():
                 raise
             return False

@@ -6,7 +6,7 @@ It reads entries as they are written, in any world, and asks nobody.  What it do
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +16,8 @@ from emulator.facts import (
     DelayedDelivered,
     Fact,
     GroupOffsetMoved,
+    LogFlushed,
+    LogRecovered,
     MessageConsumed,
     MessageStored,
     OffsetCommitted,
@@ -28,6 +30,7 @@ from protocol.names import retry_topic
 from scenarios.plan import Plan, When
 
 DELAYED_TOPIC = "SCHEDULE_TOPIC_XXXX"
+UNFLUSHED_MAX = 100_000  # records of a broker; of older ones a loss is not noticed
 
 
 class Awaited:
@@ -62,6 +65,7 @@ class Watch:
         self._stored_in: dict[str, list[Queue]] = defaultdict(list)
         self._committed: dict[str, dict[Queue, int]] = defaultdict(dict)
         self._delayed_count = 0
+        self._unflushed: dict[str, deque[tuple[int, Queue, int]]] = {}  # by broker: end, offset
         self._groups = {
             group.group: (*group.topics, retry_topic(group.group))
             for group in plan.consumers
@@ -69,6 +73,8 @@ class Watch:
         }
         self._readers: dict[type[Fact], Callable[[Entry, Any], None]] = {
             MessageStored: self._see_stored,
+            LogFlushed: self._see_flushed,
+            LogRecovered: self._see_recovered,
             DelayedDelivered: self._see_delivered,
             OffsetCommitted: self._see_offset,
             GroupOffsetMoved: self._see_offset,
@@ -109,14 +115,33 @@ class Watch:
 
     # What facts say -------------------------------------------------------------------
 
-    def _see_stored(self, _entry: Entry, fact: MessageStored) -> None:
+    def _see_stored(self, entry: Entry, fact: MessageStored) -> None:
         queue = fact.queue
+        unflushed = self._unflushed.get(entry.node)
+        if unflushed is None:
+            unflushed = self._unflushed[entry.node] = deque(maxlen=UNFLUSHED_MAX)
+        unflushed.append((fact.position + fact.size_bytes, queue, fact.offset))
         if queue.topic == DELAYED_TOPIC:
             self._delayed_count += 1
             return
         if queue not in self._stored:
             self._stored_in[queue.topic].append(queue)
         self._stored[queue] = fact.offset + 1
+
+    def _see_flushed(self, entry: Entry, fact: LogFlushed) -> None:
+        unflushed = self._unflushed.get(entry.node)
+        while unflushed and unflushed[0][0] <= fact.position:
+            unflushed.popleft()
+
+    def _see_recovered(self, entry: Entry, fact: LogRecovered) -> None:
+        """What a broker lost with its power nobody will consume."""
+        unflushed = self._unflushed.get(entry.node)
+        while unflushed and unflushed[-1][0] > fact.end_position:
+            _, queue, offset = unflushed.pop()
+            if queue.topic == DELAYED_TOPIC:
+                self._delayed_count -= 1
+            else:
+                self._stored[queue] = min(self._stored[queue], offset)
 
     def _see_delivered(self, _entry: Entry, _fact: DelayedDelivered) -> None:
         self._delayed_count -= 1

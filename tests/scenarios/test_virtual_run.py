@@ -9,7 +9,7 @@ import pytest
 import trio
 from running_plans import a_plan, facts_of
 
-from emulator.cluster.faults.values import Kill, Pause
+from emulator.cluster.faults.values import Kill, Pause, PowerOff
 from emulator.facts import (
     FaultBegan,
     FaultEnded,
@@ -129,6 +129,17 @@ def test_nodes_restart_one_after_the_other_and_topics_grow() -> None:
     assert [entry.node for entry in started[2:]] == [*nodes]
     assert started[3].mono_us - started[2].mono_us >= 5_000_000
     assert [fact.read_queue_count for fact in facts_of(entries, TopicChanged)] == [6, 6]
+
+
+def test_a_topic_grows_once_its_broker_can_be_asked_again() -> None:
+    result, entries = a_run(
+        Step(does=PowerOff(node="broker-b"), at_ms=2_000, for_ms=9_000),
+        Step(does=GrowTopic(topic="orders", queues=6), at_ms=2_010),
+    )
+    assert result.verdict != "error", result.reason
+    grown = [e for e in entries if isinstance(e.fact, TopicChanged) and e.node == "broker-b"]
+    assert grown[-1].fact.read_queue_count == 6
+    assert grown[-1].mono_us >= 11_000_000
 
 
 def test_members_enter_at_their_times() -> None:

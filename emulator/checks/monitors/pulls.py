@@ -122,7 +122,9 @@ class OnePullAtATime(_OfPushGroups):
         before = held.setdefault(fact.queue, entry)
         if before is entry:
             return
-        if self.is_judged(entry.node, fact.group):
+        # Who has left may have a pull that a slow broker takes only now.
+        is_same_peer = isinstance(before.fact, PullHeld) and before.fact.peer == fact.peer
+        if is_same_peer and self.is_judged(entry.node, fact.group):
             self.objects(
                 f"the only member of {fact.group} pulls {_place(fact.queue)} at {fact.offset} "
                 f"while its pull of {(entry.mono_us - before.mono_us) / 1e6:.1f} s before is held",

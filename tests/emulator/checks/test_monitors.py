@@ -345,6 +345,12 @@ def test_a_member_that_lost_its_connection_may_pull_before_its_next_heartbeat() 
     assert objections(held(held(lost(foreign))).judged(), "one_pull_at_a_time") == []
 
 
+def test_the_pull_of_a_member_that_left_may_be_held_late() -> None:
+    other = PullHeld("billing", Q0, 0, 1_700_000_015_000, "10.0.0.8:1", 7)
+    journal = a_group().note("broker-a", other)
+    assert objections(held(journal).judged(), "one_pull_at_a_time") == []
+
+
 def test_a_foreign_client_with_two_pulls_under_way_is_found_by_the_broker_s_facts_alone() -> None:
     journal = AJournal().note("broker-a", a_member("a Go client"))
     journal = held(held(journal))
