@@ -25,11 +25,12 @@ def _source(quirk: Quirk) -> str:
 def found_text() -> str:
     """One row for each that weather is tried with: how many seeds it takes, and who objects."""
     head = [
-        "| quirk | seeds, 4.9.7 | seeds, 5.3.3 | who objects |",
-        "| --- | ---: | ---: | --- |",
+        "| quirk | seeds, 4.9.7 | seeds, 5.3.3 | who objects | to |",
+        "| --- | ---: | ---: | --- | --- |",
     ]
     rows = [
-        f"| `{name}` | {bug.seeds['4.9.7']} | {bug.seeds['5.3.3']} | `{bug.checker}` |"
+        f"| `{name}` | {bug.seeds['4.9.7']} | {bug.seeds['5.3.3']} | `{bug.checker}` "
+        f"| {bug.breaks} |"
         for name, bug in PLANTED.items()
     ]
     return "\n".join(head + rows)

@@ -24,7 +24,10 @@ class LivenessReturns(Checker):
     rule = (
         "within 180 s after the last fault and the last send every group has consumed everything"
     )
-    metrics = (Metric("stuck", "messages", "not consumed although the bound has passed", "group"),)
+    metrics = (
+        Metric("stuck", "messages", "not consumed although the bound has passed", "group"),
+        Metric("unrest", "runs", "that waited in vain until nothing moved any more"),
+    )
     needs = (ConsumerStarted,)
 
     def __init__(self, shared: Shared) -> None:
@@ -37,6 +40,9 @@ class LivenessReturns(Checker):
 
     def end(self) -> None:
         """Look at what is left."""
+        ended = self.scene.run_ended
+        is_restless = ended is not None and ended.reason == "finished" and ended.detail != ""
+        self.measures("unrest", float(is_restless))
         for group in self.scene.seats:
             self.adds("stuck", 0, group)
         for reader, reading in self.progress.readings():

@@ -63,4 +63,4 @@ class RunEnded(Fact, frozen=True):
     """A scenario is over; what is judged is what the journal says up to here."""
 
     reason: Literal["finished", "limit", "error", "interrupted"]  # how it ended
-    detail: str  # which limit, which error; empty when finished
+    detail: str  # which limit, which error; when finished: what did not become quiet, or empty

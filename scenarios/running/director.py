@@ -39,6 +39,7 @@ class Director:
         self.stage = stage
         self.plan: Plan = stage.plan
         self.doing = "starting the cluster"
+        self.unrest = ""  # what was not quiet in the end, when it was waited for in vain
         self._seed = seed
         self._began_s = 0.0
         self._began_us = 0
@@ -164,10 +165,13 @@ class Director:
 
     async def _settle(self) -> None:
         healed_us = self.stage.mono_us() if self.plan.timeline else self._began_us
+        why = ""
         with trio.move_on_after(self.plan.quiet_ms_max / 1_000):
             while why := self._what_goes_on(healed_us):
                 self.doing = f"waiting until it is quiet: {why}"
                 await trio.sleep(LOOK_EVERY_S)
+            return
+        self.unrest = f"not quiet after {self.plan.quiet_ms_max / 1_000:g} s: {why}"
 
     def _what_goes_on(self, healed_us: int) -> str:
         for name in self._producers:

@@ -70,6 +70,7 @@ class RealRun:
     def __init__(self, order: RunOrder, folder: Path, forker: Forker) -> None:
         self.began = started(order.plan, order.seed, order.world, code_version())
         self.ended = RunEnded("error", "it has not begun")
+        self._unrest = ""
         self._order = order
         self._limits = order.plan.limits
         self._forker = forker
@@ -100,7 +101,7 @@ class RealRun:
             except Exception as error:  # noqa: BLE001  # any defect, of a program or ours, is a row
                 self._close(stage, "error", text_of(error))
             else:
-                self._close(stage, "finished", "")
+                self._close(stage, "finished", self._unrest)
             clients.kill_all()
 
     def journal(self) -> list[Entry]:
@@ -127,6 +128,7 @@ class RealRun:
         async with plain_nursery() as nursery:
             nursery.start_soon(self._follow, stage, director)
             await director.run()
+            self._unrest = director.unrest
             scope.cancel()
 
     async def _follow(self, stage: RealStage, director: Director) -> None:

@@ -102,7 +102,7 @@ class VirtualRun:
         self._stage.note(self.began)
         world.nursery.start_soon(self._keep_limits, world)
         await self._director.run()
-        self._close("finished", "")
+        self._close("finished", self._director.unrest)
 
     # The journal ----------------------------------------------------------------------
 

@@ -38,7 +38,7 @@ from scenarios.words import word_of
 STEERED = 0.7  # so often a state is looked for; else any time
 TRIES_MAX = 20
 FIRST_MS = 3_000  # before it nothing happens
-NOTHING_LEFT = ("lost", "stuck", "backlog")  # once nothing is broken
+NOTHING_LEFT = ("lost", "stuck", "backlog", "unrest")  # once nothing is broken
 UNOWNED_S = 60 + 20  # after a fault: the lock of a dead member at its broker, a rebalance pass
 DOWN_WORDS = ("kill", "stop", "power_off", "pause")
 

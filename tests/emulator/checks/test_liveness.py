@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from small_journals import AJournal, a_consumed_journal, objections
 
-from emulator.facts import MessageSentBack, Queue
+from emulator.facts import MessageSentBack, Queue, RunEnded
 
 
 def test_what_is_left_long_after_the_last_fault_is_stuck() -> None:
@@ -40,6 +40,13 @@ def test_before_the_bound_nothing_is_judged_nor_while_a_fault_holds() -> None:
 def test_a_group_that_has_left_owes_nothing() -> None:
     journal = a_consumed_journal(5).sent(5).stopped("billing-1").at_s(900).ends()
     assert objections(journal.judged(), "liveness") == []
+
+
+def test_a_run_that_never_became_quiet_is_counted() -> None:
+    still = a_consumed_journal(5).note("world", RunEnded("finished", ""))
+    moving = a_consumed_journal(5).note("world", RunEnded("finished", "queues change hands"))
+    assert still.judged().metrics["unrest"] == 0
+    assert moving.judged().metrics["unrest"] == 1
 
 
 def sent_back(journal: AJournal, times: int, target: str = "%RETRY%billing") -> AJournal:
