@@ -11,36 +11,38 @@ import pytest
 
 HERE = Path(__file__).parent
 STORY = HERE / "story_of_random_kills.py"
+RUN_S_MAX = 120
 
 
-def came_through(*arguments: object) -> dict:
-    done = subprocess.run(
-        [sys.executable, STORY, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-        cwd=HERE.parent.parent,
-        env={"PYTHONPATH": str(HERE.parent.parent)},
-    )
-    found: dict = json.loads(done.stdout)
-    return found
+def came_through(*seeds: int, how: tuple[str, ...] = ()) -> list[dict]:
+    """The outcomes of all, run at once."""
+    root = HERE.parent.parent
+    runs = [
+        subprocess.Popen(
+            [sys.executable, STORY, str(seed), *how],
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=root,
+            env={"PYTHONPATH": str(root)},
+        )
+        for seed in seeds
+    ]
+    outputs = [run.communicate(timeout=RUN_S_MAX)[0] for run in runs]
+    assert [run.returncode for run in runs] == [0] * len(runs)
+    return [json.loads(output) for output in outputs]
 
 
-@pytest.mark.parametrize("seed", range(1, 9))
+@pytest.mark.parametrize("seed", range(1, 9, 2))
 def test_client_invariant_61_no_acknowledged_message_is_lost_to_kills_at_random_times(
     seed: int,
 ) -> None:
-    found = came_through(seed)
-    assert found["sent"] > 300
-    assert found["lost"] == []
-    assert found["bugs"] == []
+    for found in came_through(seed, seed + 1):
+        assert found["sent"] > 300
+        assert found["lost"] == []
+        assert found["bugs"] == []
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_client_invariant_61_a_client_that_commits_what_it_pulled_loses_messages(
-    seed: int,
-) -> None:
-    found = came_through(seed, "eager")
-    assert found["sent"] > 300
-    assert found["lost"]
+def test_client_invariant_61_a_client_that_commits_what_it_pulled_loses_messages() -> None:
+    for found in came_through(1, 2, how=("eager",)):
+        assert found["sent"] > 300
+        assert found["lost"]

@@ -16,7 +16,7 @@ from scenarios.recording.writing import plan_as_python
 
 @given(PLANS)
 @settings(
-    max_examples=60,
+    max_examples=30,
     deadline=None,
     phases=[Phase.generate],
     suppress_health_check=list(HealthCheck),
@@ -27,7 +27,7 @@ def test_a_plan_written_as_a_file_is_read_as_the_same_plan(plan: Plan) -> None:
 
 @given(PLANS)
 @settings(
-    max_examples=40,
+    max_examples=20,
     deadline=None,
     phases=[Phase.generate],
     suppress_health_check=list(HealthCheck),
