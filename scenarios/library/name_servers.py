@@ -38,7 +38,7 @@ async def name_servers_disagree(run: Run, both: bool = False, release: str = "4.
     are the same, and no queue has two owners; those of the lost broker wait.
     """
     await run.cluster(brokers=2, name_servers=2, topics={"orders": 4}, release=release)
-    await run.consumers("billing", members=4, topic="orders")
+    await run.consumers("billing", members=6, topic="orders")
     with run.load("orders", rate=5):
         await run.sleep(20)
         with run.unregistered("broker-b", name_server="namesrv-b"):

@@ -29,7 +29,7 @@ async def a_broker_was_busy_once(run: Run, release: str = "5.1.4", detector: boo
 
 @scenario(issue="apache/rocketmq#7779")
 async def all_brokers_were_slow_once(run: Run, release: str = "4.9.7") -> None:
-    """Both brokers are slow for a while, and the producer avoids slow brokers.
+    """Both brokers are slow for a while, one more so, and the producer avoids slow brokers.
 
     When all are avoided, it sends to the better half of them all the same.  Up to 4.9.7, and from
     5.0.0 to 5.1.3, this choice is written into the producer's list of queues, which names one
@@ -38,7 +38,8 @@ async def all_brokers_were_slow_once(run: Run, release: str = "4.9.7") -> None:
     await run.cluster(brokers=2, topics={"orders": 4}, release=release)
     with run.load("orders", rate=20, settings=AVOIDS):
         await run.sleep(5)
-        with run.slow_link(between=("brokers", "clients"), ms=300):
+        slower = run.slow_link(between=("broker-b", "clients"), ms=250)
+        with slower, run.slow_link(between=("brokers", "clients"), ms=300):
             await run.sleep(5)
         await run.sleep(75)
     run.expect(metric("send_unfairness") <= 0.1)
