@@ -72,6 +72,13 @@ _ALL = (
         "a held pull is answered when a message comes, not at the next sweep",
     ),
     Quirk(
+        "begin_at_minus_one",
+        "consumer",
+        "up to 4.9.0 an orderly member begins at -1 when its question for the offset fails",
+        "a queue without a known offset is not pulled: -1 becomes the first message there is",
+        "apache/rocketmq#2708",
+    ),
+    Quirk(
         "wait_for_name_servers",
         "broker",
         "since 5.1.4 the heartbeat of a new group counts when all NameServers have answered",

@@ -37,6 +37,7 @@ class Churn(Checker):
         Metric("rebalances", "times", "the shares of a topic changed and settled", "group"),
         Metric("moved_queues", "queues", "that went from one member to another", "group"),
         Metric("necessary_moves", "queues", "the fewest that lead to even shares", "group"),
+        Metric("needless_moves", "queues", "moved beyond the necessary ones", "group"),
         Metric("settle_s", "s", "the longest from its first change to its last", "group", "max"),
         Metric(
             "skew_queues",
@@ -81,6 +82,7 @@ class Churn(Checker):
             self.adds("rebalances", shares.settled_count, group)
             self.adds("moved_queues", shares.moved, group)
             self.adds("necessary_moves", shares.necessary, group)
+            self.adds("needless_moves", max(0, shares.moved - shares.necessary), group)
             longest_s = max(self.measured[f"settle_s.{group}"], shares.longest_us / US_A_SECOND)
             self.measures("settle_s", longest_s, group)
             held.setdefault(group, Counter()).update(shares.owners.values())
@@ -106,8 +108,7 @@ class Churn(Checker):
         for queue in fact.queues:
             if (shares := self._topics.get((fact.group, queue.topic))) is not None:
                 shares.changes(entry.mono_us, members)
-                if shares.owners.get(queue) == entry.node:
-                    del shares.owners[queue]
+                shares.release(queue, entry.node)
 
     def _ended(self, fact: ConsumerStarted | ConsumerStopped, entry: Entry) -> None:
         self._leaves(fact.group, entry.node, entry.mono_us)
@@ -129,18 +130,22 @@ class Churn(Checker):
     def _leaves(self, group: str, node: str, now_us: int) -> None:
         members = [seat.node for seat in self.scene.living(group)]
         for (name, _), shares in self._topics.items():
-            held = [queue for queue, owner in shares.owners.items() if owner == node]
+            held = [queue for queue, holders in shares.holders.items() if node in holders]
             if name == group and held:
                 shares.changes(now_us, members)
                 for queue in held:
-                    del shares.owners[queue]
+                    shares.release(queue, node)
 
 
 class _Shares:
-    """One topic of one group: who has what, and who had it when it last was settled."""
+    """One topic of one group: who has what, and who had it when it last was settled.
+
+    Of several that hold a queue the one that claimed it last counts as its owner.
+    """
 
     def __init__(self) -> None:
         self.owners: Owners = {}
+        self.holders: dict[Queue, list[str]] = {}
         self.moved = self.necessary = self.settled_count = 0
         self._last: Owners = {}  # each queue's last owner
         self._before: Owners = {}  # as last settled
@@ -161,6 +166,21 @@ class _Shares:
         """*node* has the queue now; a move if another one had it."""
         self.moved += self._last.get(queue, node) != node
         self._last[queue] = self.owners[queue] = node
+        holders = self.holders.setdefault(queue, [])
+        if node in holders:
+            holders.remove(node)
+        holders.append(node)
+
+    def release(self, queue: Queue, node: str) -> None:
+        """*node* has it no more; who held it before has it again."""
+        holders = self.holders.get(queue, [])
+        if node not in holders:
+            return
+        holders.remove(node)
+        if not holders:
+            del self.owners[queue]
+        elif self.owners[queue] == node:
+            self._last[queue] = self.owners[queue] = holders[-1]
 
     def settle(self) -> None:
         """The rebalance that was under way is over."""

@@ -6,6 +6,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary
 
+from emulator.client.errors import ClientError
+from emulator.net.errors import RemoteError
 from emulator.quirks import quirks_of
 
 if TYPE_CHECKING:
@@ -97,7 +99,20 @@ def _forget_full_queues(parts: ConsumerParts) -> None:
     vars(pulling)["_delay_ms"] = delay_and_forget
 
 
+def _begin_at_minus_one(parts: ConsumerParts) -> None:
+    starts, find = parts.member.starts, parts.member.starts.find
+
+    async def find_anyhow(queue: MessageQueue) -> int:
+        try:
+            return await find(queue)
+        except (RemoteError, ClientError):
+            return -1  # a pass does not take the queue then, a pull begins there
+
+    vars(starts)["find"] = find_anyhow
+
+
 SWITCHES: Mapping[str, Callable[[ConsumerParts], None]] = {
+    "begin_at_minus_one": _begin_at_minus_one,
     "commit_when_pulled": _commit_when_pulled,
     "keep_queues": _keep_queues,
     "ignore_lock": _ignore_lock,

@@ -65,6 +65,20 @@ def test_a_killed_member_owns_nothing_from_then_on() -> None:
     assert (found["unowned_s"], found["overlap_s"], found["moved_queues"]) == (3, 0, 1)
 
 
+def test_moves_beyond_the_necessary_ones_are_needless() -> None:
+    journal = two_members().at_s(1).claimed("billing-1", Q0).claimed("billing-2", Q1).at_s(40)
+    journal.released("billing-1", Q0).released("billing-2", Q1)  # they change places
+    journal.claimed("billing-1", Q1).claimed("billing-2", Q0).at_s(80).ends()
+    found = metrics(journal)
+    assert (found["moved_queues"], found["necessary_moves"], found["needless_moves"]) == (2, 0, 2)
+
+
+def test_who_held_a_queue_all_the_time_has_it_again_when_the_other_one_gives_it_up() -> None:
+    journal = two_members().at_s(1).claimed("billing-1", Q0).claimed("billing-2", Q1)
+    journal.claimed("billing-2", Q0).at_s(2).released("billing-2", Q0).at_s(40).ends()
+    assert metrics(journal)["queueless_members"] == 0
+
+
 def test_the_fact_of_a_kill_alone_ends_a_member_and_starts_the_time_of_its_fail_over() -> None:
     journal = two_members().at_s(1).claimed("billing-1", Q0).sent(0).consumed("billing-1", 0)
     journal.at_s(5).note("world", NodeKilled("billing-1"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from small_journals import Q0, Q1, AJournal, objections
 
-from emulator.facts import BrokerIsolated, SendAttempted
+from emulator.facts import BrokerIsolated, RebalancePassed, SendAttempted
 
 
 def metrics(journal: AJournal) -> dict[str, float]:
@@ -119,3 +119,22 @@ def test_how_long_a_broker_is_avoided_that_is_well_again(answers_s, after_s) -> 
     begun_before = answers_s < 21  # then it does not count
     assert found["avoided_after_s"] == (after_s if begun_before else after_s - 1)
     assert metrics(attempt(AJournal().runs()))["avoided_after_s"] == 0
+
+
+def test_the_longest_a_member_took_no_pass_is_told_while_it_runs() -> None:
+    def passed(journal: AJournal, node: str, topic: str = "orders") -> None:
+        fact = RebalancePassed("billing", topic, 4, (), 2, "timer")
+        journal.note(node, fact)
+
+    journal = AJournal().runs().consumer("billing-1").consumer("billing-2")
+    for at_s in (1, 21, 41):
+        passed(journal.at_s(at_s), "billing-1")
+        passed(journal, "billing-1", "others")
+        passed(journal, "billing-2")
+    passed(journal.at_s(93), "billing-1", "others")
+    journal.at_s(100).fault("kill", "billing-1").at_s(110).ends()
+    found = journal.judged().metrics
+    assert round(found["rebalance_gap_s"]) == 69, "billing-2's, up to the end"
+    passed(journal.at_s(111), "billing-2")
+    journal.stopped("billing-2").at_s(500).ends()
+    assert round(journal.judged().metrics["rebalance_gap_s.billing"]) == 70
