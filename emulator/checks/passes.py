@@ -12,7 +12,7 @@ from emulator.facts import ConsumerStopped, RebalancePassed
 from emulator.journal import Entry
 
 
-class PassesCome(Checker):
+class RebalanceGaps(Checker):
     """S24.  A number; late passes break no rule while brokers are silent."""
 
     name = "passes"

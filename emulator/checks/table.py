@@ -16,7 +16,7 @@ from emulator.checks.monitors.table import MONITORS
 from emulator.checks.no_load import NoLoad
 from emulator.checks.order import OrderIsKept
 from emulator.checks.ownership import OneOwner
-from emulator.checks.passes import PassesCome
+from emulator.checks.passes import RebalanceGaps
 from emulator.checks.retries import Retries
 from emulator.checks.sends import Sends
 from emulator.checks.timing import DeliveryTimes
@@ -30,7 +30,7 @@ KINDS: tuple[type[Checker], ...] = (
     OneOwner,
     LocksAreSafe,
     Churn,
-    PassesCome,
+    RebalanceGaps,
     Idleness,
     NoLoad,
     DeliveryTimes,
