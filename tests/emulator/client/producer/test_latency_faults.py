@@ -28,10 +28,23 @@ NOW_MS = 1_700_000_000_000
 
 
 def golden(kind):
-    found = [(line, case) for line in LINES for case in cases("latency.jsonl", kind, line)]
-    return pytest.mark.parametrize(
-        ("line", "case"), found, ids=[f"{line}-{case['id']}" for line, case in found]
-    )
+    """One test a line, over all its cases of *kind*: a failure says which one."""
+
+    def over_all_cases(check):
+        @EVERY_LINE
+        def test(line) -> None:
+            found = list(cases("latency.jsonl", kind, line))
+            assert found
+            for case in found:
+                try:
+                    check(line, case)
+                except AssertionError as error:
+                    error.add_note(f"case {case['id']}")
+                    raise
+
+        return test
+
+    return over_all_cases
 
 
 def a_tolerance(line="4.9", items=(), start=0) -> LatencyFaultTolerance:
