@@ -14,7 +14,7 @@ from benchmarks.held_pulls import held_pulls
 from benchmarks.pipelined import echo_per_s, sends_per_s
 from benchmarks.side_by_side import Figures, Plan
 
-MODULE_S_MAX = 300
+MODULE_S_MAX = 600
 EMBEDDED_STARTS = 5
 RESTARTS = 7
 
@@ -29,33 +29,33 @@ def steps(plan: Plan) -> dict[str, Callable[[], Figures]]:
         "pipelined": lambda: _pipelined(plan),
         "held pulls": _held,
         "virtual time": lambda: {
-            "virtual": _module("virtual_life", plan.virtual_s)["virtual_per_real_s"]
+            "virtual": run_module("virtual_life", plan.virtual_s)["virtual_per_real_s"]
         },
     }
 
 
 def _embedded() -> Figures:
-    return {"embedded_ms": statistics.median(_module("embedded", EMBEDDED_STARTS))}
+    return {"embedded_ms": statistics.median(run_module("embedded", EMBEDDED_STARTS))}
 
 
 def _restarts() -> Figures:
-    return {"restart_ms": statistics.median(_module("restart", RESTARTS))}
+    return {"restart_ms": statistics.median(run_module("restart", RESTARTS))}
 
 
 def _own_client(plan: Plan) -> Figures:
     with running(OURS) as cluster:
-        first = _module("own_client", cluster.namesrv, "first")
+        first = run_module("own_client", cluster.namesrv, "first")
     figures = {"own_first_ms": first["ms"]}
     for mode in ("async", "calls", "consume", "through"):
         with running(OURS) as cluster:
-            found = _module("own_client", cluster.namesrv, mode, plan.through_messages)
+            found = run_module("own_client", cluster.namesrv, mode, plan.through_messages)
         figures[f"own_{mode}"] = found["per_s"]
     return figures
 
 
 def _three_clients(plan: Plan) -> Figures:
     with running(OURS) as cluster:
-        found = _module("three_clients", cluster.namesrv, plan.through_messages // 10)
+        found = run_module("three_clients", cluster.namesrv, plan.through_messages // 10)
     return {f"own_{key}": value for key, value in found.items()}
 
 
@@ -79,7 +79,7 @@ def _held() -> Figures:
         return held_pulls(cluster)
 
 
-def _module(name: str, *arguments: object) -> Any:
+def run_module(name: str, *arguments: object) -> Any:
     """What the module printed when it was run in a process of its own."""
     command = [sys.executable, "-m", f"benchmarks.{name}", *map(str, arguments)]
     done = subprocess.run(

@@ -14,6 +14,7 @@ class Goal(msgspec.Struct, frozen=True):
     at_most: float | None = None
     at_least: float | None = None
     aim: float | None = None
+    before: float | None = None  # when work on it began, on the same machine
 
     def is_reached(self, found: float) -> bool | None:
         if self.at_most is not None:
@@ -83,4 +84,26 @@ ALONE = (
         at_least=1_000,
         aim=3_000,
     ),
+)
+
+# Scenarios, checkers, reports and the plugin.
+SCRIPTED = (
+    Goal("virtual_0", "virtual s a real s, 3 brokers + 5 consumers, idle", "", before=1_500),
+    Goal("virtual_10", "… with 10 messages/s", "", before=214),
+    Goal("virtual_100", "… with 100 messages/s", "", before=28.6),
+    Goal("virtual_1000", "… with 1,000 messages/s", ""),
+    Goal("weather_10_1", "weather, 10 messages/s, one job: seeds", "/s", aim=8, before=3.6),
+    Goal("weather_10_share", "… two jobs instead of one", "", aim=2),
+    Goal("weather_100_1", "weather, 100 messages/s, one job: seeds", "/s", aim=1, before=0.47),
+    Goal("read_per_s", "facts read from a journal", "/s"),
+    Goal("judged_per_s", "facts judged by all checkers", "/s", aim=500_000, before=158_000),
+    Goal("read_and_judged_per_s", "facts read and judged", "/s"),
+    Goal("report_s", "report of a million facts, judged: CPU", "s", aim=20, before=40.8),
+    Goal("drawn_s", "… without judging: CPU", "s", before=16.8),
+    Goal("report_mb", "… its page", "MB", at_most=15, before=5.0),
+    Goal("plugin_import_ms", "the pytest plugin is loaded", "ms"),
+    Goal("plugin_embedded_ms", "a cluster in a thread is ready", "ms", at_most=50),
+    Goal("plugin_processes_ms", "a cluster of processes is ready", "ms", at_most=400),
+    Goal("plugin_reset_ms", "reset, 2 brokers", "ms", at_most=10),
+    Goal("plugin_reset_topics_ms", "reset, and a topic made again", "ms", at_most=10),
 )

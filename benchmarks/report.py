@@ -3,19 +3,20 @@
     python -m benchmarks.report [FACTS] [PAGE]
 
 The journal is the failure story of docs/failures.md again and again: later, and with other
-offsets and keys.  Prints real and processor seconds to read and judge, to fold and write, and
-the page's size; leaves the page at PAGE.
+offsets and keys.  Prints the processor seconds to read, to read and fold, to read, judge and
+fold, and to write, and the page's size; leaves the page at PAGE.
 """
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -27,6 +28,7 @@ from scenarios.report.story import read_and_judge, read_story
 
 MOVED = {"offset": 5_000, "next_offset": 5_000, "position": 10_000_000}  # by each repetition
 KEYS_EACH = 65_537
+T = TypeVar("T")
 
 
 def main() -> None:
@@ -35,31 +37,29 @@ def main() -> None:
         journal = Path(folder) / "journal.jsonl"
         with journal.open("wb") as file:
             file.writelines(lines(facts))
-        with Clock("read"):
-            count = sum(1 for _ in read_journals([journal]))
-        with Clock("read and fold"):
-            read_story(read_journals([journal]))
-        with Clock("read, judge and fold"):
-            story = read_and_judge(read_journals([journal]))
-        with Clock("write"):
-            page = write_page(story, "benchmark")
-    print(f"{count:,} facts: {len(page) / 1e6:.1f} MB, {len(page) / count:.1f} bytes a fact")
+        read_s, count = timed(lambda: sum(1 for _ in read_journals([journal])))
+        folded_s, _ = timed(lambda: read_story(read_journals([journal])))
+        judged_s, story = timed(lambda: read_and_judge(read_journals([journal])))
+        written_s, page = timed(lambda: write_page(story, "benchmark"))
     if len(sys.argv) > 2:
         Path(sys.argv[2]).write_text(page)
+    found = {
+        "facts": count,
+        "read_s": read_s,
+        "read_and_fold_s": folded_s,
+        "read_judge_and_fold_s": judged_s,
+        "write_s": written_s,
+        "page_mb": len(page) / 1e6,
+        "bytes_a_fact": len(page) / count,
+    }
+    print(json.dumps({name: round(value, 3) for name, value in found.items()}, indent=2))
 
 
-class Clock:
-    """Prints how long its block took."""
-
-    def __init__(self, title: str) -> None:
-        self.title = title
-
-    def __enter__(self) -> None:
-        self.began = time.perf_counter(), time.process_time()
-
-    def __exit__(self, *_: object) -> None:
-        real_s, own_s = time.perf_counter() - self.began[0], time.process_time() - self.began[1]
-        print(f"{self.title}: {real_s:.1f} s, of the processor {own_s:.1f} s")
+def timed(act: Callable[[], T]) -> tuple[float, T]:
+    """Seconds of the processor, and what came of it."""
+    began_s = time.process_time()
+    found = act()
+    return time.process_time() - began_s, found
 
 
 def lines(count: int) -> Iterator[bytes]:

@@ -1,8 +1,9 @@
 """All figures in one run: real and ours side by side, in turns, then what ours does alone.
 
-    python -m benchmarks.run [--quick] [--rounds N] [--json FILE] [--only beside|alone]
+    python -m benchmarks.run [--quick] [--rounds N] [--json FILE] [--only beside|alone|scenarios]
 
-Prints the tables, and writes them into BENCHMARKS.md unless the run was quick or partial.
+Prints the tables, and writes them into BENCHMARKS.md unless the run was quick or partial; the
+table of scenarios is a section of its own, and written by their part, too.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import argparse
 import compileall
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks import alone, side_by_side, table
+from benchmarks import alone, scripted, side_by_side, table
 from benchmarks.clusters import ROOT
 from benchmarks.load import classpath
 from benchmarks.side_by_side import QUICK, SIDES, Figures, Plan, medians, one_round, turns
@@ -45,10 +46,20 @@ def main() -> None:
     if options.json:
         result = {"machine": machine, "plan": msgspec.to_builtins(plan), **figures}
         options.json.write_text(json.dumps(result, indent=1) + "\n")
-    if not options.quick and options.only is None:
-        text = [f"{machine}; medians of {plan.rounds} rounds.\n"]
-        text += [table.markdown(headings, rows) for headings, rows in tables(figures)]
-        table.write_results(RESULTS, "\n".join(text))
+    if not options.quick:
+        write(figures, machine, plan.rounds)
+
+
+def write(figures: dict[str, Any], machine: str, rounds: int) -> None:
+    """Each section whose parts were all measured."""
+    if "real" in figures and "alone" in figures:
+        text = [f"{machine}; medians of {rounds} rounds.\n"]
+        text += [table.markdown(headings, rows) for headings, rows in tables(figures)[:2]]
+        table.write_between(RESULTS, table.BEGIN, table.END, "\n".join(text))
+    if "scenarios" in figures:
+        rows = table.scripted_rows(figures["scenarios"])
+        text = [f"{machine}.\n", table.markdown(table.SCRIPTED_HEADINGS, rows)]
+        table.write_between(RESULTS, table.SCRIPTED_BEGIN, table.SCRIPTED_END, "\n".join(text))
 
 
 def measured(plan: Plan, only: str | None) -> dict[str, Any]:
@@ -61,12 +72,15 @@ def measured(plan: Plan, only: str | None) -> dict[str, Any]:
         def doing(title: str) -> None:
             progress.update(task, advance=1, description=title)
 
-        if only != "alone":
+        if only in (None, "beside"):
             classpath()
             found["rounds"] = rounds = _beside(plan, doing)
             found |= {side: medians(rounds[side]) for side in SIDES}
-        if only != "beside":
-            found["alone"] = _alone(plan, doing)
+        if only in (None, "alone"):
+            found["alone"] = _of_steps(alone.steps(plan), "ours alone", doing)
+        if only in (None, "scenarios"):
+            figures = _of_steps(scripted.steps(plan), "scenarios", doing)
+            found["scenarios"] = figures | scripted.two_jobs_share(figures)
     return found
 
 
@@ -75,8 +89,10 @@ def tables(figures: dict[str, Any]) -> list[tuple[table.Row, list[table.Row]]]:
     if "real" in figures:
         rows = table.beside_rows(figures["real"], figures["ours"])
         found.append((table.BESIDE_HEADINGS, rows))
-    own = figures.get("ours", {}) | figures.get("alone", {})
-    found.append((table.ALONE_HEADINGS, table.alone_rows(own)))
+    if own := figures.get("ours", {}) | figures.get("alone", {}):
+        found.append((table.ALONE_HEADINGS, table.alone_rows(own)))
+    if "scenarios" in figures:
+        found.append((table.SCRIPTED_HEADINGS, table.scripted_rows(figures["scenarios"])))
     return found
 
 
@@ -93,18 +109,22 @@ def _say(doing: Step, whose: str, title: str) -> None:
     doing(f"{whose}: {title}")
 
 
-def _alone(plan: Plan, doing: Step) -> Figures:
+def _of_steps(steps: Mapping[str, Callable[[], Figures]], what: str, doing: Step) -> Figures:
     figures: Figures = {}
-    for title, step in alone.steps(plan).items():
+    for title, step in steps.items():
         figures |= step()
-        doing(f"ours alone: {title}")
+        doing(f"{what}: {title}")
     return figures
 
 
 def _step_count(plan: Plan, only: str | None) -> int:
     a_round = len(side_by_side.steps(plan)) + len(side_by_side.sync_steps(plan))
-    beside = len(list(turns(plan))) * a_round if only != "alone" else 0
-    return beside + (len(alone.steps(plan)) if only != "beside" else 0)
+    counts = {
+        "beside": len(list(turns(plan))) * a_round,
+        "alone": len(alone.steps(plan)),
+        "scenarios": len(scripted.steps(plan)),
+    }
+    return sum(counts.values()) if only is None else counts[only]
 
 
 def _options() -> argparse.Namespace:
@@ -114,7 +134,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="one short round; writes no results")
     parser.add_argument("--rounds", type=int, help="how often each side has its turn")
     parser.add_argument("--json", type=Path, metavar="FILE", help="all figures, round by round")
-    parser.add_argument("--only", choices=["beside", "alone"], help="half of it")
+    parser.add_argument("--only", choices=["beside", "alone", "scenarios"], help="a part of it")
     return parser.parse_args()
 
 

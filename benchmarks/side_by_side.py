@@ -36,6 +36,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     backlog_messages: int = 200_000
     through_messages: int = 50_000
     virtual_s: int = 6_000
+    weather_seeds: int = 40
+    facts: int = 1_000_000  # of a journal that is judged, and of one that is drawn
 
 
 QUICK = Plan(
@@ -45,6 +47,8 @@ QUICK = Plan(
     backlog_messages=20_000,
     through_messages=5_000,
     virtual_s=600,
+    weather_seeds=8,
+    facts=200_000,
 )
 
 

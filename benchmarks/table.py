@@ -12,13 +12,16 @@ from pathlib import Path
 import psutil
 from rich.table import Table
 
-from benchmarks.goals import ALONE, BESIDE_REAL, Goal
+from benchmarks.goals import ALONE, BESIDE_REAL, SCRIPTED, Goal
 from benchmarks.side_by_side import Figures
 
 BEGIN, END = "<!-- results: written by make bench -->", "<!-- end of results -->"
+SCRIPTED_BEGIN = "<!-- scenarios: written by python -m benchmarks.run --only scenarios -->"
+SCRIPTED_END = "<!-- end of scenarios -->"
 VERDICT = {True: "yes", False: "NO", None: ""}
 BESIDE_HEADINGS = ("side by side", "real 4.9.7", "ours", "ratio", "must", "reached")
 ALONE_HEADINGS = ("ours alone", "ours", "must", "reached")
+SCRIPTED_HEADINGS = ("scenarios", "before", "now", "must", "reached")
 
 Row = tuple[str, ...]
 
@@ -39,6 +42,21 @@ def alone_rows(ours: Figures) -> list[Row]:
             VERDICT[goal.is_reached(ours[goal.key])],
         )
         for goal in ALONE
+        if goal.key in ours
+    ]
+
+
+def scripted_rows(ours: Figures) -> list[Row]:
+    """Beside what was measured when work on it began, where it was."""
+    return [
+        (
+            goal.title,
+            "" if goal.before is None else shown(goal.before, goal.unit),
+            shown(ours[goal.key], goal.unit),
+            goal.text,
+            VERDICT[goal.is_reached(ours[goal.key])],
+        )
+        for goal in SCRIPTED
         if goal.key in ours
     ]
 
@@ -83,11 +101,6 @@ def machine() -> str:
         f"{sys.platform} {platform.release()}",
     ]
     return "; ".join(parts)
-
-
-def write_results(path: Path, text: str) -> None:
-    """Replaces the section of `make bench`; what people wrote around it stays."""
-    write_between(path, BEGIN, END, text)
 
 
 def write_between(path: Path, begin: str, end: str, text: str) -> None:

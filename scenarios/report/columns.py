@@ -11,16 +11,15 @@ from __future__ import annotations
 import operator
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
 from emulator.facts import Fact
 from emulator.journal import Entry, EntryKey
 
-ROWS_AT_ONCE = 4_096  # facts of a kind that wait to become columns: bounds the memory
+ENTRIES_AT_ONCE = 4_096  # that wait to become columns: bounds the memory
 
 
 class KindTable(msgspec.Struct):
@@ -55,36 +54,25 @@ class Columns:
     """Takes entries in the order of time; ``table`` is what became of them."""
 
     def __init__(self) -> None:
-        self.nodes: dict[str, int] = {}
+        self._nodes: dict[str, int] = {}
         self._kinds: dict[type[Fact], _KindColumns] = {}
         self._values: dict[Any, int] = {}
         self._at_us, self._seq, self._wall_ms = array("q"), array("q"), array("q")
         self._node, self._kind = array("l"), array("l")
-        self._places: dict[str, list[int]] = {}  # of a node: its number, its last seq and wall
+        self._walls_ms: dict[str, int] = {}  # of each node: its last one
+        self._waiting: list[Entry] = []
         self._first_us = 0
 
     def add(self, entry: Entry) -> None:
         """Append *entry*."""
-        if not self._at_us:
-            self._first_us = entry.mono_us
-        at_us = entry.mono_us - self._first_us
-        place = self._places.get(entry.node)
-        if place is None:
-            number = self.nodes[entry.node] = len(self.nodes)
-            place = self._places[entry.node] = [number, 0, 0]
-        wall_ms = entry.at_ms - at_us // 1_000
-        self._at_us.append(at_us)
-        self._node.append(place[0])
-        self._seq.append(entry.seq)
-        self._wall_ms.append(wall_ms - place[2])
-        place[1], place[2] = entry.seq, wall_ms
-        kind = self._kinds.get(type(entry.fact)) or self._new_kind(type(entry.fact))
-        self._kind.append(kind.number)
-        kind.add(entry.fact)
+        self._waiting.append(entry)
+        if len(self._waiting) >= ENTRIES_AT_ONCE:
+            self._take()
 
     def number_of(self, key: EntryKey) -> int | None:
         """Which fact *key* means; None when it is not among these."""
-        at_us, node = key.mono_us - self._first_us, self.nodes.get(key.node)
+        self._take()
+        at_us, node = key.mono_us - self._first_us, self._nodes.get(key.node)
         place = bisect_left(self._at_us, at_us)
         while place < len(self._at_us) and self._at_us[place] == at_us:
             if self._node[place] == node and self._seq[place] == key.seq:
@@ -92,8 +80,14 @@ class Columns:
             place += 1
         return None
 
+    def node_names(self) -> list[str]:
+        """By their numbers."""
+        self._take()
+        return list(self._nodes)
+
     def table(self) -> FactTable:
         """Everything added so far."""
+        self._take()
         kinds = [kind.table() for kind in self._kinds.values()]
         return FactTable(
             count=len(self._at_us),
@@ -105,6 +99,33 @@ class Columns:
             kinds=kinds,
             values=list(self._values),
         )
+
+    def _take(self) -> None:
+        """Those that wait, a column after the other: an entry alone costs twice as much."""
+        entries, self._waiting = self._waiting, []
+        if not entries:
+            return
+        if not self._at_us:
+            self._first_us = entries[0].mono_us
+        first_us, walls_ms, kinds = self._first_us, self._walls_ms, self._kinds
+        walls, numbers = list[int](), list[int]()
+        for entry in entries:
+            node, fact = entry.node, entry.fact
+            wall_ms = entry.at_ms - (entry.mono_us - first_us) // 1_000
+            walls.append(wall_ms - walls_ms.get(node, 0))
+            walls_ms[node] = wall_ms
+            kind = kinds.get(type(fact)) or self._new_kind(type(fact))
+            numbers.append(kind.number)
+            kind.waiting.append(fact)
+        for node in walls_ms:
+            self._nodes.setdefault(node, len(self._nodes))
+        self._at_us.extend([entry.mono_us - first_us for entry in entries])
+        self._seq.extend([entry.seq for entry in entries])
+        self._node.extend([self._nodes[entry.node] for entry in entries])
+        self._wall_ms.extend(walls)
+        self._kind.extend(numbers)
+        for kind in kinds.values():
+            kind.take()
 
     def _new_kind(self, fact: type[Fact]) -> _KindColumns:
         kind = self._kinds[fact] = _KindColumns(len(self._kinds), fact, self._values)
@@ -122,15 +143,9 @@ class _KindColumns:
         self._is_text = [field.type is not int for field in fields]
         self._names = [field.encode_name for field in fields]
         self._columns = [array("q") for _ in fields]
-        self._waiting: list[Fact] = []
-
-    def add(self, fact: Fact) -> None:
-        self._waiting.append(fact)
-        if len(self._waiting) >= ROWS_AT_ONCE:
-            self._flush()
+        self.waiting: list[Fact] = []
 
     def table(self) -> KindTable:
-        self._flush()
         return KindTable(
             name=self._kind.__name__,
             severity=self._kind.severity,
@@ -140,17 +155,23 @@ class _KindColumns:
             columns=[differences(column) for column in self._columns],
         )
 
-    def _flush(self) -> None:
-        facts, self._waiting = self._waiting, []
+    def take(self) -> None:
+        """Those that wait."""
+        facts, self.waiting = self.waiting, []
+        if not facts:
+            return
         for name, text, column in zip(
             self._kind.__struct_fields__, self._is_text, self._columns, strict=True
         ):
-            found = map(operator.attrgetter(name), facts)
+            found = list(map(operator.attrgetter(name), facts))
             column.extend(self._indexes(found) if text else found)
 
-    def _indexes(self, values: Iterable[Any]) -> Iterator[int]:
+    def _indexes(self, values: list[Any]) -> list[int]:
         table = self._values
-        return (table.setdefault(value, len(table)) for value in values)
+        known = list(map(table.get, values))
+        if None not in known:  # most values come again and again
+            return cast("list[int]", known)
+        return [table.setdefault(value, len(table)) for value in values]
 
 
 def differences(column: array[int]) -> list[int]:

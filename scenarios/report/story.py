@@ -164,7 +164,7 @@ class _Fold:
             end_us=end_us,
             run=self.run,
             ended=self.ended,
-            node_names=list(self.columns.nodes),
+            node_names=self.columns.node_names(),
             nodes=sorted(
                 (life for life in self.lives.nodes.values() if life.name != WORLD),
                 key=NodeLife.place,

@@ -1,0 +1,61 @@
+"""What scenarios cost: the virtual world under load, weather, checkers, a report, the plugin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from benchmarks.alone import run_module
+from benchmarks.side_by_side import Figures, Plan
+
+RATES = (0, 10, 100, 1_000)  # messages a second
+
+
+def steps(plan: Plan) -> dict[str, Callable[[], Figures]]:
+    """What is measured, in order; the titles are for the progress bar."""
+    return {
+        "virtual time with a load": _virtual,
+        "weather, 10 messages a second": lambda: _weather(10, plan.weather_seeds, 1),
+        "… by two jobs": lambda: _weather(10, plan.weather_seeds, 2),
+        "weather, 100 messages a second": lambda: _weather(100, plan.weather_seeds // 4, 1),
+        "checkers": lambda: _judging(plan.facts),
+        "a report": lambda: _report(plan.facts),
+        "the pytest plugin": _plugin,
+    }
+
+
+def two_jobs_share(figures: Figures) -> Figures:
+    """How much faster two jobs are than one."""
+    return {"weather_10_share": figures["weather_10_2"] / figures["weather_10_1"]}
+
+
+def _virtual() -> Figures:
+    found = run_module("virtual_load", *RATES)
+    return {f"virtual_{rate}": found[f"{rate:g}"] for rate in RATES}
+
+
+def _weather(rate: int, seeds: int, jobs: int) -> Figures:
+    found = run_module("weather_seeds", rate, seeds, jobs)
+    return {f"weather_{rate}_{jobs}": found["seeds_per_s"]}
+
+
+def _judging(facts: int) -> Figures:
+    found = run_module("judging", facts)
+    names = ("read_per_s", "judged_per_s", "read_and_judged_per_s")
+    return {name: found[name] for name in names}
+
+
+def _report(facts: int) -> Figures:
+    found = run_module("report", facts)
+    millions = facts / 1_000_000
+    return {
+        "report_s": (found["read_judge_and_fold_s"] + found["write_s"]) / millions,
+        "drawn_s": (found["read_and_fold_s"] + found["write_s"]) / millions,
+        "report_mb": found["page_mb"] / millions,
+    }
+
+
+def _plugin() -> Figures:
+    return {
+        f"plugin_{name}_ms": took["median"]
+        for name, took in run_module("tests_with_a_cluster").items()
+    }

@@ -1,0 +1,51 @@
+"""How fast a cluster with a load lives under virtual time: three brokers, five consumers, 60 s.
+
+    python -m benchmarks.virtual_load RATE…   # messages a second; prints virtual s a real second
+
+Each run is carried out twice, and the second one counts: the first one loads what it needs.
+Judging is not in it.  One second of each is the start.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+
+from scenarios.plan import ClusterPlan, ConsumersPlan, LoadPlan, Mark, Plan, Step, TopicPlan
+from scenarios.running.virtual_run import VirtualRun
+
+VIRTUAL_S = 60
+
+
+def main(rates: list[float]) -> dict[str, float]:
+    plans = {rate: a_plan(rate) for rate in rates}
+    VirtualRun(a_plan(10), seed=1).run()
+    return {f"{rate:g}": virtual_per_real_s(plan) for rate, plan in plans.items()}
+
+
+def a_plan(rate: float) -> Plan:
+    load = (LoadPlan(topic="orders", rate=rate),) if rate else ()
+    return Plan(
+        name="a minute",
+        cluster=ClusterPlan(brokers=3),
+        topics={"orders": TopicPlan()},
+        consumers=(ConsumersPlan(group="billing", topics={"orders": "*"}, members=5),),
+        load=load,
+        timeline=(Step(does=Mark(text="the end"), at_ms=VIRTUAL_S * 1_000),),
+        lasts_ms=VIRTUAL_S * 1_000,
+    )
+
+
+def virtual_per_real_s(plan: Plan) -> float:
+    run = VirtualRun(plan, seed=1)
+    began_s = time.perf_counter()
+    run.run()
+    took_s = time.perf_counter() - began_s
+    if run.ended.reason != "finished":
+        raise RuntimeError(f"the run ended by {run.ended.reason}: {run.ended.detail}")
+    return VIRTUAL_S / took_s
+
+
+if __name__ == "__main__":
+    print(json.dumps(main([float(rate) for rate in sys.argv[1:]])))

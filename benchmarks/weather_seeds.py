@@ -1,0 +1,37 @@
+"""How many seeds of weather a second: 60 virtual seconds of faults, and quiet, judged.
+
+    python -m benchmarks.weather_seeds RATE SEEDS [JOBS]   # prints seeds/s, by all jobs together
+
+Rows come as in `rmqemu run --seeds`, each from a process of its own; what starts before the first
+row is not in it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+
+from scenarios.running.fleet import Fleet
+from scenarios.running.orders import RunOrder
+from scenarios.weather.generating import weather
+from scenarios.weather.shape import WeatherShape
+
+
+def main(rate: float, seeds: int, jobs: int) -> dict[str, float]:
+    shape = WeatherShape(rate=rate)
+    first, *orders = [
+        RunOrder(plan=weather(seed, shape=shape), seed=seed) for seed in range(seeds + 1)
+    ]
+    with Fleet() as fleet:
+        rows = list(fleet.rows([first], 1))
+        began_s = time.perf_counter()
+        rows += fleet.rows(orders, jobs)
+        took_s = time.perf_counter() - began_s
+    if errors := [row.reason for row in rows if row.verdict == "error"]:
+        raise RuntimeError(f"{len(errors)} runs ended by an error: {errors[0]}")
+    return {"seeds_per_s": seeds / took_s}
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(float(sys.argv[1]), int(sys.argv[2]), int((*sys.argv, 1, 1)[3]))))
