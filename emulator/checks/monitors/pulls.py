@@ -168,7 +168,9 @@ class HeldPulls(Monitor):
             return
         if not self.sets(fact.group, "pull_hold_ms_max"):
             self.objects(
-                f"a pull of {_place(fact.queue)} by {fact.group} is held for {asked_ms} ms", entry
+                f"a pull of {_place(fact.queue)} by {fact.group} asks to be held for so long that "
+                f"a broker looks again after {asked_ms} ms",
+                entry,
             )
 
 

@@ -24,7 +24,7 @@ from emulator.facts import (
     RequestReceived,
 )
 from emulator.journal import Entry
-from protocol.codes import REQUEST_NAMES, RequestCode
+from protocol.codes import REQUEST_NAMES, RESPONSE_NAMES, RequestCode
 
 
 class SeenFrame(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,8 +65,10 @@ Told = tuple[int, dict[str, Any], str]
 def _pull(fact: PullHeld | PullAnswered) -> Told:
     fields = {**_queue(fact.group, fact.queue), "queueOffset": fact.offset}
     if isinstance(fact, PullHeld):
-        return RequestCode.PULL_MESSAGE, fields, "held"
-    then = f"answered {fact.response_code}, nextBeginOffset {fact.next_offset}"
+        return RequestCode.PULL_MESSAGE, fields, f"held until {fact.until_ms}, at most"
+    code = fact.response_code
+    then = f"answered {RESPONSE_NAMES.get(code, 'code')} ({code})"
+    then = f"{then}, nextBeginOffset {fact.next_offset}"
     return RequestCode.PULL_MESSAGE, fields, f"{then}, {fact.message_count} messages"
 
 

@@ -50,7 +50,8 @@ def test_a_journal_of_a_client_that_leaves_messages_out(run: Run, tmp_path: Path
     assert "told to go on at 5 of orders@broker-a:0 and pulls at 9: it leaves 4 out" in text
     assert (
         "+1.000 s broker-a: PULL_MESSAGE (11) opaque 8 from 127.0.0.1:4000 consumerGroup=billing "
-        "topic=orders queueId=0 queueOffset=9 → answered 0, nextBeginOffset 14, 5 messages"
+        "topic=orders queueId=0 queueOffset=9 → answered SUCCESS (0), nextBeginOffset 14, "
+        "5 messages"
     ) in text
     assert "not judged: heartbeats_come: the journal has no RequestReceived" in text
 
