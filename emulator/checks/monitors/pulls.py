@@ -150,21 +150,23 @@ class HeldPulls(Monitor):
 
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
-        self._polling: set[tuple[str, str, str]] = set()  # broker, group, peer: no push consumer
+        self._pushed: set[tuple[str, str, str]] = set()  # broker, group, peer: a push consumer
 
     def table(self) -> Table:
         """What it reads."""
         return {MemberJoined: self._joined, PullHeld: self._hold}
 
     def _joined(self, fact: MemberJoined, entry: Entry) -> None:
-        if fact.consume_type != PUSH:
-            self._polling.add((entry.node, fact.group, fact.peer))
+        if fact.consume_type == PUSH:
+            self._pushed.add((entry.node, fact.group, fact.peer))
 
     def _hold(self, fact: PullHeld, entry: Entry) -> None:
         asked_ms = fact.until_ms - entry.at_ms
-        if asked_ms <= HOLD_MS_MAX + SWEEP_MS or not self.scene.kinds(fact.group) <= {"push"}:
+        if asked_ms <= HOLD_MS_MAX + SWEEP_MS:
             return
-        if (entry.node, fact.group, fact.peer) in self._polling:
+        kinds = self.scene.kinds(fact.group)  # of clients that note facts themselves
+        is_push = (entry.node, fact.group, fact.peer) in self._pushed
+        if (kinds and kinds != {"push"}) or not (kinds or is_push):
             return
         if not self.sets(fact.group, "pull_hold_ms_max"):
             self.objects(

@@ -175,6 +175,19 @@ def test_only_members_that_push_are_judged(how: dict[str, str]) -> None:
     assert bool(judge(journal.entries, tuple(FOREIGN.values())).violations) == (not how)
 
 
+@pytest.mark.parametrize(
+    ("member", "objected"), [({}, 1), ({"consume_type": "CONSUME_ACTIVELY"}, 0), (None, 0)]
+)
+def test_only_a_known_push_consumer_may_not_ask_to_be_held_for_longer(
+    member: dict[str, str] | None, objected: int
+) -> None:
+    journal = AJournal() if member is None else a_group(**member)
+    until_ms = 1_700_000_000_000 + 24_000
+    journal.note("broker-a", PullHeld("billing", Q0, 0, until_ms, PEER, 1))
+    judgement = judge(journal.entries, tuple(FOREIGN.values()))
+    assert len(objections(judgement, "held_pulls")) == objected
+
+
 def test_broadcasting_members_go_on_each_by_itself() -> None:
     how = {"message_model": "BROADCASTING"}
     journal = a_group(**how).note("broker-a", a_member(GO, OTHER, **how))
