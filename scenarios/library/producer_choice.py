@@ -76,3 +76,29 @@ async def a_retry_goes_to_the_broker_that_failed(run: Run, release: str = "4.7.1
         with run.load("orders", rate=16, producers=16, settings=AVOIDS):
             await run.sleep(10)
     run.expect(failed_sends() == 0)
+
+
+@scenario(issue="apache/rocketmq#6272")
+async def a_retry_stays_at_a_slow_disk(run: Run, release: str = "5.1.0") -> None:
+    """A broker's disk is slow, and producers want what was not flushed stored at another one.
+
+    Such an answer comes in time, so the broker is not avoided: only what is known of the last
+    attempt keeps a retry from going there again.  Up to 4.7.1 it must go there, up to 5.1.0 it
+    may, and sends end with FLUSH_DISK_TIMEOUT; since 5.1.1 it goes elsewhere.
+    """
+    await run.cluster(
+        brokers=2,
+        topics={"orders": 4},
+        release=release,
+        broker_settings={
+            "store": "drive",
+            "flush_disk_type": "SYNC_FLUSH",
+            "sync_flush_ms_max": 200,
+        },
+    )
+    settings = {**AVOIDS, "retry_another_broker_when_not_store_ok": True}
+    with run.load("orders", rate=10, settings=settings):
+        await run.sleep(5)
+        with run.slow_disk("broker-b", flush_ms=2_000):
+            await run.sleep(10)
+    run.expect(metric("unsafe_sends") == 0)

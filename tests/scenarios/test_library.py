@@ -57,6 +57,8 @@ CASES = [  # scenario, parameters, verdict, and what the reason says
     ("producer_choice:one_queue_gets_the_share_of_a_broker", {"release": "5.1.4"}, "passed", ""),
     ("producer_choice:a_retry_goes_to_the_broker_that_failed", {}, "failed", "failed_sends == 0"),
     ("producer_choice:a_retry_goes_to_the_broker_that_failed", {"release": "4.8.0"}, "passed", ""),
+    ("producer_choice:a_retry_stays_at_a_slow_disk", {}, "failed", "unsafe_sends == 0"),
+    ("producer_choice:a_retry_stays_at_a_slow_disk", {"release": "5.1.1"}, "passed", ""),
     ("pulling:a_queue_goes_away_and_comes_back", {}, "failed", "lost == 0"),
     ("pulling:a_queue_goes_away_and_comes_back", {"release": "4.9.0"}, "passed", ""),
     ("pulling:a_lite_pull_consumer_dies", {}, "failed", "lost == 0"),
