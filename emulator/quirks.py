@@ -79,6 +79,13 @@ _ALL = (
         "apache/rocketmq#2708",
     ),
     Quirk(
+        "persist_in_series",
+        "consumer",
+        "waits for each queue's broker when it writes offsets, in the client's one periodic task",
+        "a broker that cannot be reached holds up nobody who has another one",
+        "apache/rocketmq#2763",
+    ),
+    Quirk(
         "wait_for_name_servers",
         "broker",
         "since 5.1.4 the heartbeat of a new group counts when all NameServers have answered",

@@ -25,6 +25,31 @@ async def passes_come_late(run: Run, topics: int = 50) -> None:
     run.expect(nothing_lost(), metric("rebalance_gap_s") <= 90)
 
 
+@scenario(issue="apache/rocketmq#2763")
+async def routes_wait_for_offsets(run: Run, in_series: bool = True) -> None:
+    """One of two brokers cannot be reached, and the client learns nothing new for minutes.
+
+    One task of a client does all that is periodic, and upstream's waits for each queue's broker
+    when it writes offsets (in_series, a quirk): 3 s a queue, every 5 s, so the next poll of routes
+    comes late, and a topic of the healthy broker that got more queues is not noticed.  In the
+    report 50 consumers of one client waited for 5 minutes.  Our client does not wait there.
+    """
+    if in_series:
+        run.quirks("persist_in_series")
+    on_a = {"queues": 2, "brokers": ["broker-a"]}
+    await run.cluster(brokers=2, topics={"orders": 8, "bills": on_a})
+    await run.consumers("billing", topics={"orders": "*", "bills": "*"})
+    with run.load("bills", rate=4):
+        await run.sleep(35)
+        with run.partition(between=("billing", "broker-b")):
+            await run.sleep(6)
+            run.grow_topic("bills", queues=4)
+            await run.sleep(100)
+        await run.sleep(30)
+    await run.until_quiet()
+    run.expect(nothing_lost(), metric("unowned_s") <= 51)
+
+
 @scenario(issue="apache/rocketmq#1918")
 async def a_member_is_without_network_for_two_minutes(run: Run, release: str = "4.9.7") -> None:
     """The network of one of two members fails for two minutes and comes back.

@@ -26,6 +26,7 @@ COVERED = {  # number in the list: an issue that it names, a scenario for it
     "S22": ("apache/rocketmq#2443", "rooms_without_members"),
     "S23": ("apache/rocketmq-client-go#1056", "a_topic_gets_more_queues"),
     "S24": ("apache/rocketmq#3138", "passes_come_late"),
+    "S25": ("apache/rocketmq#2763", "routes_wait_for_offsets"),
     "S27": ("apache/rocketmq#1547", "three_containers_have_one_client_id"),
     "S28": ("apache/rocketmq#92", "members_subscribe_different_tags"),
     "S29": ("apache/rocketmq#2708", "an_offset_is_asked_for_in_vain"),

@@ -70,7 +70,7 @@ class ConsumePipeline:
             self._service = ConsumeConcurrently(member, invoker, facts, send_back)
         self._pulling = Pulling(member, self._flow, self._rebalance, self._service.submit)
         if member.config.quirks:
-            parts = ConsumerParts(member, self._rebalance, self._pulling, self._ownership)
+            parts = ConsumerParts(member, self._rebalance, self._pulling, self._ownership, self)
             switch_on(member.config.quirks, parts)
         reset = OffsetReset(member, self._rebalance, self.resume)
         self.requests = BrokerRequests(member, reset, DirectConsume(member, invoker))

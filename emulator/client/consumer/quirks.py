@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -27,6 +28,7 @@ class ConsumerParts(NamedTuple):
     rebalance: Rebalance
     pulling: Pulling
     ownership: LockedOwnership | None
+    pipeline: object  # the ConsumePipeline, which knows this file
 
 
 def switch_on(names: Iterable[str], parts: ConsumerParts) -> None:
@@ -111,8 +113,21 @@ def _begin_at_minus_one(parts: ConsumerParts) -> None:
     vars(starts)["find"] = find_anyhow
 
 
+def _persist_in_series(parts: ConsumerParts) -> None:
+    member = parts.member
+
+    async def persist_one_by_one() -> None:
+        for queue in list(member.held) if member.is_running else []:
+            with suppress(RemoteError, ClientError):
+                await member.calls.query_offset(queue)  # a wait as upstream's for a connection
+            member.offsets.persist(queue)
+
+    vars(parts.pipeline)["persist_offsets"] = persist_one_by_one
+
+
 SWITCHES: Mapping[str, Callable[[ConsumerParts], None]] = {
     "begin_at_minus_one": _begin_at_minus_one,
+    "persist_in_series": _persist_in_series,
     "commit_when_pulled": _commit_when_pulled,
     "keep_queues": _keep_queues,
     "ignore_lock": _ignore_lock,
