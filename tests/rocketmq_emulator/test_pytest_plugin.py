@@ -315,6 +315,13 @@ def test_the_tests_of_the_example_applications_pass(tmp_path) -> None:
     assert "6 passed" in run.stdout, run.stdout + run.stderr
 
 
+def test_the_tests_of_an_application_with_asyncio_pass_under_pytest_asyncio(tmp_path) -> None:
+    shutil.copytree(ROOT / "examples" / "pytest_asyncio", tmp_path, dirs_exist_ok=True)
+    scope = "asyncio_default_fixture_loop_scope=function"  # else it warns
+    run = run_pytest(tmp_path, "-q", "-p", "asyncio", "-o", scope)
+    assert "2 passed" in run.stdout, run.stdout + run.stderr
+
+
 def test_options_are_listed_by_help(tmp_path) -> None:
     run = run_pytest(tmp_path, "--help")
     for name in ("release", "journals", "seed"):

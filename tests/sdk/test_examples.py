@@ -98,6 +98,16 @@ def test_a_suite_in_java_kills_a_broker_and_loses_nothing(tmp_path: Path) -> Non
 
 
 @pytest.mark.sdk
+def test_tests_in_go_reset_a_running_cluster_and_kill_a_broker(tmp_path: Path) -> None:
+    need("make", "go")
+    with EmbeddedCluster(control=0) as cluster:
+        settings = (f"NAMESRV={cluster.namesrv}", f"CONTROL={cluster.control}")
+        run = make("go", "test", tmp_path, *settings)
+        assert run.returncode == 0, run.stdout + run.stderr
+        assert "ok" in run.stdout.split()
+
+
+@pytest.mark.sdk
 @pytest.mark.parametrize(
     ("tool", "command"), [("java", ("java", "Fault.java")), ("go", ("go", "run", "fault.go"))]
 )
