@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rich.text import Text
+
 from emulator.cli.columns import Column, Sheet
 from emulator.cli.errors import fail
 from emulator.cli.late_bar import LateBar
@@ -100,12 +102,16 @@ def idle_table(found: Sequence[IdleRow]) -> Sheet:
                 one.strategy,
                 "yes" if one.backlog else "no",
                 "yes" if one.taken_away else "no",
-                f"{one.idle_at_once}",
-                f"{one.idle_members}",
-                f"{one.idle_s:.0f}",
+                _wrong_above_0(f"{one.idle_at_once}"),
+                _wrong_above_0(f"{one.idle_members}"),
+                _wrong_above_0(f"{one.idle_s:.0f}"),
                 f"{one.moved_queues}",
                 f"{one.necessary_moves}",
             )
             for one in found
         ],
     )
+
+
+def _wrong_above_0(number: str) -> Text:
+    return Text(number, "" if number == "0" else "yellow")

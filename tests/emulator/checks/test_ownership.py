@@ -151,6 +151,7 @@ def test_moves_are_counted_from_one_settled_state_to_the_next() -> None:
     journal.at_s(201).claimed("billing-2", *queues[:3]).at_s(202).released("billing-2", queues[2])
     found = metrics(journal.claimed("billing-1", queues[2]).at_s(300).ends())
     assert found["rebalances"] == 3
+    assert found["settle_s.billing"] == 2  # the third: from 200 s to 202 s
     assert (found["moved_queues"], found["necessary_moves"]) == (2 + 4, 2 + 2)
 
 
