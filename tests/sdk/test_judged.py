@@ -58,6 +58,8 @@ class AJudge:
 
 @pytest.fixture
 def a_judge(cluster: Cluster) -> Iterator[AJudge]:
+    if os.environ.get("STORY_CLUSTER", "ours") != "ours":
+        pytest.skip("a real RocketMQ notes no facts")
     judge = AJudge(cluster)
     yield judge
     judge.stop()
