@@ -21,6 +21,7 @@ from emulator.facts import (
     MessageConsumed,
     MessageStored,
     OffsetCommitted,
+    PowerLost,
     Queue,
     QueuesClaimed,
     QueuesReleased,
@@ -74,7 +75,8 @@ class Watch:
         self._readers: dict[type[Fact], Callable[[Entry, Any], None]] = {
             MessageStored: self._see_stored,
             LogFlushed: self._see_flushed,
-            LogRecovered: self._see_recovered,
+            LogRecovered: lambda entry, fact: self._see_lost(entry, fact.end_position),
+            PowerLost: lambda entry, fact: self._see_lost(entry, fact.kept_position),
             DelayedDelivered: self._see_delivered,
             OffsetCommitted: self._see_offset,
             GroupOffsetMoved: self._see_offset,
@@ -133,10 +135,10 @@ class Watch:
         while unflushed and unflushed[0][0] <= fact.position:
             unflushed.popleft()
 
-    def _see_recovered(self, entry: Entry, fact: LogRecovered) -> None:
+    def _see_lost(self, entry: Entry, end_position: int) -> None:
         """What a broker lost with its power nobody will consume."""
         unflushed = self._unflushed.get(entry.node)
-        while unflushed and unflushed[-1][0] > fact.end_position:
+        while unflushed and unflushed[-1][0] > end_position:
             _, queue, offset = unflushed.pop()
             if queue.topic == DELAYED_TOPIC:
                 self._delayed_count -= 1

@@ -11,6 +11,7 @@ from emulator.facts import (
     MessageConsumed,
     MessageStored,
     OffsetCommitted,
+    PowerLost,
     Queue,
 )
 from emulator.journal import Entry
@@ -46,8 +47,11 @@ FOUR = (
 
 
 def test_messages_that_were_lost_are_not_waited_for() -> None:
-    lost = a_watch(*FOUR, LogRecovered(1, 0, RECORD_BYTES))
-    assert what_is_not_quiet(lost, LATE_US, 0) == ""
+    for loss in (
+        LogRecovered(1, 0, RECORD_BYTES),
+        PowerLost(RECORD_BYTES, RECORD_BYTES, 3 * RECORD_BYTES, ()),
+    ):
+        assert what_is_not_quiet(a_watch(*FOUR, loss), LATE_US, 0) == ""
     kept = a_watch(*FOUR, LogRecovered(3, 0, 3 * RECORD_BYTES))
     assert kept.backlogs() == {"billing": 1}
     assert kept.delayed_count == 1
