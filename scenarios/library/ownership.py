@@ -67,7 +67,7 @@ async def ten_topics_tilt(run: Run, topics: int = 10, strategy: str = "averagely
     with run.load(names[0], rate=5):
         await run.sleep(60)
     await run.until_quiet()
-    run.expect(nothing_lost())
+    run.expect(nothing_lost(), metric("skew_queues") == topics)
 
 
 @scenario(issue="apache/rocketmq#1095")

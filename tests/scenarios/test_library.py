@@ -71,6 +71,7 @@ CASES = [  # scenario, parameters, verdict, and what the reason says
     ("name_servers:name_servers_disagree", {"both": True}, "passed", ""),
     ("penalties:a_broker_is_slow_for_forty_seconds", {}, "failed", "avoided_after_s <= 10"),
     ("penalties:a_broker_is_slow_for_forty_seconds", {"table": "5.1.4"}, "failed", "p99 <= 500"),
+    ("ownership:ten_topics_tilt", {}, "passed", ""),
     ("ownership:a_member_is_cut_off_from_one_broker", {}, "passed", ""),
     ("rebalancing:queues_move_for_nothing", {}, "failed", "needless_moves == 0 was expected, it"),
     ("rebalancing:queues_move_for_nothing", {"strategy": "by_circle"}, "failed", "it is 12"),
