@@ -39,7 +39,7 @@ async def a_broker_turns_read_only(
         settings_of={f"billing-{at}": {"client_ip": f"10.1.0.{100 + at}"} for at in in_order},
         **slowly,
     )
-    with run.load("orders", rate=5):
+    with run.load("orders", rate=5 * members / 3):  # more than slow members can take
         await run.sleep(20)
         with cluster.read_only(cluster.broker_names[-1]):
             await run.sleep(50)
