@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import product
 from threading import Thread
 from typing import TYPE_CHECKING, TypeVar
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from protocol.message import MessageExt
 
 LOOK_INTERVAL_S = 0.02
+NOT_COMMITTED = -1
 MESSAGES_MAX = 100_000  # that one question gives: a test looks at few
 T = TypeVar("T")
 
@@ -153,13 +155,15 @@ async def progress_of(group: str, admin: Admin) -> GroupProgress:
     ends: dict[MessageQueue, tuple[str, int, int]] = {}
     consumed: dict[MessageQueue, int] = {}
     members: dict[str, str] = {}  # client id: a broker that knows it
-    for broker, address in (await admin.masters()).items():
+    masters = await admin.masters()
+    for broker, address in masters.items():
         row = await _row_of(group, address, admin)
         for queue in () if row is None else row.queues:
             place = MessageQueue(queue.topic, broker, queue.queue_id)
             ends[place] = address, queue.end, queue.committed
         for member in () if row is None else row.members:
             members.setdefault(member.client, address)
+    ends |= await _unread({(queue.topic, queue.broker_name) for queue in ends}, masters, admin)
     for client, address in members.items():
         with suppress(AdminError):
             info = await admin.running_info(address, group, client)
@@ -204,6 +208,19 @@ def is_done(progress: GroupProgress, topics: tuple[str, ...]) -> bool:
 async def _row_of(group: str, address: str, admin: Admin) -> GroupRow | None:
     overview = await admin.overview(address)
     return next((row for row in overview.groups if row.name == group), None)
+
+
+async def _unread(
+    known: set[tuple[str, str]], masters: Mapping[str, str], admin: Admin
+) -> dict[MessageQueue, tuple[str, int, int]]:
+    """Queues of the topics in *known* at brokers that no member has told of itself yet."""
+    found: dict[MessageQueue, tuple[str, int, int]] = {}
+    for topic, broker in product(sorted({topic for topic, _ in known}), masters):
+        if (topic, broker) not in known:
+            stats = await admin.topic_stats_if_any(masters[broker], topic)
+            for queue, offsets in stats.offset_table.items():
+                found[queue] = masters[broker], offsets.max_offset, NOT_COMMITTED
+    return found
 
 
 async def _firsts(

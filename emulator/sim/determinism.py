@@ -5,14 +5,15 @@ the consumer's name: one more consumer does not shift what the others draw.
 
 trio shuffles every batch of runnable tasks with a generator of its own, and sorts the
 batch first only when told to.  Both names are private and belong to the module, not to
-a run: hence the checks, and hence no other run beside a virtual one in its process.
+a run: hence the checks, and hence a generator that is another one in each thread.  So a
+virtual world repeats itself beside the runs of other threads: an embedded cluster, the
+clients of plain programs.  Sorted batches change nothing for them.
 """
 
 from __future__ import annotations
 
 import hashlib
 import random
-import sys
 import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -22,7 +23,6 @@ from trio._core import _run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import FrameType
 
 TRIO_FROM, TRIO_BELOW = (0, 30), (0, 36)  # pyproject.toml allows the same
 assert TRIO_FROM <= tuple(map(int, trio.__version__.split(".")[:2])) < TRIO_BELOW, (
@@ -53,39 +53,64 @@ class SeededRngs:
 
 
 class NotAlone(RuntimeError):
-    """Another trio run is active in this process: give the virtual world one of its own."""
+    """The caller is inside a trio run; a virtual world begins in plain code or another thread."""
+
+
+class RandomOfThread(random.Random):
+    """What trio draws in a thread comes from that thread's generator alone."""
+
+    def __init__(self) -> None:
+        self._of_thread = threading.local()
+        super().__init__()
+
+    @property
+    def mine(self) -> random.Random:
+        """The generator of the calling thread."""
+        try:
+            generator: random.Random = self._of_thread.generator
+        except AttributeError:
+            self._of_thread.generator = generator = random.Random()
+        return generator
+
+    @mine.setter
+    def mine(self, generator: random.Random) -> None:
+        self._of_thread.generator = generator
+
+    def random(self) -> float:
+        """As ``random.Random``; what shuffles and chooses is built on these two."""
+        return self.mine.random()
+
+    def getrandbits(self, k: int, /) -> int:
+        """As ``random.Random``."""
+        return self.mine.getrandbits(k)
+
+
+_orders = RandomOfThread()
+_run._r = _orders  # noqa: SLF001 - the one place
+_lock = threading.Lock()
+_virtual_runs = 0  # in this process; under the lock
 
 
 @contextmanager
 def deterministic_scheduling(seed: int) -> Iterator[None]:
-    """Inside, trio runs tasks in an order that only *seed* decides.  Raises ``NotAlone``."""
-    if trio.lowlevel.in_trio_run() or _runs_in_another_thread():
-        raise NotAlone("a virtual world cannot be repeated beside another trio run")
-    was_sorted, state = _run._ALLOW_DETERMINISTIC_SCHEDULING, _run._r.getstate()  # noqa: SLF001 - the one place
-    _switch(sort=True)
-    _run._r.seed(seed)  # noqa: SLF001 - the one place
+    """Inside, trio runs this thread's tasks in an order that only *seed* decides.
+
+    Raises ``NotAlone`` inside a trio run.
+    """
+    if trio.lowlevel.in_trio_run():
+        raise NotAlone("a virtual world is a trio run of its own, and this is inside another one")
+    before, _orders.mine = _orders.mine, random.Random(seed)
+    _count(+1)
     try:
         yield
     finally:
-        _switch(sort=was_sorted)
-        _run._r.setstate(state)  # noqa: SLF001 - the one place
+        _count(-1)
+        _orders.mine = before
 
 
-def _switch(*, sort: bool) -> None:
-    # setattr, for trio calls the name Final and means it for everybody else.
-    setattr(_run, "_ALLOW_DETERMINISTIC_SCHEDULING", sort)  # noqa: B010 - see above
-
-
-def _runs_in_another_thread() -> bool:
-    # A run's state is thread-local; the only trace another thread can see is its stack.
-    here = threading.get_ident()
-    others = [frame for ident, frame in sys._current_frames().items() if ident != here]  # noqa: SLF001 - documented
-    return any(_is_inside_run(frame) for frame in others)
-
-
-def _is_inside_run(frame: FrameType | None) -> bool:
-    while frame is not None:
-        if frame.f_code is trio.run.__code__:
-            return True
-        frame = frame.f_back
-    return False
+def _count(change: int) -> None:
+    global _virtual_runs  # noqa: PLW0603 - trio's switch is one a process
+    with _lock:
+        _virtual_runs += change
+        # setattr, for trio calls the name Final and means it for everybody else.
+        setattr(_run, "_ALLOW_DETERMINISTIC_SCHEDULING", _virtual_runs > 0)  # noqa: B010 - see above

@@ -91,7 +91,7 @@ def run_virtual(
     *values*: see ``VirtualNetwork``.
 
     Raises what *main* or a program raised, ``VirtualLivelock``, ``VirtualDeadlock``,
-    and ``NotAlone`` when another trio run is active in this process.
+    and ``NotAlone`` inside another trio run.
     """
     clock = VirtualClock()
     rngs = SeededRngs(seed)

@@ -2,7 +2,8 @@
 
 A listener that sleeps with ``time.sleep`` holds up the whole world and takes no virtual time;
 one that reads ``time.time`` or starts a thread gives another journal each time.  Python and
-the libraries may do so (logging reads the time); code of the scenario may not.
+the libraries may do so (logging reads the time); code of the scenario may not.  Other threads
+of the process, as a cluster over TCP beside it, are not meant and go on as they do.
 """
 
 from __future__ import annotations
@@ -51,16 +52,17 @@ class WallTimeRefused(Exception):
 
 @contextmanager
 def no_wall_time(refused: Refused) -> Iterator[None]:
-    """Inside, such calls raise ``WallTimeRefused``, and *refused* is given the same first.
+    """Inside, such calls of this thread raise ``WallTimeRefused``; *refused* is given it first.
 
     A name that was imported before (``from time import sleep``) is not seen.
     """
-    with ExitStack() as stack:
-        for name, instead in WALL_TIME.items():
-            _replace(stack, time, name, _refusing_users(f"time.{name}", instead, refused))
-        for owner, name, what in THREADS:
-            _replace(stack, owner, name, _refusing_all(what, refused))
+    _of_thread.refused = refused
+    _wrappers.use()
+    try:
         yield
+    finally:
+        _wrappers.leave()
+        _of_thread.refused = None
 
 
 THREADS = (
@@ -69,22 +71,58 @@ THREADS = (
 )
 
 
-def _replace(
-    stack: ExitStack, owner: Any, name: str, wrap: Callable[[Callable[..., Any]], Any]
-) -> None:
-    original = getattr(owner, name)
-    setattr(owner, name, wrap(original))
-    stack.callback(setattr, owner, name, original)
+class _OfThread(threading.local):
+    """What a thread that runs a scenario does with a call that it refuses."""
+
+    refused: Refused | None = None
 
 
-def _refusing_users(
-    what: str, instead: str, refused: Refused
-) -> Callable[[Callable[..., Any]], Any]:
+_of_thread = _OfThread()
+
+
+class _Wrappers:
+    """Wrapped functions, in their modules while any thread is inside: one set for all of them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users = 0
+        self._originals = ExitStack()
+
+    def use(self) -> None:
+        """One thread more."""
+        with self._lock:
+            self._users += 1
+            if self._users > 1:
+                return
+            for name, instead in WALL_TIME.items():
+                self._replace(time, name, _refusing_users(f"time.{name}", instead))
+            for owner, name, what in THREADS:
+                self._replace(owner, name, _refusing_all(what))
+
+    def leave(self) -> None:
+        """One less; the last leaves all as it was."""
+        with self._lock:
+            self._users -= 1
+            if not self._users:
+                self._originals.close()
+
+    def _replace(self, owner: Any, name: str, wrap: Callable[[Callable[..., Any]], Any]) -> None:
+        original = getattr(owner, name)
+        setattr(owner, name, wrap(original))
+        self._originals.callback(setattr, owner, name, original)
+
+
+_wrappers = _Wrappers()
+
+
+def _refusing_users(what: str, instead: str) -> Callable[[Callable[..., Any]], Any]:
     def wrap(original: Callable[..., Any]) -> Any:
         @functools.wraps(original)
         def call(*arguments: Any) -> Any:
+            refused = _of_thread.refused
             frame = sys._getframe(1)  # noqa: SLF001  # documented; the cheapest way to see a caller
-            if frame.f_code.co_filename.startswith((*LIBRARIES, *OURS, "<")):
+            file = frame.f_code.co_filename
+            if refused is None or file.startswith((*LIBRARIES, *OURS, "<")):
                 return original(*arguments)
             error = WallTimeRefused(what, _place(frame), instead)
             refused(error)
@@ -95,10 +133,13 @@ def _refusing_users(
     return wrap
 
 
-def _refusing_all(what: str, refused: Refused) -> Callable[[Callable[..., Any]], Any]:
+def _refusing_all(what: str) -> Callable[[Callable[..., Any]], Any]:
     def wrap(original: Callable[..., Any]) -> Any:
         @functools.wraps(original)
-        def call(*_arguments: Any, **_options: Any) -> Any:
+        def call(*arguments: Any, **options: Any) -> Any:
+            refused = _of_thread.refused
+            if refused is None:
+                return original(*arguments, **options)
             error = WallTimeRefused(what, _users_place(), "async functions and a nursery")
             refused(error)
             raise error

@@ -42,8 +42,8 @@ class LimitPassed(Exception):
 def run_plan(plan: Plan, seed: int, take: Callable[[Entry], object] | None = None) -> RunResult:
     """Run *plan* from *seed* and judge it; *take* gets each entry of the journal.
 
-    Whatever goes wrong inside is a row with the verdict ``error``.  Raises ``NotAlone`` when
-    another trio run is active in this process.
+    Whatever goes wrong inside is a row with the verdict ``error``.  Raises ``NotAlone`` inside
+    a trio run.
     """
     return finished_run(plan, seed, take)[0]
 

@@ -62,12 +62,17 @@ def test_a_paused_node_answers_again_when_it_is_resumed(cluster) -> None:
     assert masters(cluster.namesrv) == cluster.brokers
 
 
-def test_each_node_writes_its_facts_to_a_file_of_its_own(cluster) -> None:
+def test_each_node_writes_its_facts_to_a_file_of_its_own_and_what_was_done_to_it_is_in_another(
+    cluster,
+) -> None:
+    cluster.pause("namesrv")
+    cluster.resume("namesrv")
     facts = Path(cluster.spec.store, "facts").iterdir()
     assert sorted(path.name for path in facts) == [
         "broker-a.jsonl",
         "broker-b.jsonl",
         "namesrv.jsonl",
+        "world.jsonl",
     ]
 
 

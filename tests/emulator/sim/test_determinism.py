@@ -1,12 +1,15 @@
-"""One seed is one run, in whatever interpreter; beside another run there is none."""
+"""One seed is one run: in whatever interpreter, and beside whatever runs in other threads."""
 
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import sys
 import threading
 import tomllib
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -45,32 +48,38 @@ def test_one_seed_gives_one_log_in_two_interpreters_and_another_seed_another() -
     assert what_happened(seed=8, hash_seed=1) != first
 
 
-def test_the_seed_decides_the_order_of_tasks() -> None:
-    def order(seed: int) -> list[int]:
-        seen: list[int] = []
+def order(seed: int, after_each: Callable[[], object] = lambda: None) -> list[int]:
+    """In which twenty tasks that wake at once go on, ten times."""
+    seen: list[int] = []
 
-        async def one(number: int) -> None:
+    async def one(number: int) -> None:
+        for _ in range(10):
             await trio.sleep(1)
             seen.append(number)
+            after_each()
 
-        async def main(world) -> None:
-            async with trio.open_nursery() as nursery:
-                for number in range(20):
-                    nursery.start_soon(one, number)
+    async def main(world) -> None:
+        async with trio.open_nursery() as nursery:
+            for number in range(20):
+                nursery.start_soon(one, number)
 
-        run_virtual(main, seed=seed)
-        return seen
+    run_virtual(main, seed=seed)
+    return seen
 
+
+def test_the_seed_decides_the_order_of_tasks() -> None:
     assert order(1) == order(1)
     assert order(1) != order(2)
 
 
 def test_trio_is_left_as_it_was() -> None:
-    before = _run._ALLOW_DETERMINISTIC_SCHEDULING, _run._r.getstate()
+    expected = random.Random(3)
+    _run._r.mine.seed(3)
     with deterministic_scheduling(1):
         assert _run._ALLOW_DETERMINISTIC_SCHEDULING is True
-        assert _run._r.getstate() != before[1]
-    assert (_run._ALLOW_DETERMINISTIC_SCHEDULING, _run._r.getstate()) == before
+        _run._r.shuffle(list(range(9)))
+    assert _run._ALLOW_DETERMINISTIC_SCHEDULING is False
+    assert [_run._r.random() for _ in range(9)] == [expected.random() for _ in range(9)]
 
 
 async def test_a_virtual_run_refuses_to_start_inside_another_run() -> None:
@@ -80,29 +89,30 @@ async def test_a_virtual_run_refuses_to_start_inside_another_run() -> None:
         run_virtual(main, seed=1)
 
 
-def test_a_virtual_run_refuses_to_start_beside_another_threads_run() -> None:
-    running = threading.Event()
-    tokens: list[trio.lowlevel.TrioToken] = []
-    scopes: list[trio.CancelScope] = []
+def test_virtual_runs_repeat_themselves_beside_each_other_and_beside_a_busy_run() -> None:
+    alone = {seed: order(seed) for seed in (1, 2)}
+    turns, over = threading.Semaphore(0), threading.Event()
 
     async def other() -> None:
-        with trio.CancelScope() as scope:
-            scopes.append(scope)
-            tokens.append(trio.lowlevel.current_trio_token())
-            running.set()
-            await trio.sleep_forever()
+        async def spin() -> None:
+            while not over.is_set():
+                await trio.lowlevel.checkpoint()
+                turns.release()
 
-    thread = threading.Thread(target=trio.run, args=(other,))
-    thread.start()
-    assert running.wait(10)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(spin)
+            nursery.start_soon(spin)
+
+    busy = threading.Thread(target=trio.run, args=(other,))
+    busy.start()
     try:
-        with pytest.raises(NotAlone), deterministic_scheduling(1):
-            pass
+        with ThreadPoolExecutor(2) as threads:  # the busy run draws between any two of ours
+            orders = threads.map(lambda seed: order(seed, turns.acquire), alone)
+            both = dict(zip(alone, orders, strict=True))
     finally:
-        tokens[0].run_sync_soon(scopes[0].cancel)
-        thread.join()
-    with deterministic_scheduling(1):
-        pass
+        over.set()
+        busy.join()
+    assert both == alone
 
 
 def test_trio_is_capped_to_the_releases_whose_scheduler_was_read() -> None:
