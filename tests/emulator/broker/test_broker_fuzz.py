@@ -191,7 +191,7 @@ def check_limits(broker: Broker) -> None:
     assert len(broker.offsets.offset_table) <= LIMITS["committed_max"]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(release=st.sampled_from(RELEASES), requests=st.lists(REQUESTS, min_size=1, max_size=6))
 def test_whatever_is_asked_is_answered_and_a_refusal_leaves_no_trace(
     release: str, requests: list[tuple[int, dict[str, Any], bytes, int, bool]]
