@@ -88,13 +88,13 @@ ALONE = (
 
 # Scenarios, checkers, reports and the plugin.
 SCRIPTED = (
-    Goal("virtual_0", "virtual s a real s, 3 brokers + 5 consumers, idle", "", before=1_500),
+    Goal("virtual_0", "virtual s a CPU s, 3 brokers + 5 consumers, idle", "", before=1_500),
     Goal("virtual_10", "… with 10 messages/s", "", before=214),
     Goal("virtual_100", "… with 100 messages/s", "", before=28.6),
     Goal("virtual_1000", "… with 1,000 messages/s", ""),
-    Goal("weather_10_1", "weather, 10 messages/s, one job: seeds", "/s", aim=8, before=3.6),
+    Goal("weather_10_0", "weather, 10 messages/s: seeds a CPU s", "/s", aim=8, before=3.6),
     Goal("weather_10_share", "… two jobs instead of one", "", aim=2),
-    Goal("weather_100_1", "weather, 100 messages/s, one job: seeds", "/s", aim=1, before=0.47),
+    Goal("weather_100_0", "weather, 100 messages/s: seeds a CPU s", "/s", aim=1, before=0.47),
     Goal("read_per_s", "facts read from a journal", "/s"),
     Goal("judged_per_s", "facts judged by all checkers", "/s", aim=500_000, before=158_000),
     Goal("read_and_judged_per_s", "facts read and judged", "/s"),

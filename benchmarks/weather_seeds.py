@@ -1,9 +1,10 @@
 """How many seeds of weather a second: 60 virtual seconds of faults, and quiet, judged.
 
-    python -m benchmarks.weather_seeds RATE SEEDS [JOBS]   # prints seeds/s, by all jobs together
+    python -m benchmarks.weather_seeds RATE SEEDS [JOBS]   # prints seeds/s
 
-Rows come as in `rmqemu run --seeds`, each from a process of its own; what starts before the first
-row is not in it.
+Without JOBS: in this process, and by seconds of the processor, so for one core.  With them: seeds
+a real second by all jobs together, rows as in `rmqemu run --seeds`, each from a process of its
+own; what starts before the first row is not in it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import time
 
 from scenarios.running.fleet import Fleet
 from scenarios.running.orders import RunOrder
+from scenarios.running.virtual_run import finished_run
 from scenarios.weather.generating import weather
 from scenarios.weather.shape import WeatherShape
 
@@ -23,6 +25,8 @@ def main(rate: float, seeds: int, jobs: int) -> dict[str, float]:
     first, *orders = [
         RunOrder(plan=weather(seed, shape=shape), seed=seed) for seed in range(seeds + 1)
     ]
+    if not jobs:
+        return {"seeds_per_s": seeds / cpu_s_of(first, orders)}
     with Fleet() as fleet:
         rows = list(fleet.rows([first], 1))
         began_s = time.perf_counter()
@@ -33,5 +37,13 @@ def main(rate: float, seeds: int, jobs: int) -> dict[str, float]:
     return {"seeds_per_s": seeds / took_s}
 
 
+def cpu_s_of(first: RunOrder, orders: list[RunOrder]) -> float:
+    finished_run(first.plan, first.seed)
+    began_s = time.process_time()
+    for order in orders:
+        finished_run(order.plan, order.seed)
+    return time.process_time() - began_s
+
+
 if __name__ == "__main__":
-    print(json.dumps(main(float(sys.argv[1]), int(sys.argv[2]), int((*sys.argv, 1, 1)[3]))))
+    print(json.dumps(main(float(sys.argv[1]), int(sys.argv[2]), int((*sys.argv, 0)[3]))))
