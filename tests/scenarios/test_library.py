@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from real_time_runs import named as cased
+from real_time_runs import recorded
 
 from scenarios.finding import LIBRARY, in_folder, load
 from scenarios.running.orders import RunOrder
@@ -30,6 +32,7 @@ CASES = [  # scenario, parameters, verdict, and what the reason says
     ("group_strategies:only_chosen_machines_consume", {}, "failed", "starved_queues"),
     ("group_strategies:only_chosen_machines_consume", {"strategy": "pinned"}, "passed", ""),
     ("ownership:more_members_than_queues", {}, "passed", ""),
+    ("ownership:ten_topics_tilt", {}, "passed", ""),
     ("ownership:a_member_dies", {}, "passed", ""),
     ("ownership:a_topic_gets_more_queues", {}, "passed", ""),
     ("orderly_locks:orderly_queues_are_taken_over", {"release": "4.9.4"}, "failed", "gap_s <= 5"),
@@ -89,6 +92,7 @@ CASES = [  # scenario, parameters, verdict, and what the reason says
     ("offsets:a_broadcasting_member_asks_beyond_the_log", {"release": "4.9.8"}, "passed", ""),
     ("offsets:a_retry_doubles_at_a_restart", {}, "failed", "sent_back == 1 was expected, it is 2"),
     ("offsets:a_retry_doubles_at_a_restart", {"killed": False}, "passed", ""),
+    ("broker_dies", {}, "passed", ""),
     ("power:a_power_loss_hides_new_messages", {}, "failed", "hidden == 0"),
     ("power:a_power_loss_hides_new_messages", {"flush": "SYNC_FLUSH"}, "passed", ""),
 ]
@@ -113,6 +117,14 @@ def test_a_scenario_of_the_library_ends_as_it_teaches(rows, at) -> None:
     row = rows[at]
     assert row.verdict == verdict, row.reason
     assert why in row.reason
+
+
+@pytest.mark.parametrize("record", recorded(), ids=lambda record: cased(record.case))
+def test_virtual_time_comes_to_what_was_recorded_of_processes(rows, record) -> None:
+    cases = [(name.rpartition(":")[2], parameters) for name, parameters, *_ in CASES]
+    row = rows[cases.index(record.case)]
+    assert row.verdict == record.verdict, (row.reason, record)
+    assert tuple(one.expected for one in row.unmet) == record.unmet
 
 
 def test_every_scenario_of_the_library_says_what_it_shows_and_teaches() -> None:
