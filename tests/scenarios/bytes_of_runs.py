@@ -2,9 +2,9 @@
 
     python tests/scenarios/bytes_of_runs.py [RATE_MAX] [backwards]
 
-Every scenario with its defaults and with the parameters of every case, on both releases and on
-its own, from one seed, all in this one process.  RATE_MAX (messages a second, of each load; the
-tests use a small one) keeps them short; without it they run as they are written.
+Every scenario with its defaults on both releases, and with the parameters of every case on its
+own release, from one seed, all in this one process.  RATE_MAX (messages a second, of each load;
+the tests use a small one) keeps them short; without it they run as they are written.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ SEED = 11
 
 def plans(rate_max: float) -> list[Plan]:
     """Each once, in the order of their names."""
-    given = [(name.partition(":")[2] or name, parameters) for name, parameters, *_ in CASES]
-    given += [(found.name, {}) for found in in_folder(LIBRARY)]
-    found = {}
-    for plan in (load(name, parameters) for name, parameters in given):
-        for release in (*RELEASES, plan.cluster.release):
-            smaller = _of(plan, release, rate_max)
-            found[msgspec.json.encode(smaller)] = smaller
+    defaults = [load(found.name) for found in in_folder(LIBRARY)]
+    given = [(plan, release) for plan in defaults for release in RELEASES]
+    for name, parameters, *_ in CASES:
+        plan = load(name.rpartition(":")[2], parameters)
+        given.append((plan, plan.cluster.release))
+    smaller = [_of(plan, release, rate_max) for plan, release in given]
+    found = {msgspec.json.encode(plan): plan for plan in smaller}
     return sorted(found.values(), key=lambda plan: plan.name)
 
 

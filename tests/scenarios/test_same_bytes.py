@@ -16,12 +16,16 @@ from bytes_of_runs import RELEASES
 from scenarios.finding import LIBRARY, in_folder
 
 ROOT = Path(__file__).resolve().parents[2]
-RATE_MAX = 2.0  # messages a second: what is compared is who does what in which order
+RATE_MAX = 1.0  # messages a second: what is compared is who does what in which order
 PROGRAM = Path(__file__).with_name("bytes_of_runs.py")
 
 
 def begun(hash_seed: int, output: Path, *arguments: str) -> subprocess.Popen[bytes]:
-    env = {**os.environ, "PYTHONHASHSEED": str(hash_seed), "PYTHONPATH": str(ROOT)}
+    env = {
+        **os.environ,
+        "PYTHONHASHSEED": str(hash_seed),
+        "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}",
+    }
     command = [sys.executable, PROGRAM, str(RATE_MAX), *arguments]
     with output.open("wb") as file:
         return subprocess.Popen(command, env=env, stdout=file)
