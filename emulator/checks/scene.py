@@ -80,6 +80,7 @@ class Scene:
         self.all_faults: list[HeldFault] = []
         self.healed_us: int | None = None  # when the last fault ended
         self._missing: dict[str, str] = {}
+        self._takes_all: dict[tuple[str, str], bool] = {}  # by group and topic, until one joins
 
     def table(self) -> Table:
         """What it reads."""
@@ -113,7 +114,11 @@ class Scene:
 
     def takes_all(self, group: str, queue: Queue) -> bool:
         """No member of *group* ever filtered messages of the queue's topic."""
-        return all(seat.takes_all_of(queue.topic) for seat in self.seats.get(group, ()))
+        if (known := self._takes_all.get((group, queue.topic))) is not None:
+            return known  # asked for each message
+        found = all(seat.takes_all_of(queue.topic) for seat in self.seats.get(group, ()))
+        self._takes_all[group, queue.topic] = found
+        return found
 
     def keeps_offsets(self, group: str) -> bool:
         """A broadcasting group's members find their offsets again in a folder, says the plan."""
@@ -166,6 +171,7 @@ class Scene:
     def _consumer_started(self, fact: ConsumerStarted, entry: Entry) -> None:
         self._end_seats(entry.node, entry.mono_us, fact.group)
         self.seats.setdefault(fact.group, []).append(Seat(entry.node, fact, entry.mono_us))
+        self._takes_all.clear()
         if fact.broadcast:
             self.broadcast.add(fact.group)
         if fact.orderly and not fact.broadcast:

@@ -45,3 +45,9 @@ def test_a_message_that_the_pull_does_not_want_wakes_nobody() -> None:
     journal = AJournal().runs().store().consumer("billing-1", expressions=("red",))
     journal.note("broker-a", PullHeld("billing", Q0, 0, 0, PEER, 1)).stored(0).at_s(4).pulled(0, 1)
     assert objections(journal.judged(), "wakes") == []
+
+
+def test_a_member_that_joins_later_and_wants_less_is_known_at_once() -> None:
+    journal = a_held_pull().stored(0).pulled(0, 1).consumer("billing-2", expressions=("red",))
+    journal.note("broker-a", PullHeld("billing", Q0, 1, 1, PEER, 2)).stored(1).at_s(4).pulled(1, 1)
+    assert objections(journal.judged(), "wakes") == []
