@@ -48,6 +48,12 @@ class NothingIsLost(Checker):
         ),
         Metric("filtered", "messages", "passed over by a group with a tag expression", "group"),
         Metric("backlog", "messages", "stored, and not yet consumed at the end", "group"),
+        Metric(
+            "unrouted",
+            "messages",
+            "the same, of brokers that some NameServer knows one topic of (apache/rocketmq#4522)",
+            "group",
+        ),
     )
     needs = (MessageSent,)
 
@@ -58,7 +64,7 @@ class NothingIsLost(Checker):
     def end(self) -> None:
         """Look at every queue of every group."""
         for group in self.scene.seats:
-            for metric in ("lost", "excused", "hidden", "filtered", "backlog"):
+            for metric in ("lost", "excused", "hidden", "filtered", "backlog", "unrouted"):
                 self.measures(metric, 0.0, group)
         for records in self.progress.queues.values():
             self._broken(records.queue, records.broken)
@@ -103,7 +109,7 @@ class NothingIsLost(Checker):
             self._object_to(reader, reading, lost, passed)
         waiting = sum(b - a for a, b in reading.done.holes(passed, max(passed, records.behind)))
         waiting -= sum(1 for offset in reading.failed if offset >= passed)
-        self.adds("backlog", max(0, waiting), group)
+        self.adds(self._left_as(queue), max(0, waiting), group)
 
     def _object_to(self, reader: str, reading: QueueReading, lost: list[int], passed: int) -> None:
         shown = ", ".join(map(str, lost[:OFFSETS_NAMED_MAX]))
@@ -138,7 +144,11 @@ class NothingIsLost(Checker):
             topics = {topic for seat in self.scene.seats[group] for topic in seat.topics}
             for queue, records in self.progress.queues.items():
                 if queue.topic in topics and queue not in read:
-                    self.adds("backlog", records.stored_count, group)
+                    self.adds(self._left_as(queue), records.stored_count, group)
+
+    def _left_as(self, queue: Queue) -> str:
+        """The metric that counts what is left in *queue*."""
+        return "unrouted" if queue.broker in self.scene.topics.partial else "backlog"
 
     def _is_blind(self, group: str) -> bool:
         kinds = self.scene.kinds(group)

@@ -42,11 +42,14 @@ class LivenessReturns(Checker):
         """Look at what is left."""
         ended = self.scene.run_ended
         is_restless = ended is not None and ended.reason == "finished" and ended.detail != ""
-        self.measures("unrest", float(is_restless))
+        is_excused = bool(self.scene.topics.partial)  # what is left there is waited for in vain
+        self.measures("unrest", float(is_restless and not is_excused))
         for group in self.scene.seats:
             self.adds("stuck", 0, group)
         for reader, reading in self.progress.readings():
             group = reader.partition("@")[0]
+            if reading.queue.broker in self.scene.topics.partial:
+                continue
             if self.scene.living(group) and self.scene.takes_all(group, reading.queue):
                 self._look_at(group, reading)
 

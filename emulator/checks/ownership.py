@@ -62,7 +62,7 @@ class OneOwner(Checker):
         super().__init__(shared)
         self._spans: dict[str, dict[Queue, _Span]] = {}
         self._silent: dict[str, int] = {}  # nodes that brokers lost, and note nothing since
-        self._down: set[str] = set()  # brokers that are in no route, or ended
+        self._down: set[str] = set()  # brokers that ended, or are not in every route as they are
         self._sizes: dict[str, dict[str, int]] = {}  # topic: broker: queues that may be read
         self._locked: dict[tuple[str, Queue], str] = {}  # client, by the broker's last grant
 
@@ -184,8 +184,9 @@ class OneOwner(Checker):
         self._want(fact.broker, entry.mono_us, is_up=False)
 
     def _registered(self, fact: BrokerRegistered, entry: Entry) -> None:
-        if fact.broker in self._down:
-            self._want(fact.broker, entry.mono_us, is_up=True)
+        is_known = fact.broker not in self.scene.topics.partial
+        if (fact.broker in self._down) is is_known:
+            self._want(fact.broker, entry.mono_us, is_up=is_known)
 
     def _want(self, broker: str, now_us: int, *, is_up: bool) -> None:
         """Queues of a broker that is not there need no owner."""
@@ -241,7 +242,9 @@ class OneOwner(Checker):
         span.moves(now_us)
         began_us = now_us - span.overlap.now_us
         undisturbed_us = now_us - max(began_us, self.scene.healed_us or 0)
-        if undisturbed_us < SETTLED_US or self.scene.faults or span.was_named:
+        if undisturbed_us < SETTLED_US or span.was_named:
+            return
+        if self.scene.faults or self.scene.topics.partial:  # members see different routes
             return
         if span.overlap.now_us and not any(node in self._silent for node in span.owners):
             span.was_named = True

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from emulator.checks.folding import Table
+from emulator.checks.partial_routes import PartialRoutes
 from emulator.facts import (
     BrokerExpired,
     BrokerRegistered,
@@ -33,6 +34,7 @@ class TopicTable:
         self._topics: dict[str, dict[str, TopicCreated | TopicChanged]] = {}
         self._perms: dict[str, int] = {}  # brokers that may do less than all
         self._down: set[str] = set()  # brokers that are in no route
+        self.partial = PartialRoutes()
 
     def table(self) -> Table:
         """What it reads."""
@@ -101,6 +103,9 @@ class TopicTable:
 
     def _registered(self, fact: BrokerRegistered, entry: Entry) -> None:
         self._down.discard(fact.broker)
+        topic_count = sum(1 for rows in self._topics.values() if fact.broker in rows)
+        self.partial.registered(entry.node, fact, topic_count)
 
     def _lost(self, fact: BrokerUnregistered | BrokerExpired, entry: Entry) -> None:
         self._down.add(fact.broker)
+        self.partial.lost(entry.node, fact.broker)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rocketmq_emulator.scenarios import Run, metric, nothing_lost, scenario
+from rocketmq_emulator.scenarios import Run, metric, nothing_lost, overlap_s, scenario
 
 
 @scenario
@@ -25,3 +25,30 @@ async def a_broker_forgets_its_locks(run: Run, release: str = "4.9.7", joins: bo
         await run.sleep(40)
     await run.until_quiet()
     run.expect(nothing_lost(), metric("forgotten_locks", "billing") == 0)
+
+
+@scenario(issue="apache/rocketmq#4522")
+async def a_topic_grows_while_a_name_server_lacks_a_broker(
+    run: Run, release: str = "4.9.7", grows: bool = True
+) -> None:
+    """One of two NameServers loses one of two brokers, and a topic grows before it is back.
+
+    A broker tells of a changed topic by a registration with this topic alone.  Up to 4.9.8 the
+    NameServer takes that for all the broker has, and for up to date: full registrations every 30 s
+    have the same version and change nothing.  Who asks this NameServer finds no queue of the other
+    topics on that broker, until it is started again: members share out different lists, queues
+    have two owners or none, and what is in them waits.
+    Since 5.0.0 a first registration with one topic is refused.
+    """
+    topics = {"orders": 4, "invoices": 1}
+    await run.cluster(brokers=2, name_servers=2, topics=topics, release=release)
+    await run.consumers("billing", members=6, topic="orders")
+    with run.load("orders", rate=5):
+        await run.sleep(15)
+        with run.unregistered("broker-b", name_server="namesrv-b"):
+            await run.sleep(5)
+        if grows:
+            run.grow_topic("invoices", queues=2)
+        await run.sleep(80)
+    await run.until_quiet()
+    run.expect(nothing_lost(), overlap_s() <= 21)

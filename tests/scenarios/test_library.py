@@ -10,6 +10,7 @@ from scenarios.finding import LIBRARY, in_folder, load
 from scenarios.running.orders import RunOrder
 
 SEED = 1
+GROWS = "a_topic_grows_while_a_name_server_lacks_a_broker"
 
 CASES = [  # scenario, parameters, verdict, and what the reason says
     ("identity:three_containers_have_one_client_id", {}, "failed", "backlog == 0"),
@@ -49,6 +50,9 @@ CASES = [  # scenario, parameters, verdict, and what the reason says
     ("found_by_weather:a_broker_forgets_its_locks", {}, "failed", "forgotten_locks.billing == 0"),
     ("found_by_weather:a_broker_forgets_its_locks", {"joins": False}, "passed", ""),
     ("found_by_weather:a_broker_forgets_its_locks", {"release": "5.2.0"}, "passed", ""),
+    (f"found_by_weather:{GROWS}", {}, "failed", "overlap_s <= 21"),
+    (f"found_by_weather:{GROWS}", {"grows": False}, "passed", ""),
+    (f"found_by_weather:{GROWS}", {"release": "5.3.3"}, "passed", ""),
     ("producers:a_broker_hangs", {}, "failed", "failed_sends == 0"),
     ("producers:a_broker_hangs", {"release": "5.3.3", "attempt_ms": 1_000}, "passed", ""),
     ("producer_choice:a_broker_was_busy_once", {}, "failed", "send_unfairness"),
