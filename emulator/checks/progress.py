@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Iterator
 
 from emulator.checks.folding import Table
+from emulator.checks.local_offsets import LocalOffsets
 from emulator.checks.queue_records import Place, QueueReading, QueueRecords
 from emulator.checks.scene import Scene
 from emulator.facts import (
@@ -34,6 +35,7 @@ from emulator.facts import (
     PullAnswered,
     Queue,
     QueuesClaimed,
+    QueuesReleased,
     SeekRequested,
 )
 from emulator.journal import Entry
@@ -62,7 +64,7 @@ class Progress:
         self.stored_us = 0  # when the last message was stored that somebody is to consume
         self._first_owners: dict[tuple[str, Queue], list[str]] = {}  # of queues not yet pulled
         self._unflushed: dict[str, deque[tuple[int, QueueRecords, int]]] = {}
-        self._began_us: dict[tuple[str, Queue], int] = {}  # of broadcasting members' processes
+        self._local = LocalOffsets(scene)
 
     def table(self) -> Table:
         """What it reads."""
@@ -79,6 +81,7 @@ class Progress:
             SeekRequested: self._sought,
             OffsetRepaired: self._repaired,
             QueuesClaimed: self._claimed,
+            QueuesReleased: self._released,
             LogFlushed: self._flushed,
             PowerLost: self._power_lost,
             LogRecovered: self._recovered,
@@ -231,19 +234,17 @@ class Progress:
                     owners.append(entry.node)
 
     def _begin_anew(self, fact: QueuesClaimed, entry: Entry) -> None:
-        """A broadcasting member's new process begins at the end: its offsets were in memory."""
-        seat = self._scene.seat(fact.group, entry.node)
-        if seat is None or self._scene.keeps_offsets(fact.group):
-            return
-        reader = self.reader(fact.group, entry.node)
-        for queue in fact.queues:
-            began_us = self._began_us.setdefault((reader, queue), seat.from_us)
-            reading = self.readers.get(reader, {}).get(queue)
-            if reading is not None and began_us != seat.from_us:
-                self._began_us[reader, queue] = seat.from_us
+        """A broadcasting member begins at the end where it has lost its offset."""
+        readings = self.readers.get(self.reader(fact.group, entry.node), {})
+        for queue in self._local.claimed(fact, entry.node, entry.mono_us):
+            if (reading := readings.get(queue)) is not None:
                 behind = reading.records.behind
                 reading.excuse(reading.given.behind(reading.start), behind, "began anew")
                 reading.claimed(entry.node)
+
+    def _released(self, fact: QueuesReleased, entry: Entry) -> None:
+        if fact.group in self._scene.broadcast:
+            self._local.released(fact, entry.node, entry.mono_us)
 
     # Offsets change otherwise ---------------------------------------------------------------
 

@@ -52,3 +52,23 @@ async def a_topic_grows_while_a_name_server_lacks_a_broker(
         await run.sleep(80)
     await run.until_quiet()
     run.expect(nothing_lost(), overlap_s() <= 21)
+
+
+@scenario
+async def a_broadcasting_member_forgets_a_queue(run: Run, release: str = "4.9.7") -> None:
+    """A broker is away for 22 s, and a broadcasting member misses what comes after that.
+
+    The member gives up the queues of a broker that is missing in a route.  Its file of offsets is
+    written every 5 s, and has the queues that it holds at that time only: when it finds the
+    queues again, here 19 s after producers did, it has no offset and begins at their end.  Since
+    4.9.8 and 5.2.0 the file keeps what it has.
+    """
+    await run.cluster(brokers=2, topics={"orders": 4}, release=release)
+    await run.consumers("news", topic="orders", broadcast=True, starts_ms=15_000)
+    with run.load("orders", rate=10):
+        await run.sleep(35)
+        with run.kill("broker-b"):
+            await run.sleep(22)
+        await run.sleep(25)
+    await run.until_quiet()
+    run.expect(nothing_lost(), metric("excused", "news") == 0)

@@ -53,6 +53,8 @@ CASES = [  # scenario, parameters, verdict, and what the reason says
     (f"found_by_weather:{GROWS}", {}, "failed", "overlap_s <= 21"),
     (f"found_by_weather:{GROWS}", {"grows": False}, "passed", ""),
     (f"found_by_weather:{GROWS}", {"release": "5.3.3"}, "passed", ""),
+    ("found_by_weather:a_broadcasting_member_forgets_a_queue", {}, "failed", "excused.news == 0"),
+    ("found_by_weather:a_broadcasting_member_forgets_a_queue", {"release": "5.2.0"}, "passed", ""),
     ("producers:a_broker_hangs", {}, "failed", "failed_sends == 0"),
     ("producers:a_broker_hangs", {"release": "5.3.3", "attempt_ms": 1_000}, "passed", ""),
     ("producer_choice:a_broker_was_busy_once", {}, "failed", "send_unfairness"),

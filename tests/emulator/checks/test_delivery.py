@@ -212,6 +212,32 @@ def test_a_broadcasting_member_that_starts_again_begins_at_the_end() -> None:
     assert len(lost(same_process.sent(2).consumed("billing-1", 2))) == 1
 
 
+def a_queue_given_up(
+    for_s: float = 6.0, *, release: str = "4.9.7", kind: str = "push", beside: Queue | None = Q1
+) -> AJournal:
+    journal = AJournal().runs().store()
+    journal.consumer("billing-1", broadcast=True, release=release, consumer_kind=kind)
+    journal.claimed("billing-1", Q0, *([beside] if beside else []))
+    journal.sent(0).consumed("billing-1", 0)
+    journal.at_s(10).released("billing-1", Q0).sent(1)
+    journal.at_s(10 + for_s).claimed("billing-1", Q0)
+    return journal.sent(2).consumed("billing-1", 2)
+
+
+def test_a_broadcasting_member_begins_at_the_end_of_a_queue_that_its_file_forgot() -> None:
+    """Until 4.9.8 and 5.2.0 its file has the queues that it held at the last write, no others."""
+    assert lost(a_queue_given_up()) == []
+    assert a_queue_given_up().judged().metrics["excused.billing"] == 1
+    for kept in (
+        a_queue_given_up(4),  # not written since
+        a_queue_given_up(beside=None),  # nothing else to write
+        a_queue_given_up(release="4.9.8"),
+        a_queue_given_up(release="5.3.3"),
+        a_queue_given_up(kind="lite_pull"),  # finds it in memory
+    ):
+        assert len(lost(kept)) == 1
+
+
 def test_what_a_broadcasting_member_was_beyond_is_hidden_and_no_backlog() -> None:
     journal = a_broadcasting_member().sent(1).sent(2)
     journal.consumed("billing-1", 1).consumed("billing-1", 2)
