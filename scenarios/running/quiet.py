@@ -13,6 +13,10 @@ def what_is_not_quiet(watch: Watch, now_us: int, settled_from_us: int) -> str:
     reasons = [
         f"{group} has {count} messages to consume" for group, count in watch.backlogs().items()
     ]
+    reasons += [
+        f"{node} waits for {count} queues that it gave up"
+        for node, count in watch.given_up().items()
+    ]
     if watch.delayed_count:
         reasons.append(f"{watch.delayed_count} messages wait for their retry or delay")
     if now_us - watch.consumed_us < CONSUMED_SETTLED_S * 1_000_000:

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from emulator.facts import (
+    ConsumerStopped,
     DelayedDelivered,
     Fact,
     GroupOffsetMoved,
@@ -20,6 +21,7 @@ from emulator.facts import (
     LogRecovered,
     MessageConsumed,
     MessageStored,
+    NodeKilled,
     OffsetCommitted,
     PowerLost,
     Queue,
@@ -31,6 +33,7 @@ from protocol.names import retry_topic
 from scenarios.plan import Plan, When
 
 DELAYED_TOPIC = "SCHEDULE_TOPIC_XXXX"
+COME_BACK = ("not mine", "pull expired", "reset")  # queues that were given up for a while
 UNFLUSHED_MAX = 100_000  # records of a broker; of older ones a loss is not noticed
 
 
@@ -72,6 +75,8 @@ class Watch:
             for group in plan.consumers
             if not group.broadcast
         }
+        self._broadcast = {group.group for group in plan.consumers if group.broadcast}
+        self._given_up: dict[str, set[Queue]] = {}  # by broadcasting member that runs
         self._readers: dict[type[Fact], Callable[[Entry, Any], None]] = {
             MessageStored: self._see_stored,
             LogFlushed: self._see_flushed,
@@ -81,8 +86,10 @@ class Watch:
             OffsetCommitted: self._see_offset,
             GroupOffsetMoved: self._see_offset,
             MessageConsumed: self._see_consumed,
-            QueuesClaimed: self._see_queues,
-            QueuesReleased: self._see_queues,
+            ConsumerStopped: lambda entry, _fact: self._see_no_queues(entry.node),
+            NodeKilled: lambda _entry, fact: self._see_no_queues(fact.node),
+            QueuesClaimed: self._see_claimed,
+            QueuesReleased: self._see_released,
         }
 
     def take(self, entry: Entry) -> None:
@@ -106,6 +113,17 @@ class Watch:
     def delayed_count(self) -> int:
         """Messages that wait at a broker for their time."""
         return max(0, self._delayed_count)
+
+    def given_up(self) -> dict[str, int]:
+        """Queues with messages that a broadcasting member had and has not, by member.
+
+        Nobody else consumes them for it: it waits for a route that has their broker again.
+        """
+        counts = {
+            node: sum(queue in self._stored for queue in queues)
+            for node, queues in self._given_up.items()
+        }
+        return {node: count for node, count in counts.items() if count}
 
     def _backlog(self, group: str, topics: tuple[str, ...]) -> int:
         committed = self._committed[group]
@@ -154,5 +172,16 @@ class Watch:
     def _see_consumed(self, entry: Entry, _fact: MessageConsumed) -> None:
         self.consumed_us = entry.mono_us
 
-    def _see_queues(self, entry: Entry, _fact: QueuesClaimed | QueuesReleased) -> None:
+    def _see_claimed(self, entry: Entry, fact: QueuesClaimed) -> None:
         self.queues_changed_us = entry.mono_us
+        if fact.group in self._broadcast:
+            self._given_up.get(entry.node, set()).difference_update(fact.queues)
+
+    def _see_released(self, entry: Entry, fact: QueuesReleased) -> None:
+        self.queues_changed_us = entry.mono_us
+        if fact.group in self._broadcast and fact.reason in COME_BACK:
+            self._given_up.setdefault(entry.node, set()).update(fact.queues)
+
+    def _see_no_queues(self, node: str) -> None:
+        """It ended: if it begins again, then anew."""
+        self._given_up.pop(node, None)
