@@ -1,6 +1,7 @@
 """Weather of a hundred seeds a release in which nothing fails; and planted bugs, which it finds.
 
-The seeds are those of ``rmqemu run weather --seeds 1..100`` with the shape ``SMALL``.
+The seeds are those of ``rmqemu run weather --seeds 1..100`` with the shape ``SMALL``, and the
+first twenty with the shape that it has by default.
 """
 
 from __future__ import annotations
@@ -68,6 +69,18 @@ def test_a_hundred_seeds_of_weather_break_no_rule_and_liveness_returns(swept) ->
     assert swept.rows.keys() == set(SEEDS)
     for each in PLANTED.values():  # so it was the bug that failed below
         assert set(each.seeds.values()) <= swept.rows.keys()
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_twenty_seeds_of_the_weather_that_users_get_pass_too(release, tmp_path) -> None:
+    sweep = WeatherSweep(
+        lambda seed, coverage: weather_of({"release": release, "seed": seed}, coverage),
+        weather_of({"release": release, "seed": 1}),
+        range(1, 21),
+        journals=tmp_path,
+        jobs=2,
+    )
+    assert {row.seed: row.reason for row in sweep.rows() if row.verdict != "passed"} == {}
 
 
 def test_a_hundred_seeds_meet_faults_in_nearly_every_state(swept) -> None:
