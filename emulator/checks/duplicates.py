@@ -121,7 +121,8 @@ class DuplicatesAreExplained(Checker):
 
     def _consumed(self, fact: MessageConsumed, entry: Entry) -> None:
         if self.progress.is_repeat:
-            self._repeated(fact.group, fact.queue, fact.offset, entry)
+            holders = self._holders(fact.group, fact.queue)
+            self._repeated(fact.group, fact.queue, fact.offset, entry, holders)
         elif fact.ok:
             if fact.uniq_key in self._copies:
                 self._copy(fact.group, fact.uniq_key)
@@ -132,7 +133,10 @@ class DuplicatesAreExplained(Checker):
 
     def _polled(self, fact: MessagePolled, entry: Entry) -> None:
         if self.progress.is_repeat:
-            self._repeated(fact.group, fact.queue, fact.offset, entry)
+            # A lite pull consumer reads all that it was allotted: a queue, too, that it has not
+            # claimed because nobody told it the offset.
+            holders = self._holders(fact.group, fact.queue) | {entry.node}
+            self._repeated(fact.group, fact.queue, fact.offset, entry, holders)
 
     def _copy(self, group: str, key: str) -> None:
         """One of several records of one message was consumed."""
@@ -152,11 +156,13 @@ class DuplicatesAreExplained(Checker):
         elif fact.queue.topic.startswith(RETRY_GROUP_TOPIC_PREFIX):
             del self._retried[known]
 
-    def _repeated(self, group: str, queue: Queue, offset: int, entry: Entry) -> None:
+    def _repeated(
+        self, group: str, queue: Queue, offset: int, entry: Entry, holders: set[str]
+    ) -> None:
         why = self.progress.reading.why_again(offset)
         if why:
             self._adds(WHY.get(why, "older_offsets"), group)
-        elif len(self._holders(group, queue)) > 1:
+        elif len(holders) > 1:
             self._adds("two_owners", group)
         else:
             self.adds("duplicates", 1, group)
@@ -182,7 +188,7 @@ class DuplicatesAreExplained(Checker):
             if entry.node in owners:
                 owners.remove(entry.node)
 
-    def _holders(self, group: str, queue: Queue) -> list[str]:
+    def _holders(self, group: str, queue: Queue) -> set[str]:
         owners = self._owners.get((group, queue), [])
         seats = (self.scene.seat(group, node) for node in owners)
-        return [seat.node for seat in seats if seat is not None and seat.lives]
+        return {seat.node for seat in seats if seat is not None and seat.lives}

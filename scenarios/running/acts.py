@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from scenarios.running.stage import RunStage
 
 TRY_AGAIN_S, TRIES_MAX = 1.0, 120
+SETTLED_US = 60_000_000  # after a fault: brokers register every 30 s, a route is older yet
 
 
 class RunClock(Protocol):
@@ -69,8 +70,8 @@ class Acts:
     async def do(self, act: AnyAct, lasting: trio.Nursery) -> None:
         """A rolling restart goes on beside the next steps; all others are done when it returns.
 
-        What a broker refuses, or cannot be asked, while a fault holds is tried again every
-        second beside the next steps, as an operator would.  Raises what it ends with.
+        What a broker refuses, or cannot be asked, while a fault holds or just after it is tried
+        again every second beside the next steps, as an operator would.  Raises what it ends with.
         """
         if isinstance(act, RollingRestart):
             lasting.start_soon(self._restart_one_by_one, act)
@@ -82,10 +83,16 @@ class Acts:
         try:
             await self._table[type(act)](act)
         except (AdminRefused, ClusterUnreachable, TopicMissing, RemoteError):
-            if not self._stage.faults_in_words():
+            if not self._is_disturbed():
                 raise
             return False
         return True
+
+    def _is_disturbed(self) -> bool:
+        healed_us = self._stage.watch.healed_us
+        return bool(self._stage.faults_in_words()) or (
+            healed_us is not None and self._stage.mono_us() - healed_us < SETTLED_US
+        )
 
     async def _try_again(self, act: AnyAct) -> None:
         for _ in range(TRIES_MAX):

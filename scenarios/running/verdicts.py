@@ -56,13 +56,10 @@ def result_of(
         broken = ", ".join(f"{name} ({error})" for name, error in judgement.raised.items())
         verdict, reason = "error", f"checkers that broke, which is a defect of ours: {broken}"
     else:
-        try:
-            unmet = unmet_of(plan.expect, judgement)
-        except NoMetric as error:
-            verdict, reason = "error", str(error)
-        else:
-            reason = _reason(judgement, unmet)
-            verdict = "failed" if reason else "passed"
+        unmet, unknown = _answered(plan.expect, judgement)
+        wrong = _wrong(judgement, unmet)
+        verdict = "failed" if wrong else "error" if unknown else "passed"
+        reason = "; ".join([*wrong, *unknown])
     return RunResult(
         scenario=plan.name,
         code_version=began.code_version,
@@ -91,6 +88,20 @@ def unmet_of(expected: tuple[Expectation, ...], judgement: Judgement) -> tuple[U
     return tuple(found)
 
 
+def _answered(
+    expected: tuple[Expectation, ...], judgement: Judgement
+) -> tuple[tuple[Unmet, ...], list[str]]:
+    """Those that do not hold, and why others have no answer."""
+    unmet: list[Unmet] = []
+    unknown: list[str] = []
+    for one in expected:
+        try:
+            unmet += unmet_of((one,), judgement)
+        except NoMetric as error:
+            unknown.append(str(error))
+    return tuple(unmet), unknown
+
+
 def expected_text(one: Expectation) -> str:
     """As people write it: ``lost.billing == 0``."""
     return f"{_name_of(one)} {one.operator} {one.bound:g}"
@@ -112,10 +123,10 @@ def _name_of(one: Expectation) -> str:
     return f"{one.metric}.{one.scope}" if one.scope else one.metric
 
 
-def _reason(judgement: Judgement, unmet: tuple[Unmet, ...]) -> str:
+def _wrong(judgement: Judgement, unmet: tuple[Unmet, ...]) -> list[str]:
     parts = [f"{one.expected} was expected, it is {one.actual:g}" for one in unmet]
     if judgement.violations:
         first = judgement.violations[0]
         more = len(judgement.violations) - 1 + judgement.more_violations
         parts.append(f"{first.checker}: {first.what}" + (f" (and {more} more)" if more else ""))
-    return "; ".join(parts)
+    return parts

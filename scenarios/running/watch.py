@@ -16,6 +16,7 @@ from emulator.facts import (
     ConsumerStopped,
     DelayedDelivered,
     Fact,
+    FaultEnded,
     GroupOffsetMoved,
     LogFlushed,
     LogRecovered,
@@ -64,6 +65,7 @@ class Watch:
         self.fact_count = 0
         self.queues_changed_us = 0
         self.consumed_us = 0
+        self.healed_us: int | None = None  # when the last fault ended
         self._awaited: list[Awaited] = []
         self._stored: dict[Queue, int] = {}  # the next offset
         self._stored_in: dict[str, list[Queue]] = defaultdict(list)
@@ -90,6 +92,7 @@ class Watch:
             NodeKilled: lambda _entry, fact: self._see_no_queues(fact.node),
             QueuesClaimed: self._see_claimed,
             QueuesReleased: self._see_released,
+            FaultEnded: self._see_healed,
         }
 
     def take(self, entry: Entry) -> None:
@@ -124,6 +127,9 @@ class Watch:
             for node, queues in self._given_up.items()
         }
         return {node: count for node, count in counts.items() if count}
+
+    def _see_healed(self, entry: Entry, _fact: FaultEnded) -> None:
+        self.healed_us = entry.mono_us
 
     def _backlog(self, group: str, topics: tuple[str, ...]) -> int:
         committed = self._committed[group]

@@ -35,6 +35,7 @@ from scenarios.plan import (
     Limits,
     ListenerPlan,
     LoadPlan,
+    Mark,
     Plan,
     ProgramPlan,
     RollingRestart,
@@ -140,6 +141,17 @@ def test_a_topic_grows_once_its_broker_can_be_asked_again() -> None:
     grown = [e for e in entries if isinstance(e.fact, TopicChanged) and e.node == "broker-b"]
     assert grown[-1].fact.read_queue_count == 6
     assert grown[-1].mono_us >= 11_000_000
+
+
+def test_a_topic_grows_once_brokers_have_registered_with_a_new_name_server() -> None:
+    result, entries = a_run(
+        Step(does=Kill(node="namesrv"), at_ms=2_000, for_ms=1_000),
+        Step(does=GrowTopic(topic="orders", queues=6), at_ms=4_000),
+        Step(does=Mark(text="later"), at_ms=40_000),
+    )
+    assert result.verdict != "error", result.reason
+    grown = [e.node for e in entries if isinstance(e.fact, TopicChanged)]
+    assert sorted(grown) == ["broker-a", "broker-b"]
 
 
 def test_members_enter_at_their_times() -> None:

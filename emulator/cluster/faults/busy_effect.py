@@ -69,14 +69,19 @@ async def _arrange(grip: Grip, name: str, pool: PoolName) -> None:
             undo = partial(_arrange, grip, name, pool)
             grip.leftovers.setdefault(name, []).append(Leftover(undo, of_process=True))
         return
+    while True:
+        deciding = _deciding(grip, name, pool)
+        rule = set_busy_pool(BusyPool(pool=pool)) if deciding is None else _wanted(deciding)
+        state: BusyPoolState | None = await grip.ask(name, "ask_server", rule)
+        if state is not None and deciding is not None:
+            deciding.placed[name] = state.request_count
+        if _deciding(grip, name, pool) is deciding:
+            return  # else another one began or ended meanwhile, and the broker may know it first
+
+
+def _deciding(grip: Grip, name: str, pool: PoolName) -> Held | None:
     holding = grip.busy.get((name, pool))
-    if not holding:
-        grip.busy.pop((name, pool), None)
-        await grip.ask(name, "ask_server", set_busy_pool(BusyPool(pool=pool)))
-        return
-    state: BusyPoolState | None = await grip.ask(name, "ask_server", _wanted(holding[-1]))
-    if state is not None:
-        holding[-1].placed[name] = state.request_count
+    return holding[-1] if holding else None
 
 
 async def _count(grip: Grip, name: str, pool: PoolName) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from small_journals import Q0, Q1, AJournal, a_consumed_journal, objections
 
-from emulator.facts import GroupOffsetMoved, LogRecovered, Queue, SendAttempted
+from emulator.facts import GroupOffsetMoved, LogRecovered, MessagePolled, Queue, SendAttempted
 
 RETRY = Queue("%RETRY%billing", "broker-a", 0)
 
@@ -125,3 +125,18 @@ def test_a_retry_is_no_duplicate() -> None:
     journal = AJournal().runs().store().consumer("billing-1").sent(0, key="k").pulled(0, 1)
     journal.consumed("billing-1", 0, key="k", ok=False).stored(0, RETRY, key="k")
     assert figures(journal.consumed("billing-1", 0, RETRY, key="k", times=1)) == {}
+
+
+@pytest.mark.parametrize(("node", "unexplained"), [("billing-2", 0), ("billing-1", 1)])
+def test_a_lite_pull_consumer_may_read_a_queue_that_it_was_allotted_and_has_not_claimed(
+    node, unexplained
+) -> None:
+    journal = AJournal().runs().store()
+    for member in ("billing-1", "billing-2"):
+        journal.consumer(member, consumer_kind="lite_pull")
+    journal.claimed("billing-1", Q0).sent(0).pulled(0, 1)
+    for reader in ("billing-1", node):
+        journal.note(reader, MessagePolled("billing", Q0, 0, "0-0"))
+    assert len(objections(journal.judged(), "duplicates")) == unexplained
+    if not unexplained:
+        assert figures(journal) == {"duplicates": 1, "two_owners": 1}

@@ -335,3 +335,22 @@ def test_of_several_faults_at_one_pool_the_last_decides_and_each_counts_what_it_
     story = in_a_story(play)
     # What the broker did when it could not be asked, or was killed before, nobody knows.
     assert [fact["acted_count"] for fact in story.facts("FaultEnded")] == [0, 4 + 4]
+
+
+def test_two_faults_at_one_pool_may_end_at_the_same_moment() -> None:
+    """The first lets the second decide, which is over when the broker answers."""
+
+    async def play(story: Story) -> None:
+        cluster = story.cluster
+        held = [
+            await cluster.begin_fault(Busy(node=BUSY, pool="admin", service_ms=each))
+            for each in (100, 300)
+        ]
+        async with trio.open_nursery() as nursery:
+            for fault_id in reversed(held):
+                nursery.start_soon(cluster.end_fault, fault_id)
+        assert cluster.faults() == ()
+
+    story = in_a_story(play)
+    assert [fact["acted_count"] for fact in story.facts("FaultEnded")] == [0, 0]
+    assert story.facts("BusyPoolSet")[-1]["service_us"] == 0  # nobody waits any more

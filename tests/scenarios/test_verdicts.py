@@ -1,0 +1,40 @@
+"""What a judgement and a plan's expectations come to."""
+
+from __future__ import annotations
+
+import pytest
+
+from emulator.checks.violation import Judgement
+from emulator.facts import RunEnded
+from scenarios.plan import ConsumersPlan, Expectation, Plan
+from scenarios.running.verdicts import result_of, started
+
+PLAN = Plan(
+    name="judged",
+    consumers=(ConsumersPlan(group="billing", topics={"orders": "*"}),),
+    expect=(
+        Expectation(metric="stuck", operator="==", bound=0),
+        Expectation(metric="backlog", operator="==", bound=0),
+    ),
+)
+TOO_SOON = {"liveness": "the run ends 42 s after the last fault or message"}
+UNKNOWN = f"'stuck' was not judged: {TOO_SOON['liveness']}"
+UNMET = "backlog == 0 was expected, it is 36"
+
+
+@pytest.mark.parametrize(
+    ("metrics", "not_judged", "verdict", "reason"),
+    [
+        ({"stuck": 0, "backlog": 0}, {}, "passed", ""),
+        ({"stuck": 0, "backlog": 36}, {}, "failed", UNMET),
+        ({"backlog": 0}, TOO_SOON, "error", UNKNOWN),
+        ({"backlog": 36}, TOO_SOON, "failed", f"{UNMET}; {UNKNOWN}"),
+    ],
+)
+def test_what_is_wrong_counts_more_than_what_nobody_knows(
+    metrics, not_judged, verdict, reason
+) -> None:
+    judgement = Judgement(violations=(), metrics=metrics, fact_count=9, not_judged=not_judged)
+    began = started(PLAN, 1, "virtual", "1")
+    row = result_of(PLAN, began, RunEnded("finished", ""), judgement, run_s=1, took_s=1)
+    assert (row.verdict, row.reason) == (verdict, reason)
