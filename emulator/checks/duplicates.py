@@ -121,8 +121,7 @@ class DuplicatesAreExplained(Checker):
 
     def _consumed(self, fact: MessageConsumed, entry: Entry) -> None:
         if self.progress.is_repeat:
-            holders = self._holders(fact.group, fact.queue)
-            self._repeated(fact.group, fact.queue, fact.offset, entry, holders)
+            self._repeated(fact.group, fact.queue, fact.offset, entry)
         elif fact.ok:
             if fact.uniq_key in self._copies:
                 self._copy(fact.group, fact.uniq_key)
@@ -132,11 +131,21 @@ class DuplicatesAreExplained(Checker):
             self._retried.setdefault((fact.group, fact.uniq_key), 0)
 
     def _polled(self, fact: MessagePolled, entry: Entry) -> None:
-        if self.progress.is_repeat:
-            # A lite pull consumer reads all that it was allotted: a queue, too, that it has not
-            # claimed because nobody told it the offset.
-            holders = self._holders(fact.group, fact.queue) | {entry.node}
-            self._repeated(fact.group, fact.queue, fact.offset, entry, holders)
+        if not self.progress.is_repeat:
+            return
+        if self._is_allotted(fact.group, fact.queue, entry.node):
+            self._adds("handed_over", fact.group)
+        else:
+            self._repeated(fact.group, fact.queue, fact.offset, entry)
+
+    def _is_allotted(self, group: str, queue: Queue, node: str) -> bool:
+        """A lite pull consumer reads its share at once, from the offset that it is told.
+
+        It claims a queue later where it could not ask for the offset in time.
+        """
+        seat = self.scene.seat(group, node)
+        is_subscribed = seat is not None and queue.topic in seat.topics
+        return is_subscribed and node not in self._holders(group, queue)
 
     def _copy(self, group: str, key: str) -> None:
         """One of several records of one message was consumed."""
@@ -156,13 +165,11 @@ class DuplicatesAreExplained(Checker):
         elif fact.queue.topic.startswith(RETRY_GROUP_TOPIC_PREFIX):
             del self._retried[known]
 
-    def _repeated(
-        self, group: str, queue: Queue, offset: int, entry: Entry, holders: set[str]
-    ) -> None:
+    def _repeated(self, group: str, queue: Queue, offset: int, entry: Entry) -> None:
         why = self.progress.reading.why_again(offset)
         if why:
             self._adds(WHY.get(why, "older_offsets"), group)
-        elif len(holders) > 1:
+        elif len(self._holders(group, queue)) > 1:
             self._adds("two_owners", group)
         else:
             self.adds("duplicates", 1, group)
@@ -188,7 +195,7 @@ class DuplicatesAreExplained(Checker):
             if entry.node in owners:
                 owners.remove(entry.node)
 
-    def _holders(self, group: str, queue: Queue) -> set[str]:
+    def _holders(self, group: str, queue: Queue) -> list[str]:
         owners = self._owners.get((group, queue), [])
         seats = (self.scene.seat(group, node) for node in owners)
-        return {seat.node for seat in seats if seat is not None and seat.lives}
+        return [seat.node for seat in seats if seat is not None and seat.lives]

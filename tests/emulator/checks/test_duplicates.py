@@ -139,4 +139,4 @@ def test_a_lite_pull_consumer_may_read_a_queue_that_it_was_allotted_and_has_not_
         journal.note(reader, MessagePolled("billing", Q0, 0, "0-0"))
     assert len(objections(journal.judged(), "duplicates")) == unexplained
     if not unexplained:
-        assert figures(journal) == {"duplicates": 1, "two_owners": 1}
+        assert figures(journal) == {"duplicates": 1, "handed_over": 1}
