@@ -66,6 +66,26 @@ for = "300ms"
 [expect]
 lost = 0
 """
+HANGS = """
+title = "A broker stands still for four seconds"
+lasts = "9s"
+[topics.orders]
+queues = 2
+[[consumers]]
+group = "billing"
+topic = "orders"
+[[load]]
+topic = "orders"
+rate = "4/s"
+until = "7s"
+[[timeline]]
+at = "2s"
+pause = "broker-b"
+for = "4s"
+[expect]
+lost = 0
+failed_sends = 0
+"""
 POWER = A_FILE.replace('kill = "broker-b"', 'power_off = "broker-b"')
 CLOCK = A_FILE.replace('kill = "billing-2"', 'clock_jump = { node = "billing-2", ms = 500 }')
 
@@ -135,6 +155,15 @@ def test_a_scenario_gets_the_verdict_that_it_gets_in_virtual_time(world, fleet, 
     assert max(gaps_us) >= 700_000, "it was dead for 800 ms"
     consumed = [e.node for e in entries if isinstance(e.fact, MessageConsumed)]
     assert set(consumed) == {"billing-1", "billing-2"}
+
+
+def test_what_fails_in_virtual_time_fails_with_real_processes_for_the_same_reason(
+    fleet, tmp_path
+) -> None:
+    plan = a_plan(HANGS, tmp_path)
+    rows = [run_in(fleet, world, plan, tmp_path)[0] for world in ("virtual", "processes")]
+    assert [row.verdict for row in rows] == ["failed", "failed"]
+    assert [[one.expected for one in row.unmet] for row in rows] == [["failed_sends == 0"]] * 2
 
 
 @pytest.mark.parametrize(
