@@ -10,6 +10,7 @@ import queue
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -31,6 +32,7 @@ from emulator.journal import Entry
 LINES_MAX = 100_000  # that wait to be judged; whoever writes more waits
 BATCH_S = 0.2  # so often new objections are shown
 BATCH_LINES_MAX = 2_000
+LATE_S = 0.6  # so long facts are waited for when the time is up, or after Ctrl-C
 
 JudgedJournals = Annotated[
     list[Path] | None,
@@ -104,6 +106,10 @@ def _follow(
                     hint(_objection(violation))
     except KeyboardInterrupt:  # the verdict so far is what was asked for
         pass
+    with suppress(KeyboardInterrupt):  # what servers noted just before is on its way
+        ends_s = time.monotonic() + LATE_S
+        while not feed.has_ended and time.monotonic() < ends_s:
+            sdk_judge.take(feed.entries(BATCH_S))
     if feed.has_ended and not quiet:
         say("the cluster has ended")
 

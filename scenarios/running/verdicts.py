@@ -58,7 +58,7 @@ def result_of(
     else:
         unmet, unknown = _answered(plan.expect, judgement)
         wrong = _wrong(judgement, unmet)
-        verdict = "failed" if wrong else "error" if unknown else "passed"
+        verdict = "error" if unknown else "failed" if wrong else "passed"
         reason = "; ".join([*wrong, *unknown])
     return RunResult(
         scenario=plan.name,

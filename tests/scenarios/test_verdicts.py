@@ -28,10 +28,10 @@ UNMET = "backlog == 0 was expected, it is 36"
         ({"stuck": 0, "backlog": 0}, {}, "passed", ""),
         ({"stuck": 0, "backlog": 36}, {}, "failed", UNMET),
         ({"backlog": 0}, TOO_SOON, "error", UNKNOWN),
-        ({"backlog": 36}, TOO_SOON, "failed", f"{UNMET}; {UNKNOWN}"),
+        ({"backlog": 36}, TOO_SOON, "error", f"{UNMET}; {UNKNOWN}"),
     ],
 )
-def test_what_is_wrong_counts_more_than_what_nobody_knows(
+def test_what_is_wrong_is_said_before_what_nobody_knows(
     metrics, not_judged, verdict, reason
 ) -> None:
     judgement = Judgement(violations=(), metrics=metrics, fact_count=9, not_judged=not_judged)
