@@ -82,7 +82,7 @@ SHELLS = {  # file by file: what of the machine it touches
     "emulator.cli.errors": "os",
     "emulator.cli.groups": "time",
     "emulator.cli.inspecting": "os",
-    "emulator.cli.judge": "threading time",
+    "emulator.cli.judge": "signal threading time",
     "emulator.cli.line_sender": "trio",
     "emulator.cli.live": "time trio",
     "emulator.cli.log_options": "os",

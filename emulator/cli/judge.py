@@ -7,11 +7,13 @@ clients, and they need not know.
 from __future__ import annotations
 
 import queue
+import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import FrameType
 from typing import Annotated
 
 import msgspec
@@ -95,23 +97,54 @@ def _follow(
 ) -> None:
     """Until the time is up, Ctrl-C, or the end of the cluster."""
     feed = _Feed(caller)
-    try:
+    with suppress(KeyboardInterrupt):  # the verdict so far is what was asked for
         feed.start()
         until = f"for {for_s:g} s" if for_s else "until Ctrl-C"
         hint(f"judging the clients of the cluster at {caller.address} {until}")
-        ends_s = None if for_s is None else time.monotonic() + for_s
-        while not feed.has_ended and (ends_s is None or time.monotonic() < ends_s):
-            for violation in sdk_judge.take(feed.entries(BATCH_S)):
-                if not quiet:
-                    hint(_objection(violation))
-    except KeyboardInterrupt:  # the verdict so far is what was asked for
-        pass
-    with suppress(KeyboardInterrupt):  # what servers noted just before is on its way
-        ends_s = time.monotonic() + LATE_S
-        while not feed.has_ended and time.monotonic() < ends_s:
-            sdk_judge.take(feed.entries(BATCH_S))
+        with _first_interrupt() as is_interrupted:
+            _take(sdk_judge, feed, for_s, is_interrupted, quiet=quiet)
+            # What servers noted just before is on its way.
+            _take(sdk_judge, feed, LATE_S, threading.Event(), quiet=quiet)
     if feed.has_ended and not quiet:
         say("the cluster has ended")
+
+
+def _take(
+    sdk_judge: SdkJudge,
+    feed: _Feed,
+    for_s: float | None,
+    is_interrupted: threading.Event,
+    *,
+    quiet: bool,
+) -> None:
+    """What comes in that time, or until Ctrl-C or the end of the cluster."""
+    ends_s = None if for_s is None else time.monotonic() + for_s
+    while not (feed.has_ended or is_interrupted.is_set()):
+        if ends_s is not None and time.monotonic() >= ends_s:
+            return
+        for violation in sdk_judge.take(feed.entries(BATCH_S)):
+            if not quiet:
+                hint(_objection(violation))
+
+
+@contextmanager
+def _first_interrupt() -> Iterator[threading.Event]:
+    """Set by the first Ctrl-C, which leaves no fact half judged; the second one interrupts."""
+    is_interrupted = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield is_interrupted  # Ctrl-C comes to the main thread alone
+        return
+    before = signal.getsignal(signal.SIGINT)
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, before)
+        is_interrupted.set()
+
+    signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield is_interrupted
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 class _Feed(threading.Thread):

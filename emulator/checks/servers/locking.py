@@ -5,6 +5,7 @@ An orderly member is one that asks for locks.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import NamedTuple
 
 from emulator.checks.checker import Shared, key_of, place_of
@@ -45,11 +46,11 @@ class _OfOrderlyMembers(OfMembers):
             PullAnswered: self._pulled,
         }
 
+    @abstractmethod
     def looks(
         self, member: GroupMember, lock: _ToldLock | None, queue: Queue, entry: Entry
     ) -> None:
         """An orderly member asked for messages of *queue*, of which it was told *lock*."""
-        raise NotImplementedError
 
     def _locked(self, fact: QueuesLocked, entry: Entry) -> None:
         known = self._locks.setdefault((fact.group, fact.client), {})

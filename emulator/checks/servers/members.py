@@ -78,10 +78,14 @@ class OfMembers(Monitor):
         """The ids of its push consumers, wherever they are known."""
         return {each.client for each in self._members.values() if each.group == group}
 
+    def changed_us(self, group: str) -> int:
+        """When a member of *group* came or left, or all were touched, last."""
+        known_us = [self._changed_us[name] for name in (group, "") if name in self._changed_us]
+        return max(known_us, default=-SETTLE_US)
+
     def is_settled(self, group: str, since_us: int) -> bool:
         """Nothing has changed for so long before *since_us* that no queue changes hands."""
-        known_us = [self._changed_us[name] for name in (group, "") if name in self._changed_us]
-        changed_us = max(known_us, default=-SETTLE_US)
+        changed_us = self.changed_us(group)
         return since_us - changed_us >= SETTLE_US and not self.scene.is_disturbed_since(changed_us)
 
     def started_us(self, broker: str) -> int:

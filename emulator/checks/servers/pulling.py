@@ -49,7 +49,9 @@ class OnePullAMember(OfMembers):
         known = fact.group, fact.queue, fact.peer
         before = self._held.get(known)
         is_alone = len(self.clients(fact.group)) == 1
-        if before is not None and (is_alone or self.is_settled(fact.group, before.mono_us)):
+        # A queue that went to another member and came back is pulled while the old pull is held.
+        was_alone = before and is_alone and self.changed_us(fact.group) <= before.mono_us
+        if before is not None and (was_alone or self.is_settled(fact.group, before.mono_us)):
             self.objects(
                 f"{member.client} pulls {place_of(fact.queue)} at {fact.offset} while its pull of "
                 f"{(entry.mono_us - before.mono_us) / 1e6:.1f} s before is held",

@@ -7,6 +7,7 @@ follows from those that hold.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
@@ -100,28 +101,28 @@ class Grip:
         return result if self.lives.get(name) == life else None
 
 
-class Effect:
+class Effect(ABC):
     """What a kind of fault does in every world that can do it; it waits as its world does."""
 
+    @abstractmethod
     async def begin(self, grip: Grip, held: Held) -> None:
         """From now on it holds; what it did before an error is undone by ``end``."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def end(self, grip: Grip, held: Held) -> None:
         """What it changed is as before."""
-        raise NotImplementedError
 
     async def end_with_world(self, grip: Grip, held: Held) -> None:
         """As ``end``, while the nodes are about to end: nothing that ends with them matters."""
         await self.end(grip, held)
 
-    async def renew(self, grip: Grip, held: Held, name: str) -> None:
+    async def renew(self, grip: Grip, held: Held, name: str) -> None:  # noqa: B027  # most need not
         """The node has been started, and *held* holds still."""
 
-    async def go_on(self, grip: Grip, held: Held, name: str) -> None:
+    async def go_on(self, grip: Grip, held: Held, name: str) -> None:  # noqa: B027  # most need not
         """The node stood still and goes on."""
 
-    async def recount(self, grip: Grip, held: Held) -> None:
+    async def recount(self, grip: Grip, held: Held) -> None:  # noqa: B027  # most know it
         """Bring ``acted_count`` up to date where only the nodes know it."""
 
 

@@ -67,6 +67,17 @@ def second_pull(seconds: float) -> AJournal:
     return held(journal.at_s(seconds + 1), opaque=2)
 
 
+def second_pull_alone(other_left: bool) -> AJournal:
+    """By the only member: another one had the queue meanwhile, or had left before."""
+    journal, left = two_members(), MemberLeft("billing", RUST, OTHER, "unregistered")
+    if not other_left:
+        journal.note("broker-a", left)
+    held(journal.at_s(5))
+    if other_left:
+        journal.note("broker-a", left)
+    return held(journal.at_s(6), opaque=2)
+
+
 def next_pull(offset: int) -> AJournal:
     return held(answered(a_group(), 0, 5), offset)
 
@@ -128,6 +139,7 @@ def passes_that_end(seconds: float) -> AJournal:
 
 STORIES: list[tuple[str, Callable[..., AJournal], object, object]] = [
     ("one_pull_a_member", second_pull, 20, 31),
+    ("one_pull_a_member", second_pull_alone, True, False),
     ("pulls_go_on", next_pull, 5, 6),
     ("empty_pulls_wait", answers_of_an_empty_queue, 4, 5),
     ("commits_follow_pulls", commit_after_five, 5, 6),

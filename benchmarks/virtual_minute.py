@@ -1,0 +1,76 @@
+"""CPU seconds of a virtual minute with 0, 10 and 100 messages/s, in words that older code knows.
+
+    python -m benchmarks.virtual_minute
+    PYTHONPATH=OTHER_CHECKOUT python -P benchmarks/virtual_minute.py   # the code of another commit
+
+Three brokers, five consumers, one producer, no scenario.  Compare two commits in turns.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import trio
+
+from emulator.client import Message, Producer, PushConsumer
+from emulator.cluster.spec import ClusterSpec
+from emulator.cluster.virtual import VirtualCluster
+from emulator.sim.world import run_virtual
+
+VIRTUAL_S = 60
+RATES = (0, 10, 100)
+
+
+def main() -> dict[str, float]:
+    live(10)  # loads what is needed
+    return {str(rate): round(cpu_s(rate), 3) for rate in RATES}
+
+
+def cpu_s(rate: int) -> float:
+    began_s = time.process_time()
+    sent, came = live(rate)
+    took_s = time.process_time() - began_s
+    if came < sent - 1:  # the last one may be under way
+        raise RuntimeError(f"{sent} messages were sent and {came} came")
+    return took_s
+
+
+def live(rate: int) -> tuple[int, int]:
+    """Messages that were sent, and that came."""
+    counts = {"sent": 0, "came": 0}
+
+    async def life(world: Any) -> None:
+        cluster = VirtualCluster(world, ClusterSpec(brokers=3))
+        await cluster.start()
+
+        async def listen(messages: Any) -> None:
+            counts["came"] += len(messages)
+
+        async def consume(process: Any) -> None:
+            topics = {"orders": "*"}
+            where = {"process": process, "namesrv": cluster.namesrv, "group": "billing"}
+            async with PushConsumer(listen, topics, **where):
+                await trio.sleep_forever()
+
+        async def produce(process: Any) -> None:
+            where = {"process": process, "namesrv": cluster.namesrv, "group": "shop"}
+            async with Producer(**where) as producer:
+                while True:
+                    await producer.send(Message("orders", b"x" * 100))
+                    counts["sent"] += 1
+                    await trio.sleep(1 / rate)
+
+        for number in range(5):
+            cluster.start_client(f"consumer-{number}", consume)
+        if rate:
+            cluster.start_client("producer", produce)
+        await trio.sleep(VIRTUAL_S)
+
+    run_virtual(life, seed=1)
+    return counts["sent"], counts["came"]
+
+
+if __name__ == "__main__":
+    print(json.dumps(main()))
