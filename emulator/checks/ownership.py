@@ -88,14 +88,13 @@ class OneOwner(Checker):
         }
 
     def end(self) -> None:
-        """Close what is open; a group that nobody is left of owns nothing by right."""
+        """Close what is open."""
         for group in self.scene.seats:
             for metric in self.metrics:
                 self.adds(metric.name, 0, group)
         for group, spans in self._spans.items():
+            self._count_members(group, self.scene.now_us)
             for queue, span in spans.items():
-                if not self.scene.living(group):
-                    span.is_wanted = False
                 self._move(span, self.scene.now_us)
                 if not queue.topic.startswith(RETRY_GROUP_TOPIC_PREFIX):
                     self._measure(group, span)
@@ -150,17 +149,14 @@ class OneOwner(Checker):
         """A new process on a node: the one before it has ended."""
         self._silent.pop(entry.node, None)
         self._take_all(entry.node, entry.mono_us, fact.group)
-        if len(self.scene.living(fact.group)) == 1:  # before, nobody was there to own anything
-            for span in self._spans.get(fact.group, {}).values():
-                was_wanted, span.is_wanted = span.is_wanted, False
-                span.moves(entry.mono_us)
-                span.is_wanted = was_wanted
+        self._count_members(fact.group, entry.mono_us)
         for topic in fact.topics:
             for broker, count in self._sizes.get(topic, {}).items():
                 self._expect(fact.group, topic, broker, count, entry.mono_us)
 
     def _stopped(self, fact: ConsumerStopped, entry: Entry) -> None:
         self._take_all(entry.node, entry.mono_us, fact.group)
+        self._count_members(fact.group, entry.mono_us)
 
     def _fault_began(self, fact: FaultBegan, entry: Entry) -> None:
         if self.scene.all_faults[-1].word in ENDING:
@@ -179,6 +175,15 @@ class OneOwner(Checker):
             seat = self.scene.seat(group, node)
             if seat is not None and not seat.lives:
                 self._take_all(node, now_us, group)
+                self._count_members(group, now_us)
+
+    def _count_members(self, group: str, now_us: int) -> None:
+        """A group that nobody is left of owns nothing by right."""
+        has_members = bool(self.scene.living(group))
+        for span in self._spans.get(group, {}).values():
+            if span.has_members is not has_members:
+                span.moves(now_us)
+                span.has_members = has_members
 
     def _lost(self, fact: BrokerUnregistered | BrokerExpired, entry: Entry) -> None:
         self._want(fact.broker, entry.mono_us, is_up=False)
@@ -282,13 +287,23 @@ def _shares(member: ConsumerStarted, topic: str) -> bool:
 class _Span:
     """One queue of one group: who owns it, and for how long it was too many or nobody."""
 
-    __slots__ = ("is_wanted", "overlap", "owners", "queue", "since_us", "unowned", "was_named")
+    __slots__ = (
+        "has_members",
+        "is_wanted",
+        "overlap",
+        "owners",
+        "queue",
+        "since_us",
+        "unowned",
+        "was_named",
+    )
 
     def __init__(self, queue: Queue, now_us: int) -> None:
         self.queue = queue
         self.owners: dict[str, EntryKey] = {}
         self.was_named = False  # in a violation
         self.since_us = now_us
+        self.has_members = True
         self.is_wanted = True
         self.overlap = _Times()
         self.unowned = _Times()
@@ -297,7 +312,7 @@ class _Span:
         """Time has passed with these owners."""
         passed, self.since_us = now_us - self.since_us, now_us
         self.overlap.adds(passed, holds=len(self.owners) > 1)
-        self.unowned.adds(passed, holds=not self.owners and self.is_wanted)
+        self.unowned.adds(passed, holds=not self.owners and self.is_wanted and self.has_members)
 
 
 class _Times:

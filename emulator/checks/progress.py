@@ -180,13 +180,13 @@ class Progress:
         self.reading = reading
         reading.given.add(offset)
         if fact.ok or reader is not fact.group:  # who broadcasts drops what fails
-            self.is_repeat = not reading.done.add(offset)
+            self.is_repeat = reading.takes(offset)
             if reading.failed:
                 reading.failed.pop(offset, None)
             if fact.reconsume_times:
                 self.passed_on.pop(fact.uniq_key, None)
         else:
-            self.is_repeat = offset in reading.done
+            self.is_repeat = offset in reading.done and offset not in reading.skipped
             reading.failed[offset] = fact.uniq_key
             self.passed_on.setdefault(fact.uniq_key, "")
 
@@ -194,7 +194,7 @@ class Progress:
         reading = self.reading_of(self.reader(fact.group, entry.node), fact.queue, fact.offset)
         self.reading = reading
         reading.given.add(fact.offset)
-        self.is_repeat = not reading.done.add(fact.offset)
+        self.is_repeat = reading.takes(fact.offset)
 
     def _pulled(self, fact: PullAnswered, entry: Entry) -> None:
         if fact.group in self._scene.broadcast:

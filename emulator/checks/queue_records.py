@@ -21,6 +21,7 @@ TIMES_MAX = 1 << 20  # of messages of one queue that somebody has not consumed
 TRIMMED_EVERY = 1 << 12  # messages
 AGAINS_MAX = 8  # ranges that may come again, of one reader in one queue
 OLDER_US = 6_000_000  # clients and brokers write offsets every five seconds
+SKIPPED_MAX = 1 << 12  # messages of one range whose coming after all is noticed
 IN_FLIGHT_MAX = 64  # messages of pulls that are under way
 
 Place: TypeAlias = Literal["", "topic", "waiting", "retry", "dead"]  # "": nowhere yet
@@ -33,6 +34,7 @@ class QueueRecords:
         "acked",
         "behind",
         "broken",
+        "cut_times",
         "early",
         "first",
         "place",
@@ -59,6 +61,7 @@ class QueueRecords:
         self.unflushed_lost = 0  # acknowledged, lost with the power, and never promised
         self.times = array("q")  # mono_us at which offsets from times_from on were stored
         self.times_from = 0
+        self.cut_times: dict[int, int] = {}  # of lost messages whose places are not used again
 
     def store(self, offset: int, now_us: int) -> None:
         """A message was stored, at *offset* or behind a hole."""
@@ -66,6 +69,8 @@ class QueueRecords:
             self.first = self.times_from = offset
         self.behind = offset + 1
         self.stored_count += 1
+        if self.cut_times:
+            self.cut_times.pop(offset, None)
         times = self.times
         index = offset - self.times_from
         if index != len(times):
@@ -78,16 +83,22 @@ class QueueRecords:
             self.acked.add(offset)
 
     def stored_us(self, offset: int) -> int | None:
-        """When it was stored; None if that is not known any more."""
+        """When it was stored; None if that is not known any more.
+
+        A message that its broker has lost may still be on its way to a listener.
+        """
         index = offset - self.times_from
-        return self.times[index] if 0 <= index < len(self.times) else None
+        return self.times[index] if 0 <= index < len(self.times) else self.cut_times.get(offset)
 
     def cut(self, offset: int) -> None:
         """The queue ends at *offset*."""
         self.behind = min(self.behind, offset)
         self.acked.cut(offset)
         self.early.cut(offset)
-        del self.times[max(0, offset - self.times_from) :]
+        kept = max(0, offset - self.times_from)
+        lost = enumerate(self.times[kept:], self.times_from + kept)
+        self.cut_times.update(lost)
+        del self.times[kept:]
 
     def _trim(self) -> None:
         """Forget the times of what all readers have consumed."""
@@ -125,6 +136,7 @@ class QueueReading:
         "reader",
         "records",
         "reused_to",
+        "skipped",
         "start",
     )
 
@@ -136,6 +148,7 @@ class QueueReading:
         self.committed: int | None = None
         self.pulled_to = start
         self.excused: dict[str, int] = {}  # cause: messages that were skipped by right
+        self.skipped: set[int] = set()  # of what is done: excused, and nobody has had it yet
         self.reused_to = 0  # places below it were used before the broker lost them
         self.owner = ""  # node
         self.agains: deque[Again] = deque(maxlen=AGAINS_MAX)
@@ -167,10 +180,20 @@ class QueueReading:
         """What explains that the message at *offset* comes again; empty: nothing."""
         return next((a.why for a in reversed(self.agains) if a.start <= offset < a.end), "")
 
+    def takes(self, offset: int) -> bool:
+        """It is consumed now; whether it was before."""
+        if self.done.add(offset):
+            return False
+        if offset in self.skipped:  # it was seen as skipped, and comes after all
+            self.skipped.remove(offset)
+            return False
+        return True
+
     def excuse(self, start: int, end: int, cause: str) -> None:
         """What is not done of these is not owed."""
         for first, behind in list(self.done.holes(start, end)):
             self.excused[cause] = self.excused.get(cause, 0) + behind - first
+            self.skipped.update(range(first, min(behind, first + SKIPPED_MAX)))
         self.given.add_run(start, end)
         self.done.add_run(start, end)
 
@@ -182,6 +205,7 @@ class QueueReading:
         beyond = max(self.committed or 0, self.pulled_to, *self.given.ends[-1:], 0)
         self.given.cut(offset)
         self.done.cut(offset)
+        self.skipped = {each for each in self.skipped if each < offset}
         self.pulled_to = min(self.pulled_to, offset)
         self.start = min(self.start, offset)
         for lost in [each for each in self.failed if each >= offset]:

@@ -22,6 +22,7 @@ class Sends(Checker):
         Metric("maybe_stored", "messages", "whose send failed without an answer", "topic"),
         Metric("retried_sends", "messages", "acknowledged after more than one attempt", "topic"),
         Metric("unsafe_sends", "messages", "acknowledged with less than SEND_OK", "topic"),
+        Metric("send_ms_mean", "ms", "the mean time of an acknowledged send", "topic", "max"),
         Metric("send_ms_p50", "ms", "the median time of an acknowledged send", "topic", "max"),
         Metric("send_ms_p99", "ms", "99 of 100 acknowledged sends took no longer", "topic", "max"),
         Metric("longest_send_ms", "ms", "the longest acknowledged send", "topic", "max"),
@@ -44,6 +45,7 @@ class Sends(Checker):
             count = self._of(fact.topic)
         count.sent += 1
         count.took.add(fact.took_ms)
+        count.took_ms += fact.took_ms
         if fact.attempts > 1:
             count.retried += 1
         if fact.status != "SEND_OK":
@@ -62,6 +64,7 @@ class Sends(Checker):
             self.measures("maybe_stored", count.maybe_stored, topic)
             self.measures("retried_sends", count.retried, topic)
             self.measures("unsafe_sends", count.unsafe, topic)
+            self.measures("send_ms_mean", count.took_ms / max(1, count.sent), topic)
             self.measures("send_ms_p50", count.took.at(0.5), topic)
             self.measures("send_ms_p99", count.took.at(0.99), topic)
             self.measures("longest_send_ms", count.took.max, topic)
@@ -76,8 +79,9 @@ class Sends(Checker):
 class _Count:
     """Of one topic."""
 
-    __slots__ = ("failed", "maybe_stored", "retried", "sent", "took", "unsafe")
+    __slots__ = ("failed", "maybe_stored", "retried", "sent", "took", "took_ms", "unsafe")
 
     def __init__(self) -> None:
         self.sent = self.failed = self.maybe_stored = self.retried = self.unsafe = 0
         self.took = Quantiles()
+        self.took_ms = 0

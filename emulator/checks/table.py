@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from emulator.checks.broker_shares import BrokerShares
 from emulator.checks.checker import Checker, Metric
 from emulator.checks.churn import Churn
 from emulator.checks.commits import CommitsFollowDelivery
@@ -39,6 +40,7 @@ KINDS: tuple[type[Checker], ...] = (
     Sends,
     ProducerFailover,
     SharesAreFairAgain,
+    BrokerShares,
     HeldPullsWake,
     *MONITORS.values(),
 )

@@ -116,6 +116,16 @@ def test_a_dead_broker_s_queues_need_no_owner_and_a_group_without_members_has_no
     assert metrics(journal)["unowned_queue_s"] == 2
 
 
+def test_only_the_time_in_which_a_group_has_members_counts_as_without_an_owner() -> None:
+    journal = two_members().at_s(1).claimed("billing-1", Q0).at_s(5).stopped("billing-1")
+    journal.at_s(9).stopped("billing-2").at_s(20)  # 4 s without an owner, then without members
+    journal.note("n", BrokerUnregistered("broker-a", 0, "", "channel closed")).at_s(30)
+    journal.note("n", BrokerRegistered("c", "broker-a", 0, "", 1, first=True)).at_s(40)
+    journal.consumer("billing-1").at_s(43).claimed("billing-1", Q0).at_s(50).ends()
+    found = metrics(journal)
+    assert (found["unowned_s"], found["unowned_queue_s"]) == (4, 4 + 3)
+
+
 @pytest.mark.parametrize(
     ("queues", "before", "after", "moves"),
     [

@@ -17,6 +17,7 @@ def test_sends_are_counted_by_what_became_of_them() -> None:
     assert metrics["failed_sends"] == 2
     assert metrics["failed_sends.orders"] == metrics["maybe_stored"] == 1
     assert metrics["retried_sends.orders"] == metrics["unsafe_sends.orders"] == 1
+    assert metrics["send_ms_mean.orders"] == (1 + 40 + 1) / 3
     assert (metrics["send_ms_p50.orders"], metrics["longest_send_ms"]) == (1, 40)
 
 

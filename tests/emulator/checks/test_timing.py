@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 from small_journals import Q0, Q1, AJournal, objections
 
-from emulator.facts import BrokerIsolated, RebalancePassed, SendAttempted
+from emulator.facts import (
+    BrokerIsolated,
+    GroupOffsetMoved,
+    PowerLost,
+    RebalancePassed,
+    SendAttempted,
+)
 
 
 def metrics(journal: AJournal) -> dict[str, float]:
@@ -33,6 +39,29 @@ def test_a_queue_that_has_messages_and_gets_none_has_a_gap_also_at_the_end() -> 
     journal = a_member().at_s(1).sent(0).sent(1).sent(2).at_s(2).consumed("billing-1", 0)
     assert metrics(journal.at_s(9).consumed("billing-1", 1))["delivery_gap_s.billing"] == 7
     assert metrics(journal.at_s(30).ends())["delivery_gap_s.billing"] == 21
+
+
+def test_what_was_skipped_and_comes_after_all_comes_for_the_first_time() -> None:
+    journal = (
+        a_member()
+        .at_s(1)
+        .sent(0)
+        .sent(1)
+        .note("broker-a", GroupOffsetMoved("billing", Q0, 2, "broker", "tool"))
+    )
+    found = metrics(journal.at_s(5).consumed("billing-1", 1))
+    assert (found["longest_deliver_ms"], found["duplicates"]) == (4_000, 0)
+    found = metrics(journal.at_s(6).consumed("billing-1", 1))
+    assert (found["longest_deliver_ms"], found["duplicates"]) == (4_000, 1)
+
+
+def test_a_message_that_its_broker_has_lost_meanwhile_was_delivered_all_the_same() -> None:
+    journal = a_member().at_s(1).sent(0).at_s(2).note("broker-a", PowerLost(0, 0, 1_000, ()))
+    assert metrics(journal.at_s(3).consumed("billing-1", 0))["longest_deliver_ms"] == 2_000
+    journal = a_member().at_s(1).sent(0).at_s(2).note("broker-a", PowerLost(0, 0, 1_000, ()))
+    journal.at_s(8).sent(0, key="another")  # in the place of the first one
+    found = metrics(journal.at_s(9).consumed("billing-1", 0, key="another"))
+    assert found["longest_deliver_ms"] == 1_000
 
 
 def test_an_empty_queue_has_no_gap() -> None:
