@@ -6,7 +6,8 @@
     load("shop.failures:my_scenario")            a function of a module
     load("weather", {"seed": 7})                 by chance: scenarios/weather
 
-Errors are ``BadScenario``, whatever kind it is.
+Errors are ``BadScenario``, whatever kind it is.  A question (``scenarios.questions``) is found by
+the same names with ``find_question``.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from scenarios.files.parameters import Value, chosen
 from scenarios.files.reading import read_plan
 from scenarios.plan import Plan
 from scenarios.problems import BadScenario, Problem, nearest
+from scenarios.questions import Question
 from scenarios.recording.scenario import Scenario
 from scenarios.validity import problems_of
 from scenarios.weather.coverage import Coverage
@@ -92,7 +94,46 @@ def find(name: str) -> Listed:
         if name in (listed.name, listed.file.stem):
             return listed
     known = [listed.name for listed in (*in_folder(LIBRARY), WEATHER)]
-    raise _refused(name, f"there is no such scenario{nearest(name, known)}")
+    questions = _questions_of_library()
+    if name in questions:
+        raise _refused(
+            name,
+            "it is a question, which needs no cluster: `rmqemu run` and `rmqemu sweep` answer it",
+        )
+    raise _refused(name, f"there is no such scenario{nearest(name, [*known, *questions])}")
+
+
+def find_question(name: str) -> Question | None:
+    """The question *name*; None if it leads to a scenario, or nowhere, which ``find`` says.
+
+    Raises ``BadScenario`` for a module that cannot be imported.
+    """
+    place, _, function = name.partition(":")
+    path = Path(place)
+    if path.suffix == ".py":
+        module = _module_of(path)
+    elif function:
+        module = _imported(place, name)
+    elif path.suffix == ".toml":
+        return None
+    else:
+        return _questions_of_library().get(name)
+    found = _questions_of(module)
+    if not function and len(found) == 1 and not list(_of_module(module, path)):
+        return next(iter(found.values()))
+    return found.get(function)
+
+
+def _questions_of_library() -> dict[str, Question]:
+    found: dict[str, Question] = {}
+    for path in sorted(LIBRARY.glob("*.py")):
+        found |= _questions_of(_module_of(path))
+    return found
+
+
+def _questions_of(module: ModuleType) -> dict[str, Question]:
+    values = [value for value in vars(module).values() if isinstance(value, Question)]
+    return {each.name: each for each in values if each.function.__module__ == module.__name__}
 
 
 def in_folder(folder: Path) -> Iterator[Listed]:

@@ -21,12 +21,12 @@ class Unmet(msgspec.Struct, frozen=True):
 class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     """``failed``: a rule was broken or an expectation not met; ``error``: there is no answer.
 
-    ``reason`` is one line for people; empty when passed.
+    ``reason`` is one line for people; empty when passed.  ``function``: a question's answer.
     """
 
     scenario: str
     code_version: str
-    world: Literal["virtual", "embedded", "processes"]
+    world: Literal["virtual", "embedded", "processes", "function"]
     release: str
     parameters: dict[str, bool | int | float | str]
     seed: int

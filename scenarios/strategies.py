@@ -24,6 +24,7 @@ STRATEGIES: Mapping[str, Strategy] = {
     "by_circle": AVG_BY_CIRCLE,
     "consistent_hash": consistent_hash(),
 }
+ALSO_CALLED: Mapping[str, str] = {"circle": "by_circle"}  # as RocketMQ's users say
 WITH_SETTINGS: Mapping[str, Callable[[list[str]], Strategy]] = {
     "averagely_auto": lambda given: averagely_auto(_one(given, "the release to be above")),
     "pinned": lambda given: pinned(_some(given, "hosts")),
@@ -34,7 +35,7 @@ CALLED = re.compile(r"(\w+)\(([^()]*)\)")
 
 def strategy_named(name: str) -> Strategy:
     """Raises ``ValueError`` when there is none of that name, or its module cannot be loaded."""
-    if (known := STRATEGIES.get(name)) is not None:
+    if (known := STRATEGIES.get(ALSO_CALLED.get(name, name))) is not None:
         return known
     module, colon, function = name.rpartition(":")
     if not colon:

@@ -42,7 +42,7 @@ from scenarios.plan import (
     Step,
 )
 from scenarios.problems import Path, nearest
-from scenarios.strategies import STRATEGIES, WITH_SETTINGS, strategy_named
+from scenarios.strategies import ALSO_CALLED, STRATEGIES, WITH_SETTINGS, strategy_named
 from scenarios.words import word_of
 
 Found: TypeAlias = Iterator[tuple[Path, str]]
@@ -182,7 +182,8 @@ def _consumers(each: ConsumersPlan, names: Names) -> Found:
 
 def _strategy(name: str) -> Found:
     if "(" not in name and name not in WITH_SETTINGS:
-        yield from _known(("strategy",), "strategy", (name,), [*STRATEGIES, *WITH_SETTINGS])
+        known = [*STRATEGIES, *ALSO_CALLED, *WITH_SETTINGS]
+        yield from _known(("strategy",), "strategy", (name,), known)
         return
     try:
         strategy_named(name)

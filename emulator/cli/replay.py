@@ -88,22 +88,29 @@ def shrink(
     """
     with plain_errors(), Fleet() as fleet:
         plan, seed, _ = _meant(what, seed, parameters or [], release)
-        trials = Trials(fleet, seed, jobs, paths=(str(Path.cwd()),))
-        first = next(trials.run([plan]), None)
-        if first is None:
-            raise BadUse(f"{what} cannot be run: see `rmqemu scenario check`")
-        try:
-            shrinking = Shrinking(plan, first[1], trials.run)
-        except DoesNotFail as error:
-            raise fail(str(error), FAILED) from None
-        made, was_interrupted = _made(shrinking, is_silent=as_json)
         target = Path(output or f"{file_name(plan)}-seed{seed}-shrunk.toml")
-        smallest = msgspec.structs.replace(shrinking.smallest, parameters={})
-        target.write_text(plan_as_toml(smallest))
-        if as_json:
-            typer.echo(msgspec.json.encode(_summary(plan, shrinking, target)).decode())
-        else:
-            _show(plan, shrinking, made, target, seed)
+        shrink_plan(fleet, plan, seed, target, jobs=jobs, as_json=as_json)
+
+
+def shrink_plan(
+    fleet: Fleet, plan: Plan, seed: int, target: Path, *, jobs: int, as_json: bool
+) -> None:
+    """Write the smallest plan that fails as *plan* does to *target*, and show it."""
+    trials = Trials(fleet, seed, jobs, paths=(str(Path.cwd()),))
+    first = next(trials.run([plan]), None)
+    if first is None:
+        raise BadUse(f"{plan.name} cannot be run: see `rmqemu scenario check`")
+    try:
+        shrinking = Shrinking(plan, first[1], trials.run)
+    except DoesNotFail as error:
+        raise fail(str(error), FAILED) from None
+    made, was_interrupted = _made(shrinking, is_silent=as_json)
+    smallest = msgspec.structs.replace(shrinking.smallest, parameters={})
+    target.write_text(plan_as_toml(smallest))
+    if as_json:
+        typer.echo(msgspec.json.encode(_summary(plan, shrinking, target)).decode())
+    else:
+        _show(plan, shrinking, made, target, seed)
     if was_interrupted:
         raise interrupted("stopped: the smallest found so far was written")
 

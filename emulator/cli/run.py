@@ -13,11 +13,12 @@ import msgspec
 import typer
 
 from emulator.cli.errors import FAILED, BadUse, interrupted, plain_errors
+from emulator.cli.question import answer
 from emulator.cli.run_screen import SweepProgress, coverage_screen, sweep_screen
 from emulator.cli.shared import AsJson, make_console
 from emulator.cluster.world import WorldKind
 from emulator.releases import known_release
-from scenarios.finding import WEATHER, load, weather_of
+from scenarios.finding import WEATHER, find_question, load, weather_of
 from scenarios.plan import Plan
 from scenarios.result import RunResult
 from scenarios.running.finished import FinishedRuns, cache_folder
@@ -89,10 +90,14 @@ def run(
     Exit code 0: all seeds passed; 1: some did not; 2: it cannot be run.
     """
     with plain_errors():
+        wanted, cache = seeds_of(seed, seeds), cache_folder()
+        if (question := find_question(scenario)) is not None:
+            _check_no_cluster(scenario, release, journal, junit, world.replace("virtual", ""))
+            answer(question, dict(map(pair_of, parameters or [])), wanted, as_json=as_json)
+            return
         plan = loaded(scenario, parameters or [], release)
         kind = world_for(plan, scenario, world)
         is_cached = kind == "virtual" and not no_cache and not journal
-        wanted, cache = _seeds(seed, seeds), cache_folder()
         with SweepProgress(is_shown=sys.stderr.isatty() and not as_json) as progress:
             sweep = _sweep(
                 scenario,
@@ -114,11 +119,15 @@ def run(
             Path(junit).write_bytes(junit_xml(rows))
         _show(sweep, rows, as_json=as_json)
     if was_interrupted:
-        raise interrupted(
-            f"stopped: {sweep.tally.done} of {sweep.tally.total} seeds were finished"
-        )
+        raise interrupted(f"stopped: {sweep.tally.done} of {len(wanted)} seeds were finished")
     if sweep.tally.counts["passed"] < len(rows):
         raise typer.Exit(FAILED)
+
+
+def _check_no_cluster(question: str, *options: str) -> None:
+    if any(options):
+        text = "no --release, --world, --journal or --junit"
+        raise BadUse(f"{question} is a question, which runs no cluster: {text}")
 
 
 def _sweep(
@@ -137,7 +146,7 @@ def _sweep(
         return Sweep(plan, seeds, finished=finished, **rest)
 
     def plan_of(seed: int, coverage: Coverage) -> Plan:
-        given = dict(_pair(text) for text in parameters)
+        given = dict(pair_of(text) for text in parameters)
         made = of_release(weather_of({**given, "seed": seed}, coverage), release)
         world_for(made, f"{scenario}, seed {seed}", rest["world"])
         return made
@@ -148,7 +157,7 @@ def _sweep(
 
 def loaded(scenario: str, parameters: list[str], release: str) -> Plan:
     """The plan; raises ``BadScenario`` and ``BadUse``."""
-    return of_release(load(scenario, dict(_pair(text) for text in parameters)), release)
+    return of_release(load(scenario, dict(pair_of(text) for text in parameters)), release)
 
 
 def of_release(plan: Plan, release: str) -> Plan:
@@ -197,7 +206,8 @@ def _show(sweep: Sweep, rows: list[RunResult], *, as_json: bool) -> None:
         console.print(coverage_screen(sweep.coverage))
 
 
-def _seeds(seed: int, seeds: str) -> range:
+def seeds_of(seed: int, seeds: str) -> range:
+    """``A..B``, or *seed* alone.  Raises ``BadUse``."""
     if not seeds:
         return range(seed, seed + 1)
     found = A_RANGE.fullmatch(seeds)
@@ -209,8 +219,9 @@ def _seeds(seed: int, seeds: str) -> range:
     return wanted
 
 
-def _pair(text: str) -> tuple[str, str]:
+def pair_of(text: str, option: str = "--set") -> tuple[str, str]:
+    """``NAME=VALUE``.  Raises ``BadUse``."""
     name, equals, value = text.partition("=")
     if not equals or not name:
-        raise BadUse(f"--set is NAME=VALUE, as in members=5, not {text!r}")
+        raise BadUse(f"{option} is NAME=VALUE, as in members=5, not {text!r}")
     return name, value

@@ -19,6 +19,8 @@ from scenarios.plan import Plan
 from scenarios.result import RunResult
 from scenarios.running.code_version import code_version
 
+DIGEST_DIGITS = 32
+
 
 def cache_folder() -> Path:
     """Where this user's programs keep what can be made again."""
@@ -30,11 +32,7 @@ class FinishedRuns:
     """Those of *plan* in the virtual world, below *folder*."""
 
     def __init__(self, plan: Plan, folder: Path) -> None:
-        digest = hashlib.sha256(msgspec.json.encode(plan))
-        digest.update(code_version().encode())
-        for source in sorted(_sources_of(plan)):
-            digest.update(source.read_bytes())
-        self._path = folder / f"{digest.hexdigest()[:32]}.jsonl"
+        self._path = folder / f"{made_from(plan)}.jsonl"
         self._rows: dict[int, RunResult] = {row.seed: row for row in self._read()}
 
     def row(self, seed: int) -> RunResult | None:
@@ -66,6 +64,15 @@ class FinishedRuns:
                 yield msgspec.json.decode(line, type=RunResult)
             except msgspec.MsgspecError:
                 continue
+
+
+def made_from(plan: Plan) -> str:
+    """A digest of all that a virtual run of *plan* follows from, its seed aside."""
+    digest = hashlib.sha256(msgspec.json.encode(plan))
+    digest.update(code_version().encode())
+    for source in sorted(_sources_of(plan)):
+        digest.update(source.read_bytes())
+    return digest.hexdigest()[:DIGEST_DIGITS]
 
 
 def _sources_of(plan: Plan) -> Iterator[Path]:

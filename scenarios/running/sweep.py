@@ -31,6 +31,12 @@ class Worst(msgspec.Struct):
     value: float
     seed: int
 
+    def is_worse_than(self, other: Worst) -> bool:
+        """Farther beyond the bound; of two alike the one of the lower seed."""
+        if self.value == other.value:
+            return self.seed < other.seed
+        return _is_worse(self.expectation, self.value, other.value)
+
 
 class SweepTally:
     """How a sweep goes."""
@@ -53,7 +59,7 @@ class SweepTally:
         """One more row."""
         self.counts[row.verdict] += 1
         self.cached_count += cached
-        if row.verdict != "passed" and _badness(row) > _badness(self.worst_row):
+        if row.verdict != "passed" and is_worse_row(row, self.worst_row):
             self.worst_row = row
         for expectation in self.plan.expect:
             self._measure(expectation, row)
@@ -63,10 +69,9 @@ class SweepTally:
         value = row.metrics.get(name)
         if value is None:
             return
-        before = self.worst.get(name)
-        is_as_bad = before is not None and value == before.value and row.seed < before.seed
-        if before is None or is_as_bad or _is_worse(expectation, value, before.value):
-            self.worst[name] = Worst(expectation, value, row.seed)
+        found, before = Worst(expectation, value, row.seed), self.worst.get(name)
+        if before is None or found.is_worse_than(before):
+            self.worst[name] = found
 
 
 class Sweep:
@@ -150,8 +155,12 @@ def metric_name(expectation: Expectation) -> str:
     return f"{expectation.metric}.{expectation.scope}" if expectation.scope else expectation.metric
 
 
-def _badness(row: RunResult | None) -> int:
-    return 0 if row is None else 1 + len(row.violations) + len(row.unmet)
+def is_worse_row(row: RunResult, than: RunResult | None) -> bool:
+    """Was more wrong with *row*?  Of two alike the one of the lower seed is worse."""
+    if than is None:
+        return True
+    found, before = (1 + len(each.violations) + len(each.unmet) for each in (row, than))
+    return found > before or (found == before and row.seed < than.seed)
 
 
 def _is_worse(expectation: Expectation, value: float, than: float) -> bool:

@@ -80,6 +80,8 @@ CASES = [  # scenario, parameters, verdict, and what the reason says
     ("name_servers:name_servers_disagree", {"both": True}, "passed", ""),
     ("penalties:a_broker_is_slow_for_forty_seconds", {}, "failed", "avoided_after_s <= 10"),
     ("penalties:a_broker_is_slow_for_forty_seconds", {"table": "5.1.4"}, "failed", "p99 <= 500"),
+    ("penalties:a_broker_flaps", {}, "failed", "broker_share_well >= 0.25"),
+    ("penalties:a_broker_flaps", {"avoids": "5.1.4"}, "passed", ""),
     ("ownership:ten_topics_tilt", {}, "passed", ""),
     ("ownership:a_member_is_cut_off_from_one_broker", {}, "passed", ""),
     ("rebalancing:queues_move_for_nothing", {}, "failed", "needless_moves == 0 was expected, it"),

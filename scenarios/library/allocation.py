@@ -1,0 +1,42 @@
+"""The question of skew: how evenly queues are shared depends on client ids, and on their luck."""
+
+from __future__ import annotations
+
+from rocketmq_emulator.scenarios import question
+from scenarios.allocation_question import Allocation
+from scenarios.allocation_question import allocation as answer
+
+
+@question
+def allocation(
+    seed: int,
+    strategy: str = "averagely",
+    brokers: int = 1,
+    queues: int = 8,
+    members: int = 3,
+    topics: int = 1,
+    virtual_nodes: int = 10,
+    ids: str = "ip_pid_nanos",
+    restart: bool = False,
+) -> dict[str, float]:
+    """How evenly a strategy shares queues among the client ids that a seed makes.
+
+    Topics have queues on each of the brokers.  The numbers: most and fewest queues of a member
+    (queues_max, queues_min, queues_sigma, max_to_min, max_to_mean), of the member that sorts
+    first (first_queues), members without any (idle_members), queues that change their owner when
+    the last member leaves or another one joins (moves_leave, moves_join) and those that have to
+    (necessary_leave, necessary_join); with several brokers also members whose queues all are
+    on the last one (read_only_idle_members); with restart what moves while all members are
+    restarted one by one (moves_restart).
+    """
+    asked = Allocation(
+        strategy=strategy,
+        brokers=brokers,
+        queues=queues,
+        members=members,
+        topics=topics,
+        virtual_nodes=virtual_nodes,
+        ids=ids,
+        restart=restart,
+    )
+    return answer(asked, seed)
