@@ -21,10 +21,12 @@ const browser = await puppeteer.launch({
   args: chromium.args, executablePath: await chromium.executablePath(), headless: 'shell',
 });
 const page = await browser.newPage();
-let complaints = [], requests = [];
+let complaints = [], requests = [], home = null;
 page.on('console', message => { if (message.type() !== 'log') complaints.push(message.text()); });
 page.on('pageerror', error => complaints.push(String(error)));
-page.on('request', request => { if (!/^(file|blob):/.test(request.url())) requests.push(request.url()); });
+page.on('request', request => {  // a page from a server may ask that server for more
+  if (!/^(file|blob|data):/.test(request.url()) && new URL(request.url()).origin !== home) requests.push(request.url());
+});
 
 const drawn = () => page.evaluate(() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done))));
 
@@ -33,6 +35,7 @@ const ACTS = {
     await page.setViewport({ width, height });
     await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: scheme }]);
     await page.goto('about:blank');
+    home = /^http:/.test(url) ? new URL(url).origin : null;
     await page.goto(url);
     await page.waitForSelector('html[data-ready], .failed', { timeout: 120000 });
   },
