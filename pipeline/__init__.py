@@ -1,0 +1,4 @@
+"""What Apache Spark is used for: tables of journals, sweeps of seeds, topics as a source.
+
+Imported by users as ``rocketmq_emulator.spark``; needs the extra ``spark`` and Java 17 or later.
+"""

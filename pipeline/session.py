@@ -1,0 +1,116 @@
+"""A Spark session on this machine, or a sentence that says what is missing for one.
+
+Spark is Java: without one that is new enough PySpark ends with a stack trace of a shell
+script.  Here that is looked at first.  A session that the program has already is taken as it is;
+a new one speaks on loopback only, leaves no folders where it was started, and tries a failed task
+again, which ``local[2]`` would not.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+JAVA_MIN = 17  # of Spark 4
+JAVA_S_MAX = 30  # until it has said its version
+TASK_TRIES = 8  # of one task; local[N] alone would end the job with the first that fails
+PARTITIONS_A_CORE = 2  # of a shuffle: Spark's 200 are made for a cluster
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+QUIET = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
+INSTALL = "pip install 'rocketmq-emulator[spark]'"
+A_VERSION = re.compile(r'version "(\d+)(?:\.(\d+))?')
+
+
+class SparkNotHere(Exception):
+    """Spark cannot be started on this machine; nothing was started.  The text says what to do."""
+
+
+def spark_session(
+    name: str, cores: int | None = None, settings: Mapping[str, str] | None = None
+) -> SparkSession:
+    """The session of this program, or a new one on *cores* (default: all) of this machine.
+
+    *settings* are Spark's own, by name; they win.  ``spark.master`` among them, or MASTER in the
+    environment (as for spark-submit's shells), leads to a cluster instead.
+    Raises ``SparkNotHere``.
+    """
+    check_spark()
+    from pyspark.sql import SparkSession  # noqa: PLC0415  # an extra: others never load it
+
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        return running
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName(name)
+    given = {**_defaults(cores, settings or {}), **(settings or {})}
+    if given["spark.master"].startswith("local"):  # a cluster's executors call this machine
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    given[JAVA_OPTIONS] = f"{QUIET} {given.get(JAVA_OPTIONS, '')}".strip()
+    for key, value in given.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def _defaults(cores: int | None, settings: Mapping[str, str]) -> dict[str, str]:
+    count = cores or len(os.sched_getaffinity(0))
+    here = os.environ.get("MASTER", f"local[{count},{TASK_TRIES}]")
+    folder = Path(tempfile.gettempdir()) / f"rmqemu-spark-{os.getpid()}"
+    found = {
+        "spark.master": settings.get("spark.master", here),
+        "spark.task.maxFailures": str(TASK_TRIES),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": str(count * PARTITIONS_A_CORE),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.warehouse.dir": str(folder),
+    }
+    if found["spark.master"].startswith("local"):
+        found |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    return found
+
+
+def check_spark() -> None:
+    """Raises ``SparkNotHere`` unless PySpark, what it needs, and a Java are here."""
+    for module in ("pyspark", "pyarrow", "pandas"):
+        try:
+            __import__(module)
+        except ImportError:
+            raise SparkNotHere(f"{module} is not installed: {INSTALL}") from None
+    check_java(os.environ)
+
+
+def check_java(environ: Mapping[str, str]) -> int:
+    """The major version of the Java that Spark would start.  Raises ``SparkNotHere``."""
+    home = environ.get("JAVA_HOME")
+    where = f"JAVA_HOME={home}" if home else "the first java on PATH"
+    java = str(Path(home, "bin", "java")) if home else shutil.which("java", path=environ["PATH"])
+    advice = f"install Java {JAVA_MIN} or later, or let JAVA_HOME lead to one"
+    if java is None:
+        raise SparkNotHere(f"Spark needs Java, and there is none on PATH: {advice}")
+    try:
+        said = subprocess.run(  # noqa: S603  # what the user's own environment names
+            [java, "-version"], capture_output=True, text=True, check=True, timeout=JAVA_S_MAX
+        ).stderr
+    except (OSError, subprocess.SubprocessError) as error:
+        raise SparkNotHere(
+            f"Spark needs Java, and {where} does not run ({error}): {advice}"
+        ) from None
+    found = A_VERSION.search(said)
+    if found is None:
+        raise SparkNotHere(f"{where} does not say its version ({said.strip()!r}): {advice}")
+    major = int(found[2] or 0) if found[1] == "1" else int(found[1])
+    if major < JAVA_MIN:
+        raise SparkNotHere(
+            f"Spark needs Java {JAVA_MIN} or later, and {where} is {major}: {advice}"
+        )
+    return major

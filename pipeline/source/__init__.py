@@ -1,0 +1,1 @@
+"""A topic of RocketMQ as a source and a sink of Spark."""

@@ -1,0 +1,177 @@
+"""Where queues begin and end, where they were at some time, and how far a group has come.
+
+Asked of many queues at once: all calls to one broker are sent before the first is waited for.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
+
+import msgspec
+
+from pipeline.source.connection import BlockingConnection
+from pipeline.source.errors import MessagesLost, ServerAway
+from protocol.catalog import (
+    GET_MAX_OFFSET,
+    GET_MIN_OFFSET,
+    PULL_MESSAGE,
+    SEARCH_OFFSET_BY_TIMESTAMP,
+    UPDATE_CONSUMER_OFFSET,
+)
+from protocol.names import TOOLS_CONSUMER_GROUP
+from protocol.pull_flags import pull_flag
+from protocol.queues import MessageQueue
+from protocol.records import stored_at_ms
+from protocol.requests.offsets import (
+    GetMaxOffsetRequest,
+    GetMinOffsetRequest,
+    OffsetReply,
+    SearchOffsetRequest,
+    UpdateConsumerOffsetRequest,
+)
+from protocol.requests.pulling import PullMessageRequest
+
+T = TypeVar("T")
+
+
+class Bounds(msgspec.Struct, frozen=True):
+    """A queue has the offsets from ``first`` to below ``end``."""
+
+    first: int
+    end: int
+
+
+class BrokerConnections:
+    """One connection to each broker that was asked; one that failed is made anew."""
+
+    def __init__(self, timeout_ms: int) -> None:
+        self._timeout_ms = timeout_ms
+        self._open: dict[str, BlockingConnection] = {}
+
+    def to(self, address: str) -> BlockingConnection:
+        """Raises ``ServerAway``."""
+        if address not in self._open:
+            self._open[address] = BlockingConnection(address, self._timeout_ms)
+        return self._open[address]
+
+    def asked(self, address: str, question: Callable[[BlockingConnection], T]) -> T:
+        """The answer.  A connection of before may have ended unseen: then over a new one.
+
+        Raises ``SourceError``.
+        """
+        is_old = address in self._open
+        try:
+            return question(self.to(address))
+        except ServerAway:
+            self.drop(address)
+            if is_old:
+                return self.asked(address, question)
+            raise
+
+    def drop(self, address: str) -> None:
+        """Closes the connection to *address*, if there is one."""
+        if (connection := self._open.pop(address, None)) is not None:
+            connection.close()
+
+    def all(self) -> list[BlockingConnection]:
+        """Those that are open."""
+        return list(self._open.values())
+
+    def close(self) -> None:
+        """Closes all of them."""
+        for address in list(self._open):
+            self.drop(address)
+
+
+def bounds_of(
+    connection: BlockingConnection, queues: Iterable[MessageQueue]
+) -> dict[MessageQueue, Bounds]:
+    """Where each of one broker's *queues* begins and ends.  Raises ``SourceError``."""
+    asked = []
+    for queue in queues:
+        topic, queue_id = queue.topic, queue.queue_id
+        low = GetMinOffsetRequest(topic=topic, queue_id=queue_id)
+        high = GetMaxOffsetRequest(topic=topic, queue_id=queue_id)
+        calls = connection.send(GET_MIN_OFFSET, low), connection.send(GET_MAX_OFFSET, high)
+        asked.append((queue, *calls))
+    return {
+        queue: Bounds(_offset(connection, low), _offset(connection, high))
+        for queue, low, high in asked
+    }
+
+
+def offset_at(
+    connection: BlockingConnection, queue: MessageQueue, bounds: Bounds, at_ms: int
+) -> int:
+    """The first offset whose message was stored at *at_ms* or later; the queue's end if none.
+
+    Brokers answer with the nearest message, which may be an earlier one, or one of several of
+    the same millisecond; so the neighbours are looked at.  Raises ``SourceError``.
+    """
+    first, end = bounds.first, bounds.end
+    if first >= end:
+        return end
+    header = SearchOffsetRequest(topic=queue.topic, queue_id=queue.queue_id, timestamp=at_ms)
+    found = connection.call(SEARCH_OFFSET_BY_TIMESTAMP, header).decode(OffsetReply).offset
+    near = min(max(found, first), end)
+
+    def stored_ms(offset: int) -> int:
+        return _stored_ms(connection, queue, offset)
+
+    if near > first and stored_ms(near - 1) >= at_ms:
+        left = range(first, near)
+    elif near < end and stored_ms(near) < at_ms:
+        left = range(near, end)
+    else:
+        return near
+    return left.start + bisect_left(left, at_ms, key=stored_ms)
+
+
+def commit(
+    connection: BlockingConnection, group: str, offsets: Mapping[MessageQueue, int]
+) -> None:
+    """Lets the broker know how far *group* has come.  Raises ``SourceError``."""
+    asked = []
+    for queue, offset in offsets.items():
+        header = UpdateConsumerOffsetRequest(
+            consumer_group=group,
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            commit_offset=offset,
+        )
+        asked.append(connection.send(UPDATE_CONSUMER_OFFSET, header))
+    for number in asked:
+        connection.done(number)
+
+
+def pull_request(
+    group: str, queue: MessageQueue, offset: int, *, count: int, tags: str
+) -> PullMessageRequest:
+    """A pull that is answered at once, commits nothing, and carries its subscription."""
+    return PullMessageRequest(
+        consumer_group=group,
+        topic=queue.topic,
+        queue_id=queue.queue_id,
+        queue_offset=offset,
+        max_msg_nums=count,
+        sys_flag=pull_flag(subscription=True),
+        commit_offset=0,
+        suspend_timeout_millis=0,
+        sub_version=0,
+        subscription=tags,
+        expression_type="TAG",
+    )
+
+
+def _offset(connection: BlockingConnection, number: int) -> int:
+    return connection.done(number).decode(OffsetReply).offset
+
+
+def _stored_ms(connection: BlockingConnection, queue: MessageQueue, offset: int) -> int:
+    header = pull_request(TOOLS_CONSUMER_GROUP, queue, offset, count=1, tags="*")
+    body = connection.call(PULL_MESSAGE, header).body
+    if not body:
+        raise MessagesLost(f"{queue} has no message at {offset}, which its bounds promised")
+    return stored_at_ms(body)

@@ -1,0 +1,226 @@
+"""A socket to one server, and calls over it: sent now, answered when they are waited for.
+
+Plain blocking Python: Spark runs it in processes of its own, without an event loop.  Several
+calls may be under way; their answers come in any order.  What a server asks of its clients is
+answered with "not supported", where it waits for an answer.  A connection that failed is closed,
+and never used again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+from types import TracebackType
+from typing import Self
+
+from pipeline.source.errors import CredentialsWanted, ServerAway, ServerRefused, TlsWanted
+from protocol.codes import ResponseCode
+from protocol.command import (
+    Header,
+    RemotingCommand,
+    decode_command,
+    encode_request,
+    encode_response,
+    ext_of,
+)
+from protocol.framing import BadFrame, FrameDecoder
+from protocol.rpc import AnyRpc
+from protocol.versions import R_4_9_7
+
+READ_BYTES = 1 << 18
+OPAQUE_MAX = (1 << 31) - 1
+PLAIN_REFUSALS = ("is forbidden", "subscription group no permission")  # code 16 without ACL
+LATER = (ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE)
+NOT_YET = "is not spoken by this client yet"
+
+
+class BlockingConnection:
+    """Calls to the server at *address*, ``host:port``, each with *timeout_ms* to be answered.
+
+    Raises ``ServerAway``, also where it was sent and no answer came.
+    """
+
+    def __init__(self, address: str, timeout_ms: int) -> None:
+        self.address = address
+        self._timeout_ms = timeout_ms
+        self._decoder = FrameDecoder()
+        self._replies: dict[int, RemotingCommand] = {}
+        self._names: dict[int, str] = {}  # of the calls under way
+        self._last = 0
+        self._has_heard = False
+        self._socket = _connected(address, timeout_ms)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """At once; calls under way stay without an answer."""
+        self._socket.close()
+
+    def fileno(self) -> int:
+        """For ``select``: when it can be read, ``listen`` does not wait."""
+        return self._socket.fileno()
+
+    def listen(self) -> None:
+        """Reads what there is, and so answers what the server has asked."""
+        self._read()
+
+    def send(self, rpc: AnyRpc, header: Header | None = None, body: bytes = b"") -> int:
+        """The number by which the call's answer is asked for."""
+        self._last = self._last % OPAQUE_MAX + 1
+        data = encode_request(
+            code=rpc.code,
+            flag=0,
+            opaque=self._last,
+            version=R_4_9_7.version,
+            ext=ext_of(header),
+            body=body,
+            language="PYTHON",
+        )
+        try:
+            self._socket.sendall(data)
+        except OSError as error:
+            raise self._broken(error) from None
+        self._names[self._last] = rpc.name
+        return self._last
+
+    def reply(self, number: int) -> RemotingCommand:
+        """The answer to the call *number*, whatever its code.  Raises ``CredentialsWanted``."""
+        while number not in self._replies:
+            self._read()
+        self._names.pop(number, None)
+        found = self._replies.pop(number)
+        _check_access(self.address, found)
+        return found
+
+    def call(
+        self, rpc: AnyRpc, header: Header | None = None, body: bytes = b""
+    ) -> RemotingCommand:
+        """Send and wait.  Raises ``ServerRefused`` for any code but SUCCESS."""
+        return self.done(self.send(rpc, header, body))
+
+    def done(self, number: int) -> RemotingCommand:
+        """The answer to a call that succeeded.  Raises ``ServerRefused``."""
+        name = self._names.get(number, "a call")
+        found = self.reply(number)
+        if found.code != ResponseCode.SUCCESS:
+            raise refusal(self.address, name, found)
+        return found
+
+    def _read(self) -> None:
+        try:
+            data = self._socket.recv(READ_BYTES)
+        except OSError as error:
+            raise self._broken(error) from None
+        if not data:
+            raise self._ended()
+        self._decoder.feed(data)
+        try:
+            for frame in self._decoder:
+                command = decode_command(frame)
+                if not command.is_response:
+                    self._decline(command)
+                elif command.opaque in self._names:
+                    self._replies[command.opaque] = command
+        except BadFrame as error:
+            self.close()
+            raise _stranger(self.address, self._timeout_ms, error) from None
+        self._has_heard = True
+
+    def _decline(self, asked: RemotingCommand) -> None:
+        """Tools ask members of a group through its broker, and would wait for seconds."""
+        if asked.is_one_way:
+            return
+        answer = encode_response(
+            asked,
+            code=ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+            version=R_4_9_7.version,
+            remark="a Spark source answers no questions",
+        )
+        try:
+            self._socket.sendall(answer)
+        except OSError as error:
+            raise self._broken(error) from None
+
+    def _broken(self, error: OSError) -> Exception:
+        self.close()
+        if isinstance(error, TimeoutError):
+            return ServerAway(f"{self.address} did not answer within {self._timeout_ms} ms")
+        if not self._has_heard and isinstance(error, ConnectionResetError):
+            return self._ended()
+        return ServerAway(f"the connection to {self.address} broke: {error}")
+
+    def _ended(self) -> Exception:
+        """A server that takes TLS only closes at the first plain byte."""
+        self.close()
+        if not self._has_heard and _speaks_tls(self.address, self._timeout_ms):
+            return _wants_tls(self.address)
+        return ServerAway(f"{self.address} closed the connection and did not answer")
+
+
+def refusal(address: str, call: str, reply: RemotingCommand) -> Exception:
+    """What an answer without success means: a busy server may be asked again later."""
+    if reply.code in LATER:
+        return ServerAway(f"{address} is busy (code {reply.code}: {reply.remark})")
+    return ServerRefused(address, call, reply.code, reply.remark)
+
+
+def _connected(address: str, timeout_ms: int) -> socket.socket:
+    host, _, port = address.rpartition(":")
+    try:
+        found = socket.create_connection((host.strip("[]"), int(port)), timeout_ms / 1000)
+    except OSError as error:
+        raise ServerAway(f"nobody answers at {address}: {error}") from None
+    found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return found
+
+
+def _stranger(address: str, timeout_ms: int, error: BadFrame) -> Exception:
+    if _speaks_tls(address, timeout_ms):
+        return _wants_tls(address)
+    return ServerAway(f"{address} speaks another protocol than RocketMQ's remoting: {error}")
+
+
+def _wants_tls(address: str) -> TlsWanted:
+    return TlsWanted(
+        f"{address} takes TLS only, which {NOT_YET}: nothing was read or sent; let the server run "
+        "with tls.server.mode=permissive, or read through a port without TLS"
+    )
+
+
+def _speaks_tls(address: str, timeout_ms: int) -> bool:
+    """Whether it answers a TLS greeting; nobody's certificate is judged, nothing is sent."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    with contextlib.suppress(OSError, ServerAway), _connected(address, timeout_ms) as plain:
+        try:
+            context.wrap_socket(plain).close()
+        except ssl.SSLError as error:
+            return "WRONG_VERSION_NUMBER" not in str(error) and "EOF" not in str(error)
+        return True
+    return False
+
+
+def _check_access(address: str, reply: RemotingCommand) -> None:
+    """Access control answers 1 with the name of its exception (4.x), or 16 (5.3 and later)."""
+    remark = reply.remark or ""
+    is_old = reply.code == ResponseCode.SYSTEM_ERROR and "AclException" in remark
+    is_new = reply.code == ResponseCode.NO_PERMISSION and not any(
+        words in remark for words in PLAIN_REFUSALS
+    )
+    if is_old or is_new:
+        raise CredentialsWanted(
+            f"{address} asks for credentials (access control), which {NOT_YET}: nothing was read "
+            f"or sent; put this machine on its white list, or switch access control off. "
+            f"It said: {remark:.200}"
+        )

@@ -1,0 +1,168 @@
+"""A stream as a member of its group: so that nobody else commits the same offsets unseen.
+
+With ``group`` a stream commits its offsets, for tools that show how far behind a group is.  Two
+streams of one group would write over each other, and a push consumer would lose messages by it.
+So a stream registers as members do, by heartbeats over a connection that ends with its process,
+and does not begin while there is another member.  One that was killed is gone from the brokers
+with its connection, so a restart is not stopped by its own past; it waits a moment for that.
+If another member comes later, the stream goes on and commits nothing until it has left.
+"""
+
+from __future__ import annotations
+
+import logging
+import select
+import socket
+import threading
+import time
+import uuid
+
+from pipeline.source.broker_offsets import BrokerConnections
+from pipeline.source.connection import BlockingConnection
+from pipeline.source.errors import GroupInUse, ServerAway, ServerRefused, SourceError, TopicUnknown
+from pipeline.source.options import SourceOptions
+from pipeline.source.routing import NameServers
+from pipeline.source.waiting import patiently
+from protocol.bodies.body import decode_long_body, encode_body
+from protocol.bodies.groups import ConsumerData, GetConsumerListByGroupReply, HeartbeatData
+from protocol.catalog import GET_CONSUMER_LIST_BY_GROUP, HEART_BEAT, UNREGISTER_CLIENT
+from protocol.codes import ResponseCode
+from protocol.requests.groups import GetConsumerListByGroupRequest, UnregisterClientRequest
+from protocol.subscription import build_subscription
+from protocol.versions import R_4_9_7
+
+BEAT_S = 30.0  # ClientConfig.heartbeatBrokerInterval; brokers forget a client after 120 s
+log = logging.getLogger("rocketmq_emulator.spark")
+
+
+class GroupMembership:
+    """One member.  A thread keeps it alive however long a batch takes, with its own sockets."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._id = f"spark@{uuid.uuid4().hex[:12]}"
+        self._name_servers = NameServers(options.namesrv, options.request_ms_max)
+        self._brokers = BrokerConnections(options.request_ms_max)
+        self._others: frozenset[str] = frozenset()
+        self._is_registered = False
+        self._end = socket.socketpair()  # readable when the thread has to end
+        self._thread = threading.Thread(target=self._live, name="rocketmq-group", daemon=True)
+
+    def join(self) -> None:
+        """Registers, and waits until nobody else is there.  Raises ``GroupInUse``."""
+        try:
+            patiently(self._options.group_taken_ms_max, self._look_alone)
+        except ServerAway:
+            others = ", ".join(sorted(self._others))
+            self.leave()
+            raise GroupInUse(
+                f"the group {self._options.group!r} has another member ({others}): two streaming "
+                "queries, or a query and a consumer, would write their offsets over each other's. "
+                "Give this query a group of its own, or leave the option group out, or set "
+                'option("commitOffsets", "false"). (A member that was cut off without a word is '
+                "forgotten by its brokers within two minutes.)"
+            ) from None
+        self._thread.start()
+
+    def is_alone(self) -> bool:
+        """Whether there was no other member at the last look."""
+        return not self._others
+
+    def leave(self) -> None:
+        """Unregisters, if that is possible; the brokers see the connection end anyway."""
+        self._end[1].close()
+        if self._thread.is_alive():
+            self._thread.join()
+        self._end[0].close()
+        header = UnregisterClientRequest(client_id=self._id, consumer_group=self._options.group)
+        for connection in self._brokers.all():
+            try:
+                connection.call(UNREGISTER_CLIENT, header)
+            except SourceError as error:
+                log.debug("not unregistered: %s", error)
+        self._brokers.close()
+        self._name_servers.close()
+
+    def _live(self) -> None:
+        while self._listen(time.monotonic() + BEAT_S):
+            before = self._others
+            try:
+                self._look()
+            except SourceError as error:
+                log.warning("the group %s was not looked at: %s", self._options.group, error)
+            if self._others - before:
+                log.warning(
+                    "the group %s has other members now (%s): nothing is committed while they "
+                    "are there",
+                    self._options.group,
+                    ", ".join(sorted(self._others)),
+                )
+
+    def _listen(self, until_s: float) -> bool:
+        """Answers brokers until it is time for a heartbeat; False when this is the end."""
+        while (left_s := until_s - time.monotonic()) > 0:
+            sources: list[socket.socket | BlockingConnection]
+            sources = [self._end[0], *self._brokers.all()]
+            for connection in select.select(sources, [], [], left_s)[0]:
+                if isinstance(connection, socket.socket):
+                    return False
+                try:
+                    connection.listen()
+                except SourceError:
+                    self._brokers.drop(connection.address)
+        return True
+
+    def _look_alone(self) -> None:
+        """Raises ``ServerAway``, which is waited for, while there are others.
+
+        Who is not alone does not register: members would hand over queues to it.
+        """
+        self._look()
+        if not self._others and not self._is_registered:
+            self._is_registered = True
+            self._look()  # two that came at once see each other now
+        if self._others:
+            raise ServerAway("others are there")
+
+    def _look(self) -> None:
+        """One round: heartbeats, and who else is there.  Raises ``SourceError``.
+
+        A broker that is away is asked the next time.
+        """
+        found: set[str] = set()
+        try:
+            addresses = self._name_servers.queues(self._options.topics).addresses
+        except (ServerAway, TopicUnknown) as error:
+            log.debug("nobody to ask for the group: %s", error)
+            return
+        for address in addresses.values():
+            try:
+                found |= self._brokers.asked(address, self._members_at)
+            except ServerAway as error:
+                log.debug("the group was not looked at: %s", error)
+        self._others = frozenset(found - {self._id})
+
+    def _members_at(self, connection: BlockingConnection) -> set[str]:
+        if self._is_registered:
+            connection.call(HEART_BEAT, body=self._heartbeat())
+        header = GetConsumerListByGroupRequest(consumer_group=self._options.group)
+        try:
+            reply = connection.call(GET_CONSUMER_LIST_BY_GROUP, header)
+        except ServerRefused as refused:
+            if refused.code != ResponseCode.SYSTEM_ERROR:
+                raise
+            return set()  # brokers refuse to list a group without members
+        listed = decode_long_body(reply.body, GetConsumerListByGroupReply).consumer_id_list
+        return {member for member in listed if member}
+
+    def _heartbeat(self) -> bytes:
+        options = self._options
+        member = ConsumerData(
+            group_name=options.group,
+            consume_type="CONSUME_ACTIVELY",
+            message_model="CLUSTERING",
+            consume_from_where="CONSUME_FROM_LAST_OFFSET",
+            subscription_data_set=[build_subscription(t, options.tags) for t in options.topics],
+        )
+        data = HeartbeatData(client_id=self._id, consumer_data_set=[member])
+        return encode_body(data, R_4_9_7)

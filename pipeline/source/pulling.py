@@ -1,0 +1,162 @@
+"""The stored records of one range of a queue, as the brokers' answers carry them.
+
+Brokers give at most 32 messages an answer, so one pull after the other would wait for the
+network most of its time.  Without a tag filter offsets follow one another: so several pulls are
+under way, each for its own window of offsets, and what an answer leaves of its window is pulled
+again first.  With a filter only the broker knows where the next pull begins: one at a time.
+
+A broker that goes away is waited for, and the read goes on behind the last answer.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from pipeline.source.broker_offsets import pull_request
+from pipeline.source.connection import BlockingConnection, refusal
+from pipeline.source.errors import MessagesLost, ServerAway, TopicUnknown
+from pipeline.source.options import SourceOptions
+from pipeline.source.queue_ranges import QueueRange
+from pipeline.source.routing import NameServers
+from pipeline.source.waiting import Patience
+from protocol.catalog import PULL_MESSAGE
+from protocol.codes import ResponseCode
+from protocol.command import RemotingCommand
+from protocol.requests.pulling import PullMessageReply
+from protocol.subscription import SUB_ALL
+
+PULLS_UNDER_WAY_MAX = 16  # of 32 messages each, as brokers give them
+FIRST_WINDOW = 1024  # offsets; the first answer shows how many the broker gives
+USUAL_WINDOW = 32  # MessageStoreConfig.maxTransferCountOnMessageInMemory
+log = logging.getLogger("rocketmq_emulator.spark")
+
+
+class Pull(NamedTuple):
+    """A call under way for the offsets from ``at`` to below ``end``."""
+
+    number: int
+    at: int
+    end: int
+
+
+def record_blocks(wanted: QueueRange, options: SourceOptions) -> Iterator[bytes]:
+    """Answers' bodies in order; the last one may reach behind the end of the range.
+
+    Raises ``MessagesLost``, ``ServerAway`` at the end of its patience, ``ServerRefused``.
+    """
+    patience = Patience(options.broker_away_ms_max)
+    address, at = wanted.address, wanted.start
+    while at < wanted.end:
+        try:
+            address = address or _address_now(wanted, options)
+            with BlockingConnection(address, options.request_ms_max) as connection:
+                for body, next_at in PullWindows(connection, wanted, options).blocks(at):
+                    at = next_at
+                    patience.renew()
+                    if body:
+                        yield body
+        except ServerAway as error:
+            patience.wait_or_raise(error)
+            address = ""
+
+
+class PullWindows:
+    """The pulls of one range over one connection."""
+
+    def __init__(
+        self, connection: BlockingConnection, wanted: QueueRange, options: SourceOptions
+    ) -> None:
+        self._connection = connection
+        self._wanted = wanted
+        self._options = options
+        self._depth = PULLS_UNDER_WAY_MAX if options.tags == SUB_ALL else 1
+        self._pulls: deque[Pull] = deque()
+
+    def blocks(self, at: int) -> Iterator[tuple[bytes, int]]:
+        """Each answer's records, and the offset behind them."""
+        end = self._wanted.end
+        asked_to = self._ask(at, min(at + FIRST_WINDOW, end))
+        width = width_max = 0
+        while self._pulls:
+            pull = self._pulls.popleft()
+            body, next_at = self._take(pull)
+            covered = next_at - pull.at
+            if not width:
+                width, width_max, asked_to = covered, max(covered, USUAL_WINDOW), next_at
+            elif next_at < pull.end:
+                self._pulls.appendleft(self._pull(next_at, pull.end))
+                width = covered
+            else:
+                width = min(width + 1, width_max)
+            asked_to = max(asked_to, next_at)
+            if self._depth == 1:
+                width = FIRST_WINDOW
+            while len(self._pulls) < self._depth and asked_to < end:
+                asked_to = self._ask(asked_to, min(asked_to + width, end))
+            yield body, next_at
+
+    def _ask(self, at: int, end: int) -> int:
+        self._pulls.append(self._pull(at, end))
+        return end
+
+    def _pull(self, at: int, end: int) -> Pull:
+        queue, options = self._wanted.queue, self._options
+        header = pull_request(options.pull_group, queue, at, count=end - at, tags=options.tags)
+        return Pull(self._connection.send(PULL_MESSAGE, header), at, end)
+
+    def _take(self, pull: Pull) -> tuple[bytes, int]:
+        reply = self._connection.reply(pull.number)
+        if reply.code == ResponseCode.SUCCESS:
+            return reply.body, self._on(pull, reply)
+        if reply.code == ResponseCode.PULL_RETRY_IMMEDIATELY:
+            return b"", self._on(pull, reply)
+        if reply.code in (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_OFFSET_MOVED):
+            return b"", self._behind_the_lost(pull, reply)
+        raise refusal(self._connection.address, PULL_MESSAGE.name, reply)
+
+    def _on(self, pull: Pull, reply: RemotingCommand) -> int:
+        next_at = reply.decode(PullMessageReply).next_begin_offset
+        if next_at <= pull.at:
+            raise ServerAway(
+                f"{self._connection.address} gave nothing of {self._wanted.queue} at {pull.at}"
+            )
+        return next_at
+
+    def _behind_the_lost(self, pull: Pull, reply: RemotingCommand) -> int:
+        """Where to go on when what was to be read is gone, if that is allowed."""
+        found = reply.decode(PullMessageReply)
+        first, end = found.min_offset, found.max_offset
+        next_at = self._wanted.end if end <= pull.at else max(first, pull.at + 1)
+        next_at = min(next_at, self._wanted.end)
+        text = (
+            f"{self._wanted.queue} has the offsets {first} to {end} now: {next_at - pull.at} "
+            f"messages from {pull.at} on are gone"
+        )
+        if self._options.fail_on_data_loss:
+            raise MessagesLost(f"{text}. {HOW_TO_GO_ON}")
+        log.warning("%s, and were passed over (failOnDataLoss=false)", text)
+        return next_at
+
+
+HOW_TO_GO_ON = (
+    "Brokers delete old files (fileReservedTime); to go on with what is left set "
+    'option("failOnDataLoss", "false")'
+)
+
+
+def _address_now(wanted: QueueRange, options: SourceOptions) -> str:
+    """Where the broker is registered; where it was, if no NameServer knows."""
+    name_servers = NameServers(options.namesrv, options.request_ms_max)
+    name, address = wanted.queue.broker_name, wanted.address
+    try:
+        address = name_servers.queues([wanted.queue.topic]).addresses.get(name, address)
+    except (ServerAway, TopicUnknown) as error:
+        log.debug("the address of %s stays: %s", name, error)
+    finally:
+        name_servers.close()
+    if not address:
+        raise ServerAway(f"no NameServer knows where {name} is")
+    return address

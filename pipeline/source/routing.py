@@ -1,0 +1,115 @@
+"""Which queues a topic has and at which broker: asked of the NameServers, one after the other.
+
+The first one that answers counts, and is asked first the next time.  A topic without a route is
+an error that names the nearest topic there is.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from pipeline.source.connection import BlockingConnection
+from pipeline.source.errors import ServerAway, ServerRefused, SourceError, TopicUnknown
+from protocol.bodies.body import decode_long_body
+from protocol.bodies.routes import TopicList, TopicRouteData
+from protocol.catalog import GET_ALL_TOPIC_LIST_FROM_NAMESERVER, GET_ROUTEINFO_BY_TOPIC
+from protocol.codes import ResponseCode
+from protocol.command import Header, RemotingCommand
+from protocol.names import MASTER_ID
+from protocol.perm import READ, WRITE
+from protocol.queues import MessageQueue, queue_order
+from protocol.requests.routes import GetRouteInfoRequest
+from protocol.rpc import AnyRpc
+
+
+class RoutedQueues(msgspec.Struct, frozen=True):
+    """The queues of some topics, in order, and the address of each broker's master."""
+
+    queues: tuple[MessageQueue, ...]
+    addresses: dict[str, str]  # by broker name; one without a master is absent
+
+    def by_broker(self) -> dict[str, list[MessageQueue]]:
+        """The queues under the name of their broker."""
+        found: dict[str, list[MessageQueue]] = {}
+        for queue in self.queues:
+            found.setdefault(queue.broker_name, []).append(queue)
+        return found
+
+
+class NameServers:
+    """Some ``host:port``, of which one has to answer, each within *timeout_ms*."""
+
+    def __init__(self, addresses: Sequence[str], timeout_ms: int) -> None:
+        self._addresses = list(addresses)
+        self._timeout_ms = timeout_ms
+        self._connection: BlockingConnection | None = None
+
+    def close(self) -> None:
+        """Ends the connection that was kept."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def queues(self, topics: Iterable[str], *, to_write: bool = False) -> RoutedQueues:
+        """Raises ``TopicUnknown``, ``ServerAway``."""
+        routes = {topic: self.route(topic) for topic in topics}
+        addresses = {
+            broker.broker_name: broker.broker_addrs[MASTER_ID]
+            for route in routes.values()
+            for broker in route.broker_datas
+            if MASTER_ID in broker.broker_addrs
+        }
+        found = {
+            MessageQueue(topic, data.broker_name, queue_id)
+            for topic, route in routes.items()
+            for data in route.queue_datas
+            if data.perm & (WRITE if to_write else READ)
+            for queue_id in range(data.write_queue_nums if to_write else data.read_queue_nums)
+        }
+        return RoutedQueues(tuple(sorted(found, key=queue_order)), addresses)
+
+    def route(self, topic: str) -> TopicRouteData:
+        """Raises ``TopicUnknown``, ``ServerAway`` when none answers."""
+        try:
+            reply = self._ask(GET_ROUTEINFO_BY_TOPIC, GetRouteInfoRequest(topic=topic))
+        except ServerRefused as refused:
+            if refused.code != ResponseCode.TOPIC_NOT_EXIST:
+                raise
+            raise TopicUnknown(self._no_such(topic)) from None
+        return decode_long_body(reply.body, TopicRouteData)
+
+    def _no_such(self, topic: str) -> str:
+        known: list[str] = []
+        try:
+            body = self._ask(GET_ALL_TOPIC_LIST_FROM_NAMESERVER).body
+            known = decode_long_body(body, TopicList).topic_list
+        except SourceError:
+            known = []
+        near = difflib.get_close_matches(topic, known, 1)
+        advice = (
+            f"did you mean {near[0]}?"
+            if near
+            else "create it, send to it first, or start its broker"
+        )
+        return f"no broker has registered a topic {topic!r} at the NameServer: {advice}"
+
+    def _ask(self, rpc: AnyRpc, header: Header | None = None) -> RemotingCommand:
+        reasons = []
+        for address in list(self._addresses):
+            try:
+                return self._connected(address).call(rpc, header)
+            except ServerAway as error:
+                self.close()
+                reasons.append(str(error))
+                self._addresses.append(self._addresses.pop(0))
+        raise ServerAway(
+            f"no NameServer answers: {'; '.join(reasons)}. Look at the option namesrv"
+        )
+
+    def _connected(self, address: str) -> BlockingConnection:
+        if self._connection is None:
+            self._connection = BlockingConnection(address, self._timeout_ms)
+        return self._connection

@@ -1,0 +1,215 @@
+"""A stream of topics: where every micro-batch ends, and what has to be read for it.
+
+Offsets are kept by Spark's checkpoint, one for each queue; the brokers are never asked where a
+stream stands.  A batch that was planned once is planned again with the same offsets, so a sink
+that writes each batch once has each message once.
+
+Three rules make that hold while a cluster changes.  A queue that is seen for the first time
+enters a batch at its first offset, without messages: so where it begins is in the checkpoint
+before anything of it is read.  A broker that is away keeps the old end of its queues.  Messages
+that are gone end the stream, or are counted in the offset (``lost``) and passed over.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from pipeline.source.batch_read import batches_of
+from pipeline.source.broker_offsets import Bounds, commit
+from pipeline.source.errors import (
+    BadOption,
+    MessagesLost,
+    ServerAway,
+    SourceError,
+    TopicUnknown,
+)
+from pipeline.source.group_membership import GroupMembership
+from pipeline.source.options import EARLIEST, LATEST, PlaceInQueues, SourceOptions
+from pipeline.source.positions import Positions, positions_of
+from pipeline.source.pulling import HOW_TO_GO_ON
+from pipeline.source.queue_ranges import QueueRange, limited, ranges
+from pipeline.source.routing import RoutedQueues
+from pipeline.source.topics_seen import QueuesSeen, TopicsSeen
+from pipeline.source.waiting import patiently
+from protocol.queues import MessageQueue
+
+log = logging.getLogger("rocketmq_emulator.spark")
+
+
+class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Spark calls it in one process of its own; its copies in tasks only ``read``."""
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+        self._view: TopicsSeen | None = None  # no sockets before the first call: it is pickled
+        self._membership: GroupMembership | None = None
+        self._routed = RoutedQueues((), {})
+        self._newest: Positions | None = None
+        self._committed: dict[MessageQueue, int] | None = None
+        self._target: dict[MessageQueue, int] | None = None
+        if options.end is not None:
+            raise BadOption("a stream has no end: leave endingOffsets out")
+
+    # Where a batch ends ---------------------------------------------------------------
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's name
+        """Of a query without a checkpoint.  Raises ``SourceError``."""
+        where = self._options.start or PlaceInQueues(LATEST)
+        view = self._seen()
+        view.topics()  # without a NameServer or the topic nothing is waited for
+        self._join()
+        # From the earliest on, a broker that is away comes in later, at its first offset.
+        is_early = where.name == EARLIEST
+        seen = view.look(view.topics()) if is_early else self._everything()
+        return Positions(view.places(where, "startingOffsets", seen)).as_json()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """Behind what is stored now, or behind as much as *limit* allows."""
+        self._join()
+        before = positions_of(start)
+        seen = self._seen().look(self._routes())
+        self._commit(before.offsets)  # Spark asks when it is done with what lies before
+        for broker, error in seen.away.items():
+            log.warning("%s is away, its queues wait: %s", broker, error)
+        starts, ends = dict(before.offsets), dict(before.offsets)
+        lost = before.lost
+        for queue, bounds in seen.bounds.items():
+            at = before.offsets.get(queue)
+            if at is None:
+                ends[queue] = bounds.first
+                continue
+            starts[queue] = self._go_on_at(queue, at, bounds)
+            lost += max(0, starts[queue] - at)
+            ends[queue] = max(starts[queue], bounds.end)
+        self._newest = Positions(ends, lost)
+        ends = self._before_target(starts, ends)
+        if isinstance(limit, ReadMaxRows):
+            ends = limited(starts, ends, limit.max_rows)
+        return Positions(ends, lost).as_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802  # Spark's name
+        """``maxOffsetsPerTrigger``, if it is set."""
+        count_max = self._options.offsets_per_trigger_max
+        return ReadMaxRows(count_max) if count_max else ReadAllAvailable()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802  # Spark's name
+        """For the progress of the query: how far the queues had been filled when last seen."""
+        return None if self._newest is None else self._newest.as_json()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  # Spark's name
+        """Fixes the end of the run.  Every broker has to answer: a part is not all there is."""
+        seen = self._everything()
+        self._target = {queue: bounds.end for queue, bounds in seen.bounds.items()}
+
+    # What is read ---------------------------------------------------------------------
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[QueueRange]:
+        """The ranges of a batch, also of one that was planned by an earlier run."""
+        before, until = positions_of(start).offsets, positions_of(end).offsets
+        if before == until:
+            return []
+        addresses = self._routes().addresses
+        return ranges(before, until, addresses, self._options.partitions_min)
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """The Arrow batches of one range, in a task."""
+        return batches_of(partition, self._options, self._schema)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Spark is done with everything before *end*."""
+        self._commit(positions_of(end).offsets)
+
+    def stop(self) -> None:
+        """Leaves the group, closes every connection."""
+        if self._membership is not None:
+            self._membership.leave()
+        if self._view is not None:
+            self._view.close()
+
+    # Inside ---------------------------------------------------------------------------
+
+    def _seen(self) -> TopicsSeen:
+        if self._view is None:
+            self._view = TopicsSeen(self._options)
+        return self._view
+
+    def _join(self) -> None:
+        """Once, where offsets are to be committed.  Raises ``GroupInUse``."""
+        if self._options.commits and self._membership is None:
+            self._membership = GroupMembership(self._options)
+            self._membership.join()
+
+    def _commit(self, offsets: dict[MessageQueue, int]) -> None:
+        """Tools that look at the group see how far the stream has come; nothing reads it back."""
+        if self._membership is None or offsets == self._committed:
+            return
+        if not self._membership.is_alone():
+            return
+        for broker, address in self._routed.addresses.items():
+            own = {q: offset for q, offset in offsets.items() if q.broker_name == broker}
+            asked = partial(commit, group=self._options.group, offsets=own)
+            try:
+                self._seen().brokers.asked(address, asked)
+            except SourceError as error:
+                log.warning("the offsets of %s were not committed: %s", broker, error)
+        self._committed = offsets
+
+    def _routes(self) -> RoutedQueues:
+        """As they are now; as they were, if no NameServer answers or knows the topic."""
+        try:
+            self._routed = self._seen().topics()
+        except (ServerAway, TopicUnknown) as error:
+            log.warning("the queues known so far stay: %s", error)
+        return self._routed
+
+    def _everything(self) -> QueuesSeen:
+        """All queues, once every broker answers.  Raises ``ServerAway``, ``TopicUnknown``."""
+        view = self._seen()
+
+        def look() -> QueuesSeen:
+            seen = view.look(view.topics())
+            seen.require_all()
+            return seen
+
+        return patiently(self._options.broker_away_ms_max, look)
+
+    def _go_on_at(self, queue: MessageQueue, at: int, bounds: Bounds) -> int:
+        """*at*, or where the queue goes on if that is gone.  Raises ``MessagesLost``."""
+        if bounds.first <= at <= bounds.end:
+            return at
+        if at < bounds.first:
+            what = f"{bounds.first - at} messages from {at} on are gone"
+        else:
+            what = f"the stream had come to {at}: its broker has lost its end, or it was made anew"
+        text = f"{queue} has the offsets {bounds.first} to {bounds.end} now: {what}"
+        if self._options.fail_on_data_loss:
+            raise MessagesLost(f"{text}. {HOW_TO_GO_ON}")
+        log.warning("%s; the stream goes on (failOnDataLoss=false)", text)
+        return min(max(at, bounds.first), bounds.end)
+
+    def _before_target(
+        self, starts: dict[MessageQueue, int], ends: dict[MessageQueue, int]
+    ) -> dict[MessageQueue, int]:
+        """With Trigger.AvailableNow nothing behind what there was at its start."""
+        if self._target is None:
+            return ends
+        return {
+            queue: max(starts.get(queue, 0), min(end, self._target.get(queue, 0)))
+            if queue in starts
+            else end
+            for queue, end in ends.items()
+            if queue in starts or queue in self._target
+        }

@@ -1,0 +1,137 @@
+"""What a read knows of the cluster: queues, their bounds, and where to begin and to end.
+
+A broker that is away is told apart from what it holds: who plans decides whether to wait for it
+or to go on without its queues.
+"""
+
+from __future__ import annotations
+
+import difflib
+import logging
+from collections.abc import Mapping
+from functools import partial
+
+import msgspec
+
+from pipeline.source.broker_offsets import Bounds, BrokerConnections, bounds_of, offset_at
+from pipeline.source.connection import BlockingConnection
+from pipeline.source.errors import BadOption, MessagesLost, OffsetsOutOfRange, ServerAway
+from pipeline.source.options import (
+    EARLIEST,
+    EARLIEST_OFFSET,
+    LATEST,
+    LATEST_OFFSET,
+    PlaceInQueues,
+    SourceOptions,
+)
+from pipeline.source.positions import flat
+from pipeline.source.pulling import HOW_TO_GO_ON
+from pipeline.source.routing import NameServers, RoutedQueues
+from protocol.queues import MessageQueue
+
+log = logging.getLogger("rocketmq_emulator.spark")
+
+
+class QueuesSeen(msgspec.Struct, frozen=True):
+    """All queues at one moment; ``away`` has the reason for each broker that did not answer."""
+
+    topics: RoutedQueues
+    bounds: dict[MessageQueue, Bounds]
+    away: dict[str, ServerAway] = {}
+
+    def require_all(self) -> None:
+        """Raises ``ServerAway`` if any broker did not answer."""
+        for broker, error in self.away.items():
+            raise ServerAway(f"{broker} is away: {error}")
+
+
+class TopicsSeen:
+    """The topics of some options."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self.options = options
+        self.name_servers = NameServers(options.namesrv, options.request_ms_max)
+        self.brokers = BrokerConnections(options.request_ms_max)
+
+    def close(self) -> None:
+        """Closes every connection."""
+        self.name_servers.close()
+        self.brokers.close()
+
+    def topics(self) -> RoutedQueues:
+        """Raises ``TopicUnknown``, ``ServerAway`` when no NameServer answers."""
+        return self.name_servers.queues(self.options.topics)
+
+    def look(self, topics: RoutedQueues) -> QueuesSeen:
+        """Where every queue begins and ends now.  Raises ``SourceError``, but no absence."""
+        bounds: dict[MessageQueue, Bounds] = {}
+        away: dict[str, ServerAway] = {}
+        for broker, queues in topics.by_broker().items():
+            asked = partial(bounds_of, queues=queues)
+            try:
+                bounds |= self.brokers.asked(_address(topics, broker), asked)
+            except ServerAway as error:
+                away[broker] = error
+        return QueuesSeen(topics, bounds, away)
+
+    def places(
+        self, where: PlaceInQueues, name: str, sight: QueuesSeen
+    ) -> dict[MessageQueue, int]:
+        """The offset that *where*, the option *name*, means in each queue in *sight*.
+
+        Raises ``BadOption``, ``OffsetsOutOfRange``, ``MessagesLost``, ``ServerAway``.
+        """
+        if where.at_ms is not None:
+            return {
+                queue: offset_at(self._to(queue, sight), queue, bounds, where.at_ms)
+                for queue, bounds in sight.bounds.items()
+            }
+        default = where.name or (EARLIEST if name == "startingOffsets" else LATEST)
+        given = flat(where.offsets or {})
+        _check_known(given, sight, name)
+        return {
+            queue: self._place(queue, given.get(queue, default), name, bounds)
+            for queue, bounds in sight.bounds.items()
+        }
+
+    def _place(self, queue: MessageQueue, wanted: int | str, name: str, bounds: Bounds) -> int:
+        if wanted in (EARLIEST, EARLIEST_OFFSET):
+            return bounds.first
+        if wanted in (LATEST, LATEST_OFFSET):
+            return bounds.end
+        offset = int(wanted)
+        text = (
+            f"{name} asks for {offset} in queue {queue.queue_id} of {queue.topic} at "
+            f"{queue.broker_name}, which has the offsets {bounds.first} to {bounds.end}"
+        )
+        if not 0 <= offset <= bounds.end:
+            raise OffsetsOutOfRange(f"{text}: take one of these, or earliest or latest")
+        if offset >= bounds.first:
+            return offset
+        if self.options.fail_on_data_loss:
+            raise MessagesLost(f"{text}. {HOW_TO_GO_ON}")
+        log.warning("%s: %d messages are gone", text, bounds.first - offset)
+        return bounds.first
+
+    def _to(self, queue: MessageQueue, sight: QueuesSeen) -> BlockingConnection:
+        return self.brokers.to(_address(sight.topics, queue.broker_name))
+
+
+def _address(topics: RoutedQueues, broker: str) -> str:
+    if broker not in topics.addresses:
+        raise ServerAway(f"{broker} has no master registered at the NameServer")
+    return topics.addresses[broker]
+
+
+def _check_known(given: Mapping[MessageQueue, int], sight: QueuesSeen, name: str) -> None:
+    known = {_short(queue): queue for queue in sight.topics.queues}
+    for queue in given:
+        if _short(queue) in known:
+            continue
+        near = difflib.get_close_matches(_short(queue), known, 1)
+        advice = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+        raise BadOption(f"{name} names {_short(queue)}, which there is not: {advice}")
+
+
+def _short(queue: MessageQueue) -> str:
+    return f"{queue.topic}/{queue.broker_name}/{queue.queue_id}"
