@@ -1,0 +1,1 @@
+"""Journals become tables, by steps that are each DataFrame → DataFrame."""

@@ -1,0 +1,212 @@
+"""How many queues changed hands, how many had to, and who has what at the end.
+
+A rebalance is over when nobody claimed or released anything of the topic for ``SETTLED_US``.
+Names, units and meaning of the numbers are those of the checker ``churn``.  Who owns a queue after
+each change follows from all changes before it: they are folded, queue by queue, by ``aggregate``.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.window import Window as W  # noqa: N817
+
+from pipeline.tables.deliveries import RETRY
+from pipeline.tables.facts import RUN
+from pipeline.tables.ownership import QUEUE, lives_at
+
+SETTLED_US = 25_000_000  # one pass every 20 s, and some
+TOPIC = (*RUN, "group", "topic")
+
+
+def owners(queue_changes: DataFrame) -> DataFrame:
+    """One row each time that a queue's holders changed: its ``owner`` then, and whether it moved.
+
+    ``owner`` is null if nobody holds it.
+    """
+    is_shared = ~F.col("queue.topic").startswith(RETRY) & (F.col("how") != "lost")
+    events = F.array_sort(F.collect_list(F.struct("at", "how", "node")))
+    history = queue_changes.where(is_shared).groupBy(*QUEUE).agg(_fold(events).alias("history"))
+    return history.select(
+        *RUN, "group", F.col("queue.topic").alias("topic"), "queue", F.inline("history")
+    )
+
+
+def rebalances(owners: DataFrame, members: DataFrame) -> DataFrame:
+    """One row a rebalance of a topic in a group: when, which queues moved, how few had to.
+
+    ``is_settled``: the shares are others than before it.
+    """
+    of_topic = W.partitionBy(*TOPIC).orderBy("at")
+    until_now = of_topic.rangeBetween(W.unboundedPreceding, W.currentRow)
+    quiet_us = F.col("at.mono_us") - F.lag("at.mono_us").over(of_topic)
+    changes = owners.withColumn(
+        "begins", F.when(F.coalesce(quiet_us > SETTLED_US, F.lit(True)), 1).otherwise(0)
+    ).withColumn("number", F.sum("begins").over(until_now))
+    epochs = changes.groupBy(*TOPIC, "number").agg(
+        F.min("at.mono_us").alias("began_us"),
+        F.max("at.mono_us").alias("ended_us"),
+        F.max("at").alias("ended_at"),
+        F.count_if("is_move").alias("moved"),
+    )
+    in_order = W.partitionBy(*TOPIC).orderBy("number")
+    before = F.coalesce(F.lag("shares").over(in_order), F.array())
+    is_settled = F.col("shares") != F.col("before")
+    return (
+        epochs.join(_shares(changes, epochs), on=[*TOPIC, "number"], how="inner")
+        .join(_living(epochs, members), on=[*TOPIC, "number"], how="left")
+        .withColumn("before", before)
+        .select(
+            *TOPIC,
+            "number",
+            "began_us",
+            "ended_us",
+            is_settled.alias("is_settled"),
+            "moved",
+            F.when(is_settled, _fewest_moves(F.col("before"), F.col("nodes")))
+            .otherwise(0)
+            .alias("necessary"),
+            "shares",
+        )
+    )
+
+
+def churn(rebalances: DataFrame, members: DataFrame, expired_queues: DataFrame) -> DataFrame:
+    """One row a group: rebalances, moves, and the shares that members have at the end."""
+    topics = rebalances.groupBy(*TOPIC).agg(
+        F.count_if("is_settled").alias("rebalances"),
+        F.sum("moved").alias("moved"),
+        F.sum("necessary").alias("necessary"),
+        F.max(F.col("ended_us") - F.col("began_us")).alias("settle_us"),
+        F.max_by("shares", "number").alias("shares"),
+    )
+    needless = F.greatest(F.col("moved") - F.col("necessary"), F.lit(0))
+    groups = topics.groupBy(*RUN, "group").agg(
+        F.sum("rebalances").alias("rebalances"),
+        F.sum("moved").alias("moved_queues"),
+        F.sum("necessary").alias("necessary_moves"),
+        F.sum(needless).alias("needless_moves"),
+        (F.max("settle_us") / 1e6).alias("settle_s"),
+        F.flatten(F.collect_list("shares")).alias("shares"),
+    )
+    is_left = F.col("until_us").isNull()
+    living = (
+        members.where(is_left).groupBy(*RUN, "group").agg(F.collect_set("node").alias("nodes"))
+    )
+    held = F.transform(
+        "nodes", lambda node: F.size(F.filter("shares", lambda each: each["owner"] == node))
+    )
+    numbers = ("rebalances", "moved_queues", "necessary_moves", "needless_moves", "settle_s")
+    at_end = ("skew_queues", "queueless_members")
+    return (
+        members.select(*RUN, "group")
+        .distinct()
+        .join(groups, on=[*RUN, "group"], how="left")
+        .join(living, on=[*RUN, "group"], how="left")
+        .join(expired_queues, on=[*RUN, "group"], how="left")
+        .withColumn("held", F.when(F.col("shares").isNotNull(), held))
+        .withColumns(
+            {
+                "skew_queues": F.array_max("held") - F.array_min("held"),
+                "queueless_members": F.size(F.filter("held", lambda count: count == 0)),
+            }
+        )
+        .select(
+            *RUN,
+            "group",
+            *(F.coalesce(name, F.lit(0)).alias(name) for name in (*numbers, *at_end)),
+            F.coalesce("expired_queues", F.lit(0)).alias("expired_queues"),
+        )
+    )
+
+
+# Inside -----------------------------------------------------------------------------------
+
+
+def _fold(events: Column) -> Column:
+    """The owner after each of *events*: at, owner, is_move, of what changed or was said."""
+    step = "struct<at:struct<mono_us:bigint,place:bigint,node:string,seq:bigint>,owner:string,"
+    start = F.struct(
+        F.array().cast("array<string>").alias("holders"),
+        F.lit(None).cast("string").alias("last"),
+        F.array().cast(f"array<{step}is_move:boolean>>").alias("history"),
+    )
+    return F.aggregate(events, start, _after, lambda state: state["history"])
+
+
+def _after(state: Column, event: Column) -> Column:
+    is_claim = event["how"] == "claimed"
+    others = F.array_remove(state["holders"], event["node"])
+    holders = F.when(is_claim, F.array_append(others, event["node"])).otherwise(others)
+    owner = F.try_element_at(holders, F.lit(-1))
+    is_change = F.array_contains(state["holders"], event["node"]) | (event["how"] != "ended")
+    is_move = is_claim & state["last"].isNotNull() & (state["last"] != event["node"])
+    row = F.struct(
+        event["at"].alias("at"),
+        owner.alias("owner"),
+        F.coalesce(is_move, F.lit(False)).alias("is_move"),
+    )
+    return F.struct(
+        holders.alias("holders"),
+        F.coalesce(owner, state["last"]).alias("last"),
+        F.when(is_change, F.array_append(state["history"], row))
+        .otherwise(state["history"])
+        .alias("history"),
+    )
+
+
+def _shares(changes: DataFrame, epochs: DataFrame) -> DataFrame:
+    """Each rebalance's result: the queues that have an owner, with it."""
+    last = changes.groupBy(*TOPIC, "queue", "number").agg(
+        F.struct(F.max_by("owner", "at").alias("owner")).alias("last")
+    )
+    queues = last.select(*TOPIC, "queue").distinct()
+    in_order = W.partitionBy(*TOPIC, "queue").orderBy("number")
+    until_now = in_order.rowsBetween(W.unboundedPreceding, W.currentRow)
+    owner = F.last("last", ignorenulls=True).over(until_now)["owner"]
+    is_owned = F.col("owner").isNotNull()
+    return (
+        epochs.select(*TOPIC, "number")
+        .join(queues, on=[*TOPIC], how="inner")
+        .join(last, on=[*TOPIC, "queue", "number"], how="left")
+        .withColumn("owner", owner)
+        .groupBy(*TOPIC, "number")
+        .agg(
+            F.array_sort(F.collect_list(F.when(is_owned, F.struct("queue", "owner")))).alias(
+                "shares"
+            )
+        )
+    )
+
+
+def _living(epochs: DataFrame, members: DataFrame) -> DataFrame:
+    """The members of the group at each rebalance's last change."""
+    seats = members.select(*RUN, "group", "node", "from_at", "until_at")
+    return (
+        epochs.select(*TOPIC, "number", "ended_at")
+        .join(seats, on=[*RUN, "group"], how="inner")
+        .where(lives_at(F.col("ended_at")))
+        .groupBy(*TOPIC, "number")
+        .agg(F.collect_set("node").alias("nodes"))
+    )
+
+
+def _fewest_moves(before: Column, nodes: Column) -> Column:
+    """Of queues that have an owner: how few must change hands for even shares of *nodes*."""
+    count = F.size(nodes)
+    queues = F.size(before)
+    held = F.sort_array(
+        F.transform(nodes, lambda n: F.size(F.filter(before, lambda each: each["owner"] == n))),
+        asc=False,
+    )
+    orphans = queues - F.aggregate(held, F.lit(0), lambda total, each: total + each)
+    share = F.floor(queues / count).cast("int")
+    larger = queues - share * count
+    beyond = F.transform(
+        held,
+        lambda each, index: F.greatest(
+            each - share - F.when(index < larger, 1).otherwise(0), F.lit(0)
+        ),
+    )
+    fewest = orphans + F.aggregate(beyond, F.lit(0), lambda total, each: total + each)
+    return F.when((queues > 0) & (F.coalesce(count, F.lit(0)) > 0), fewest).otherwise(0)

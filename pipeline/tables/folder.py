@@ -1,0 +1,342 @@
+"""A folder of tables that grows by runs: what is in it is never read again to add more.
+
+    folder = TableFolder(Path("tables"))
+    folder.add([Path("journals")])
+    folder.table("delivery").show()
+
+Journals are added in batches.  A batch is written below a name that nobody reads, and exists from
+the moment when its one small file in ``batches/`` does: a job that dies leaves nothing half, and
+the next one removes what it left.  That file is renamed into its place, or on a store without
+renames is one object that is there or is not; nothing else is ever renamed by us.
+
+    batches/00001.json                              what was added, and from which files
+    bronze/batch=1/scenario=S/run=R/*.parquet       facts, and what is none
+    rejected/batch=1/*.parquet                      lines and files that are none
+    silver/NAME/batch=1/*.parquet, gold/NAME/…      made of these when first asked for
+"""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as T  # noqa: N812
+
+from pipeline.schemas import arrow_batch, spark_schema
+from pipeline.session import spark_session
+from pipeline.tables.journal_files import JournalRun, runs_in
+from pipeline.tables.lines import bronze_rows, bronze_schema, lines_of, parsed, rejected_rows
+from pipeline.tables.steps import GOLD, SILVER, STEPS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+BATCH_RUNS_MAX = 500  # of one batch: a job that dies loses one
+BATCH_BYTES_MAX = 8 << 30  # of the journals of one batch, if it has more than one
+REJECTED = (
+    T.StructType()
+    .add("scenario", T.StringType())
+    .add("run", T.StringType())
+    .add("file", T.StringType())
+    .add("line", T.LongType())
+    .add("reason", T.StringType())
+    .add("text", T.StringType())
+)
+BASE_TABLES = ("runs", "rejected", "facts")
+
+
+class UnknownTable(Exception):
+    """No table has that name; the text lists those that are."""
+
+
+class TableFolderBusy(Exception):
+    """Another process adds to this folder; nothing was changed."""
+
+
+class AddedRun(JournalRun, frozen=True, kw_only=True):
+    """A row of the table ``runs``."""
+
+    batch: int
+    facts: int
+    rejected: int  # lines, or the whole file
+
+
+class Added(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``add`` did."""
+
+    runs: tuple[AddedRun, ...]  # that are new; with ``why``: named in ``rejected``, and not read
+    known: int  # runs that were there already; nothing of them was read but their first lines
+    facts: int
+    rejected: int
+
+
+class _Batch(msgspec.Struct, frozen=True):
+    """One file of ``batches/``."""
+
+    batch: int
+    runs: tuple[AddedRun, ...]
+
+
+Progress = Callable[[int, int], object]  # runs that are done, of how many
+
+
+class TableFolder:
+    """The tables below *path*; *spark* is by default a session on this machine."""
+
+    def __init__(self, path: Path | str, spark: SparkSession | None = None) -> None:
+        self.path = Path(path).absolute()  # Spark may have started in another folder
+        self._spark = spark
+
+    @property
+    def spark(self) -> SparkSession:
+        """Started when it is needed first.  Raises ``SparkNotHere``."""
+        if self._spark is None:
+            self._spark = spark_session("rmqemu tables")
+        return self._spark
+
+    # Adding -------------------------------------------------------------------------------
+
+    def add(self, journals: Iterable[Path | str], progress: Progress | None = None) -> Added:
+        """Read the runs of *journals*, files and folders, that are not here yet.
+
+        A run that is here is read again only if its journal has grown; it replaces the shorter.
+        Raises ``NoJournals``, ``TableFolderBusy``, ``SparkNotHere``.
+        """
+        found = runs_in(map(Path, journals))
+        with self._alone():
+            self._remove_unfinished()
+            known = {run.run: run.bytes for run in self._current()}
+            new = [run for run in found if run.bytes > known.get(run.run, -1)]
+            added: list[AddedRun] = []
+            for runs in _batches(new):
+                added += self._add_batch(runs)
+                if progress is not None:
+                    progress(len(added), len(new))
+        return Added(
+            runs=tuple(added),
+            known=len(found) - len(new),
+            facts=sum(run.facts for run in added),
+            rejected=sum(run.rejected for run in added),
+        )
+
+    def _add_batch(self, runs: Sequence[JournalRun]) -> list[AddedRun]:
+        number = max((batch.batch for batch in self._committed()), default=0) + 1
+        journals = {file: run for run in runs if not run.why for file in run.files}
+        facts, rejected = self._write_facts(number, journals) if journals else ({}, {})
+        foreign = [run for run in runs if run.why]
+        if foreign:
+            self._reject(number, foreign)
+            rejected |= {run.run: 1 for run in foreign}
+        added = [
+            AddedRun(
+                **msgspec.structs.asdict(run),
+                batch=number,
+                facts=facts.get(run.run, 0),
+                rejected=rejected.get(run.run, 0),
+            )
+            for run in runs
+        ]
+        self._commit(_Batch(number, tuple(added)))
+        return added
+
+    def _write_facts(
+        self, number: int, journals: dict[str, JournalRun]
+    ) -> tuple[dict[str, int], dict[str, int]]:
+        """Facts and rejected lines; how many of both, by run."""
+        facts: dict[str, int] = {}
+        rejected: dict[str, int] = {}
+        for schema in sorted({run.schema for run in journals.values()}):
+            files = {file: run for file, run in journals.items() if run.schema == schema}
+            lines = lines_of(self.spark, files)
+            rows = bronze_rows(parsed(lines, schema))
+            place = str(self._place("bronze", number))
+            rows.write.mode("append").partitionBy("scenario", "run").parquet(place)
+            bronze = self._read_bronze([number])
+            facts, rejected = self._counts(bronze)
+            if rejected:
+                table = rejected_rows(bronze, lines)
+                table.write.mode("append").parquet(str(self._place("rejected", number)))
+        return facts, rejected
+
+    def _reject(self, number: int, foreign: Sequence[JournalRun]) -> None:
+        rows = [(run.scenario, run.run, run.files[0], 0, run.why, "") for run in foreign]
+        table = self.spark.createDataFrame(rows, REJECTED)
+        table.write.mode("append").parquet(str(self._place("rejected", number)))
+
+    def _counts(self, bronze: DataFrame) -> tuple[dict[str, int], dict[str, int]]:
+        """Facts and rejected lines, by run."""
+        is_fact = F.col("kind").isNotNull()
+        counts = bronze.groupBy("run").agg(
+            F.count_if(is_fact).alias("facts"), F.count_if(~is_fact).alias("rejected")
+        )
+        rows = counts.collect()
+        return (
+            {row.run: row.facts for row in rows},
+            {row.run: row.rejected for row in rows if row.rejected},
+        )
+
+    # Tables -------------------------------------------------------------------------------
+
+    def runs(self) -> list[AddedRun]:
+        """What is here, by scenario and seed; foreign files last."""
+        return sorted(
+            self._current(), key=lambda run: (bool(run.why), run.scenario, run.seed or 0, run.run)
+        )
+
+    def table(self, name: str) -> DataFrame:
+        """The table *name*, of all runs.  What of it is not made yet is made now, and kept.
+
+        Raises ``UnknownTable``.
+        """
+        batches = [batch.batch for batch in self._committed()]
+        if name == "runs":
+            rows = [arrow_batch(AddedRun, self.runs())]
+            return self.spark.createDataFrame(_arrow_table(rows), spark_schema(AddedRun))
+        if name == "facts":
+            return self._without_replaced(self._read_facts(batches))
+        if name == "rejected":
+            return self._without_replaced(self._read_rejected(batches))
+        if name not in STEPS:
+            known = ", ".join([*BASE_TABLES, *STEPS])
+            raise UnknownTable(f"there is no table {name!r}; there are {known}")
+        for batch in batches:
+            self._make(name, batch)
+        return self._without_replaced(self._read_made(name, batches))
+
+    def make_all(self, progress: Callable[[str], object] | None = None) -> None:
+        """Make what is missing of every silver and gold table."""
+        for name in STEPS:
+            if progress is not None:
+                progress(name)
+            for batch in self._committed():
+                self._make(name, batch.batch)
+
+    def _make(self, name: str, batch: int) -> None:
+        """Of the runs of *batch*, unless it is made already."""
+        place = self._place_of(name, batch)
+        if (place / "_SUCCESS").exists():
+            return
+        step = STEPS[name]
+        for source in step.reads:
+            if source != "facts":
+                self._make(source, batch)
+        sources = [
+            self._read_facts([batch]) if source == "facts" else self._read_made(source, [batch])
+            for source in step.reads
+        ]
+        made = step.make(*(source.drop("batch") for source in sources))
+        made.write.mode("overwrite").parquet(str(place))
+
+    def _read_bronze(self, batches: Sequence[int]) -> DataFrame:
+        return self._read("bronze", batches, bronze_schema())
+
+    def _read_facts(self, batches: Sequence[int]) -> DataFrame:
+        is_fact = F.col("kind").isNotNull()
+        return self._read_bronze(batches).where(is_fact).drop("rejected")
+
+    def _read_rejected(self, batches: Sequence[int]) -> DataFrame:
+        written = [each for each in batches if self._place("rejected", each).exists()]
+        return self._read("rejected", written, REJECTED)
+
+    def _read_made(self, name: str, batches: Sequence[int]) -> DataFrame:
+        return self._read(_place_in(name), batches, None)
+
+    def _read(self, where: str, batches: Sequence[int], schema: T.StructType | None) -> DataFrame:
+        """The rows of *batches*, with the column ``batch``."""
+        if not batches:
+            if schema is None:
+                raise UnknownTable(f"{self.path} has no journals yet: add some")
+            return self.spark.createDataFrame([], T.StructType([*schema]).add("batch", "long"))
+        reader = self.spark.read.option("basePath", str(self.path / where))
+        if schema is not None:
+            reader = reader.schema(T.StructType([*schema]).add("batch", "long"))
+        return reader.parquet(*(str(self._place(where, batch)) for batch in batches))
+
+    def _without_replaced(self, table: DataFrame) -> DataFrame:
+        """Without the rows of runs that a later batch has longer journals of."""
+        current = {run.run: run.batch for run in self._current()}
+        for batch in self._committed():
+            gone = [run.run for run in batch.runs if current[run.run] != batch.batch]
+            if gone:
+                table = table.where(~((F.col("batch") == batch.batch) & F.col("run").isin(gone)))
+        return table.drop("batch")
+
+    # Places -------------------------------------------------------------------------------
+
+    def _place(self, where: str, batch: int) -> Path:
+        return self.path / where / f"batch={batch}"
+
+    def _place_of(self, name: str, batch: int) -> Path:
+        return self._place(_place_in(name), batch)
+
+    def _committed(self) -> list[_Batch]:
+        files = sorted((self.path / "batches").glob("*.json"))
+        return [msgspec.json.decode(file.read_bytes(), type=_Batch) for file in files]
+
+    def _current(self) -> list[AddedRun]:
+        """The last of each run."""
+        return list({run.run: run for batch in self._committed() for run in batch.runs}.values())
+
+    def _commit(self, batch: _Batch) -> None:
+        folder = self.path / "batches"
+        folder.mkdir(exist_ok=True)
+        unfinished = folder / f"{batch.batch:05}.unfinished"
+        unfinished.write_bytes(msgspec.json.format(msgspec.json.encode(batch), indent=1))
+        unfinished.replace(folder / f"{batch.batch:05}.json")
+
+    def _remove_unfinished(self) -> None:
+        """What a job left that died before its batch existed."""
+        after = max((batch.batch for batch in self._committed()), default=0)
+        for where in ("bronze", "rejected"):
+            for number in count(after + 1):
+                place = self._place(where, number)
+                if not place.exists():
+                    break
+                shutil.rmtree(place)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Nobody else adds meanwhile; a process that dies holds nothing up."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        with (self.path / ".lock").open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise TableFolderBusy(
+                    f"another process adds journals to {self.path}; nothing was added: wait for it"
+                ) from None
+            yield
+
+
+def _place_in(name: str) -> str:
+    assert name in STEPS
+    return f"{'silver' if name in SILVER else 'gold'}/{name}"
+
+
+def _batches(runs: Sequence[JournalRun]) -> Iterator[list[JournalRun]]:
+    batch: list[JournalRun] = []
+    for run in runs:
+        is_full = sum(each.bytes for each in batch) + run.bytes > BATCH_BYTES_MAX
+        if batch and (is_full or len(batch) == BATCH_RUNS_MAX):
+            yield batch
+            batch = []
+        batch.append(run)
+    if batch:
+        yield batch
+
+
+def _arrow_table(batches: list[object]) -> object:
+    import pyarrow as pa  # noqa: PLC0415
+
+    return pa.Table.from_batches(batches)
+
+
+assert not set(SILVER) & set(GOLD)

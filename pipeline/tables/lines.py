@@ -1,0 +1,169 @@
+"""Lines of journals → facts, and lines that are none, with the reason.
+
+Spark reads files as text, in splits by bytes: one of 10 M facts is twenty tasks, not one.  Which
+run a line is of depends on its file alone.  A line that cannot be read is a row of its own and
+never ends the job: what is wrong with it is told in the words that the checkers have for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import unquote, urlsplit
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as T  # noqa: N812
+from pyspark.sql.window import Window as W  # noqa: N817
+
+from emulator.facts import SCHEMA_VERSION, all_facts
+from pipeline.tables.facts import fact_struct, journal_schema
+from pipeline.tables.first_schema import FIRST_SCHEMA, fact_of_first_schema
+from pipeline.tables.journal_files import JournalRun
+
+TEXT_CHARS_MAX = 300  # that a rejected line shows
+ROWS_OF_PARTITION = (1 << 33) - 1  # the bits of monotonically_increasing_id below the partition
+LINE_BYTES_MAX = 1 << 26  # longer ones are no journal's
+BAD = "_bad"
+
+_ENTRY = (
+    T.StructType()
+    .add("seq", T.LongType())
+    .add("at_ms", T.LongType())
+    .add("mono_us", T.LongType())
+    .add("node", T.StringType())
+)
+
+
+def bronze_schema() -> T.StructType:
+    """The columns of ``bronze_rows``: a journal's, and ``rejected``."""
+    rejected = (
+        T.StructType()
+        .add("file", T.StringType())
+        .add("block", T.LongType())
+        .add("row", T.LongType())
+        .add("reason", T.StringType())
+        .add("text", T.StringType())
+    )
+    return journal_schema().add("rejected", rejected)
+
+
+def lines_of(spark: SparkSession, runs: Mapping[str, JournalRun]) -> DataFrame:
+    """Every line of the files that *runs* names: scenario, run, file, is_alone (its run has one
+    file), block (the first byte of its split), row, value.
+    """
+    text = (
+        spark.read.option("lineSep", "\n")
+        .option("mapreduce.input.linerecordreader.line.maxlength", str(LINE_BYTES_MAX))
+        .text([_without_wildcards(path) for path in runs])
+    )
+    # Spark writes names as addresses, with %20 and the like, in its own way: it is asked for them.
+    coded = [urlsplit(name).path for name in text.inputFiles()]
+    known = {unquote(name): name for name in coded}
+    rows = [
+        (known[path], path, run.scenario, run.run, len(run.files) == 1)
+        for path, run in runs.items()
+        if path in known  # Spark leaves out empty ones
+    ]
+    columns = "name string, file string, scenario string, run string, is_alone boolean"
+    files = F.broadcast(spark.createDataFrame(rows, columns))
+    return text.select(
+        F.regexp_replace("_metadata.file_path", "^[a-z0-9]+:/+", "/").alias("name"),
+        F.col("_metadata.file_block_start").alias("block"),
+        F.monotonically_increasing_id().bitwiseAND(F.lit(ROWS_OF_PARTITION)).alias("row"),
+        "value",
+    ).join(files, on="name", how="inner")
+
+
+def parsed(lines: DataFrame, schema: int) -> DataFrame:
+    """*lines* of *schema*, but blank ones, each with ``entry`` and ``reason`` (null: a fact)."""
+    is_blank = F.length(F.trim("value")) == 0
+    return (
+        lines.where(~is_blank)
+        .withColumn("entry", READERS[schema](F.col("value")))
+        .withColumn("reason", _reason(schema))
+    )
+
+
+def bronze_rows(read: DataFrame) -> DataFrame:
+    """Of what ``parsed`` gave: each line as a fact (``journal_schema``), or as ``rejected``."""
+    # Splits are as long as partitions are at most, so this grows within a file.
+    place = F.when(F.col("is_alone"), F.col("block") + F.col("row"))
+    # Cut first: a line may be a whole foreign file, and may be no UTF-8.
+    text = F.make_valid_utf8(F.substring("value", 1, TEXT_CHARS_MAX))
+    is_fact = F.col("reason").isNull()
+    return read.select(
+        "scenario",
+        "run",
+        "entry.seq",
+        "entry.at_ms",
+        "entry.mono_us",
+        "entry.node",
+        place.alias("place"),
+        F.when(is_fact, F.col("entry.kind")).alias("kind"),
+        F.when(is_fact, F.col("entry.fact")).alias("fact"),
+        F.when(~is_fact, F.struct("file", "block", "row", "reason", text.alias("text"))).alias(
+            "rejected"
+        ),
+    )
+
+
+def rejected_rows(bronze: DataFrame, lines: DataFrame) -> DataFrame:
+    """Of what ``bronze_rows`` made of *lines*: scenario, run, file, line, reason, text."""
+    in_file = W.partitionBy("file").orderBy("block").rowsBetween(W.unboundedPreceding, -1)
+    blocks = (
+        lines.groupBy("file", "block")
+        .agg(F.min("row").alias("first_row"), F.count("*").alias("count"))
+        .withColumn("before", F.coalesce(F.sum("count").over(in_file), F.lit(0)))
+        .select("file", "block", "first_row", "before")
+    )
+    line = F.col("before") + F.col("row") - F.col("first_row") + 1
+    return (
+        bronze.where(F.col("rejected").isNotNull())
+        .select("scenario", "run", "rejected.*")
+        .join(blocks, on=["file", "block"], how="inner")
+        .select("scenario", "run", "file", line.alias("line"), "reason", "text")
+    )
+
+
+# Inside -----------------------------------------------------------------------------------
+
+
+def _entry(value: Column) -> Column:
+    """A line of the present schema: seq, at_ms, mono_us, node, kind, fact, is_odd."""
+    tagged = T.StructType([T.StructField("kind", T.StringType()), *fact_struct()])
+    schema = T.StructType([*_ENTRY, T.StructField("fact", tagged)]).add(BAD, T.StringType())
+    found = F.from_json(value, schema, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": BAD})
+    return F.struct(
+        *(found[name].alias(name) for name in _ENTRY.names),
+        found["fact"]["kind"].alias("kind"),
+        found["fact"].dropFields("kind").alias("fact"),
+        found[BAD].isNotNull().alias("is_odd"),
+    )
+
+
+READERS = {FIRST_SCHEMA: fact_of_first_schema, SCHEMA_VERSION: _entry}
+
+
+def _reason(schema: int) -> Column:
+    """Why the line is no fact; null: it is one."""
+    entry, kind, value = F.col("entry"), F.col("entry.kind"), F.col("value")
+    kinds = [each.__name__ for each in all_facts()]
+    is_json = F.from_json(value, T.MapType(T.StringType(), T.StringType())).isNotNull()
+    lacks = F.greatest(*(entry[name].isNull() for name in _ENTRY.names), kind.isNull())
+    return (
+        F.when((entry["is_odd"] | lacks) & ~is_json, F.lit("no JSON object: cut off, or damaged"))
+        .when(lacks, F.lit("JSON, and no fact: it lacks seq, at_ms, mono_us, node or fact.kind"))
+        .when(
+            ~kind.isin(kinds),
+            F.concat(kind, F.lit(f" is no fact of schema {schema}: a newer emulator's?")),
+        )
+        .when(
+            entry["is_odd"],
+            F.concat(F.lit("a "), kind, F.lit(f" that is not as schema {schema} says")),
+        )
+    )
+
+
+def _without_wildcards(path: str) -> str:
+    """*path* for a reader to whom ``*``, ``{a,b}`` and others mean more than themselves."""
+    return "".join(f"\\{letter}" if letter in "\\*?[]{}" else letter for letter in path)

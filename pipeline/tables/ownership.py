@@ -1,0 +1,166 @@
+"""Who held which queue, from when until when; and what the owner was after each change.
+
+Holding is what consumers say: from QueuesClaimed to QueuesReleased, or to their end.  A member
+that its brokers lost, and that has noted nothing since, holds nothing any more when another one
+claims the queue: nobody may have noted who killed it.  A queue may have several holders for a
+while; the one that claimed it last counts as its owner.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.window import Window as W  # noqa: N817
+
+from emulator.facts import (
+    ConsumerStarted,
+    MemberLeft,
+    MessageConsumed,
+    PullFailed,
+    QueuesClaimed,
+    QueuesReleased,
+    RebalancePassed,
+)
+from pipeline.tables.facts import ORDER, RUN, at, facts_of
+
+QUEUE = (*RUN, "group", "queue")
+
+
+def queue_changes(facts: DataFrame, members: DataFrame) -> DataFrame:
+    """One row each time that a member of a group claimed a queue, or stopped holding it.
+
+    ``how``: claimed, released, ended (its process), lost (without a word; ``since_us`` is when).
+    Broadcasting groups share nothing, and are left out.
+    """
+    shares = members.where(~F.col("broadcast"))
+    groups = F.broadcast(shares.select(*RUN, "group").distinct())
+    claims = _queues(facts, QueuesClaimed, groups).withColumn("how", F.lit("claimed"))
+    releases = _queues(facts, QueuesReleased, groups).withColumn("how", F.lit("released"))
+    held = claims.select(*QUEUE, "node").distinct()
+    starts = shares.select(*RUN, "group", "node", F.col("from_at").alias("at"))
+    ends = shares.where(F.col("until_at").isNotNull()).select(
+        *RUN, "group", "node", F.col("until_at").alias("at")
+    )
+    ended = (
+        starts.unionByName(ends)  # who starts anew holds nothing
+        .join(held, on=[*RUN, "group", "node"], how="inner")
+        .withColumn("how", F.lit("ended"))
+        .withColumn("since_us", F.col("at.mono_us"))
+    )
+    lost = _lost(facts, shares, claims)
+    found = claims.unionByName(releases)
+    for other in (ended, lost):
+        found = found.unionByName(other.select(*found.columns))
+    return found.distinct()
+
+
+def ownership(changes: DataFrame) -> DataFrame:
+    """One row a holder and queue: from_us, until_us (null: to the end), how it ended."""
+    in_order = W.partitionBy(*QUEUE, "node").orderBy("at", "how")
+    later = in_order.rowsBetween(1, W.unboundedFollowing)
+    is_end = F.col("how") != "claimed"
+    return (
+        changes.withColumns(
+            {
+                "end": F.first(
+                    F.when(is_end, F.struct("since_us", "how", "at")), ignorenulls=True
+                ).over(later),
+                "before": F.lag("how").over(in_order),
+            }
+        )
+        .where(~is_end & (F.coalesce("before", F.lit("")) != "claimed"))
+        .select(
+            *QUEUE,
+            "node",
+            F.col("since_us").alias("from_us"),
+            F.col("end.since_us").alias("until_us"),
+            F.col("end.how").alias("ended_by"),
+            F.col("at").alias("from_at"),
+            F.col("end.at").alias("until_at"),
+        )
+    )
+
+
+def _queues(facts: DataFrame, kind: type, groups: DataFrame) -> DataFrame:
+    """A row for each queue of these facts."""
+    return (
+        facts_of(facts, kind)
+        .join(groups, on=[*RUN, "group"], how="left_semi")
+        .select(
+            *RUN,
+            "group",
+            F.explode("queues").alias("queue"),
+            "node",
+            at(),
+            F.col("mono_us").alias("since_us"),
+        )
+    )
+
+
+def _lost(facts: DataFrame, members: DataFrame, claims: DataFrame) -> DataFrame:
+    """Members that were lost, once another one claimed the queue."""
+    silences = _silences(facts, members)
+    is_silent = (F.col("at") > F.col("left_at")) & (
+        F.col("speaks_at").isNull() | (F.col("at") < F.col("speaks_at"))
+    )
+    return (
+        claims.join(F.broadcast(silences), on=[*RUN], how="inner")
+        .where(is_silent & (F.col("silent") != F.col("node")))
+        .select(
+            *QUEUE,
+            F.col("silent").alias("node"),
+            "at",
+            F.col("left_us").alias("since_us"),
+            F.lit("lost").alias("how"),
+        )
+    )
+
+
+def _silences(facts: DataFrame, members: DataFrame) -> DataFrame:
+    """From the first MemberLeft of a client to the next word of its node: silent, left_at,
+    left_us, speaks_at (null: never).
+    """
+    names = members.select(*RUN, "group", "node", "client", "from_at", "until_at")
+    left = (
+        facts_of(facts, MemberLeft)
+        .select(*RUN, "group", "client", at(), "mono_us")
+        .join(names, on=[*RUN, "group", "client"], how="inner")
+        .where(lives_at(F.col("at")))
+        .select(*RUN, "node", "at", F.col("mono_us").alias("left_us"))
+    )
+    lost_nodes = F.broadcast(left.select(*RUN, "node").distinct())
+    words = (
+        facts_of(facts, MessageConsumed, RebalancePassed, PullFailed, QueuesClaimed)
+        .select(*RUN, "node", at())
+        .unionByName(facts_of(facts, ConsumerStarted).select(*RUN, "node", at()))
+        .join(lost_nodes, on=[*RUN, "node"], how="left_semi")
+    )
+    of_node = W.partitionBy(*RUN, "node").orderBy("at")
+    return (
+        left.unionByName(words, allowMissingColumns=True)
+        .withColumns(
+            {
+                "is_first": F.lag("left_us").over(of_node).isNull(),
+                "speaks_at": F.first(
+                    F.when(F.col("left_us").isNull(), F.col("at")), ignorenulls=True
+                ).over(of_node.rowsBetween(1, W.unboundedFollowing)),
+            }
+        )
+        .where(F.col("left_us").isNotNull() & F.col("is_first"))
+        .select(
+            *RUN,
+            F.col("node").alias("silent"),
+            F.col("at").alias("left_at"),
+            "left_us",
+            "speaks_at",
+        )
+    )
+
+
+def lives_at(when: Column) -> Column:
+    """A member, with from_at and until_at, lives at that moment."""
+    is_over = F.col("until_at").isNotNull() & (F.col("until_at") <= when)
+    return (F.col("from_at") <= when) & ~is_over
+
+
+assert ORDER[0] == "mono_us", "at() is ordered by time first"
