@@ -1,0 +1,94 @@
+"""What a sweep on Spark costs: rows a second on one core and two, beside the plain runner.
+
+    python -m benchmarks.sweep ROWS       # prints JSON
+
+The scenario takes about a second of a processor a run.  What starts before the first row (Spark,
+the process that forks runs) is stated apart.  Each number of cores is a process of its own, in
+turns with the plain runner; the best of two rounds, as other programs only make it slower.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from pipeline.session import spark_session
+from pipeline.sweep.driving import SparkSweep
+from pipeline.sweep.folder import SweepFolder, stored_sweep
+from pipeline.sweep.grid import SweepAsked, grid_of
+from scenarios.finding import load
+from scenarios.running.fleet import Fleet
+from scenarios.running.orders import RunOrder
+
+SCENARIO = "more_members_than_queues"
+ROUNDS = 2
+WARM_ROWS = 6  # a core: until its worker and its forking process are there
+
+
+def main(rows: int) -> dict[str, float]:
+    """Seconds are of the wall; ``overhead``: how much longer Spark takes than the plain runner."""
+    found: dict[str, list[float]] = {}
+    for _ in range(ROUNDS):
+        for jobs in (1, 2):
+            found.setdefault(f"plain_{jobs}", []).append(plain(jobs, rows * jobs))
+            swept = in_a_process("swept", jobs, rows * jobs)
+            found.setdefault(f"swept_{jobs}", []).append(swept["rows_per_s"])
+            found.setdefault("spark_start_s", []).append(swept["start_s"])
+        asked = in_a_process("asked", 2, 100_000)
+        found.setdefault("asked_2", []).append(asked["rows_per_s"])
+    best = {name: (min if name.endswith("_s") else max)(each) for name, each in found.items()}
+    return {
+        **best,
+        "overhead_1": best["plain_1"] / best["swept_1"] - 1,
+        "overhead_2": best["plain_2"] / best["swept_2"] - 1,
+        "cores_share": best["swept_2"] / best["swept_1"],
+    }
+
+
+def plain(jobs: int, rows: int) -> float:
+    """Rows a second of what ``rmqemu run --seeds --jobs`` does."""
+    plan = load(SCENARIO)
+    first, *orders = [RunOrder(plan=plan, seed=seed) for seed in range(rows + 1)]
+    with Fleet() as fleet:
+        list(fleet.rows([first], 1))
+        began_s = time.perf_counter()
+        count = len(list(fleet.rows(orders, jobs)))
+        return count / (time.perf_counter() - began_s)
+
+
+def in_a_process(what: str, cores: int, rows: int) -> dict[str, float]:
+    words = [sys.executable, "-m", "benchmarks.sweep", what, str(cores), str(rows)]
+    run = subprocess.run(words, capture_output=True, text=True, check=True)
+    return json.loads(run.stdout.splitlines()[-1])
+
+
+def swept(cores: int, rows: int, scenario: str = SCENARIO) -> dict[str, float]:
+    """Rows a second of a sweep on so many *cores*, from when its workers are there."""
+    warm = WARM_ROWS * cores
+    began_s = time.perf_counter()
+    spark = spark_session("benchmark", cores)
+    start_s = time.perf_counter() - began_s
+    with tempfile.TemporaryDirectory() as folder:
+        for seeds in (range(warm), range(warm, warm + rows)):
+            asked = SweepAsked(scenario=scenario, first_seed=seeds[0], last_seed=seeds[-1])
+            grid = grid_of(asked)
+            with SweepFolder(Path(folder), stored_sweep(grid, ["benchmark"])) as target:
+                made = SparkSweep(lambda: spark, grid, target)
+                began_s = time.perf_counter()
+                count = sum(1 for _ in made.rows())
+                took_s = time.perf_counter() - began_s
+    spark.stop()
+    return {"rows_per_s": count / took_s, "start_s": start_s}
+
+
+if __name__ == "__main__":
+    what, *numbers = sys.argv[1:]
+    if what in ("swept", "asked"):
+        scenario = SCENARIO if what == "swept" else "sharing"
+        print(json.dumps(swept(int(numbers[0]), int(numbers[1]), scenario)))
+    else:
+        print(json.dumps(main(int(what))))

@@ -1,0 +1,260 @@
+"""How a sweep of a grid is shown: a bar or lines while it runs, then a table of its cells."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import msgspec
+from rich.console import Group
+from rich.text import Text
+
+from emulator.cli.columns import Column, Row, Sheet, clean
+from emulator.cli.errors import hint
+from emulator.cli.late_bar import LateBar
+from emulator.cli.run_screen import STYLES
+from scenarios.running.sweep import is_worse_row
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from rich.console import RenderableType
+    from rich.progress import ProgressColumn
+
+    from pipeline.sweep.driving import SparkSweep
+    from pipeline.sweep.grid import Cell
+    from scenarios.result import RunResult, Verdict
+    from scenarios.running.sweep import SweepTally, Worst
+
+CELLS_MAX = 15  # in a terminal
+EXPECTED_MAX = 3  # columns of expectations
+LINE_EVERY_S = 30.0  # where there is no terminal
+VERDICTS: tuple[Verdict, ...] = ("passed", "failed", "error")
+
+
+class GridProgress(LateBar):
+    """``with GridProgress(…) as progress``; *look* draws, or writes a line, when it is time to."""
+
+    def __init__(self, *, is_silent: bool) -> None:
+        is_terminal = sys.stderr.isatty()
+        super().__init__(is_shown=is_terminal and not is_silent)
+        self._writes_lines = not is_terminal and not is_silent
+        self._line_s = time.monotonic() + LINE_EVERY_S
+        self._made: SparkSweep | None = None
+        self._known = 0
+        self._first_s = 0.0
+
+    def begin(self, made: SparkSweep) -> None:
+        """*made* begins now; what it has already was known before."""
+        self._made = made
+        self._known = made.done
+
+    def columns(self) -> list[ProgressColumn]:
+        """A short bar, and a text that needs the room."""
+        from rich.progress import BarColumn, TextColumn  # noqa: PLC0415  # only for what takes long
+
+        return [BarColumn(bar_width=20), TextColumn("{task.description}", markup=False)]
+
+    def look(self) -> None:
+        """Draw, if it is time to."""
+        if self._made is None:
+            return
+        total = self._made.grid.row_count
+        if self.is_time():
+            self.draw(self._text(self._made), self._made.done, total)
+        elif self._writes_lines and time.monotonic() >= self._line_s:
+            self._line_s = time.monotonic() + LINE_EVERY_S
+            hint(self._text(self._made))
+
+    def _text(self, made: SparkSweep) -> str:
+        return grid_progress(made, made.done - self._known, self.passed_s())
+
+
+def grid_progress(made: SparkSweep, new: int, passed_s: float) -> str:
+    """``120 of 4,000 rows, 3.1/s, 20 min left, 2 failed``; *new* rows in *passed_s*."""
+    if not new and made.done < made.grid.row_count:
+        return f"{made.done:,} of {made.grid.row_count:,} rows; Spark is starting"
+    left = made.grid.row_count - made.done
+    text = f"{made.done:,} of {made.grid.row_count:,} rows, {new / passed_s:.1f}/s"
+    if left:
+        text += f", {duration(left * passed_s / new)} left"
+    for verdict in VERDICTS[1:]:
+        if count := sum(tally.counts[verdict] for tally in made.tallies.values()):
+            text += f", {count:,} {verdict}"
+    return text
+
+
+def duration(seconds: float) -> str:
+    """``50 s``, ``20 min``, ``3.5 h``."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6_000 else f"{seconds / 3_600:.1f} h"
+
+
+# When it is over --------------------------------------------------------------------------
+
+
+class WorstCell(msgspec.Struct):
+    """The worst value of an expectation, in which combination, from which seed."""
+
+    expectation: str
+    value: float
+    seed: int
+    varied: dict[str, bool | int | float | str]
+
+
+class GridSummary(msgspec.Struct):
+    """What a sweep came to; ``worst_row`` says why, ``replay`` is the command that repeats it."""
+
+    scenario: str
+    folder: str
+    combinations: int
+    total: int
+    done: int
+    known: int
+    passed: int
+    failed: int
+    error: int
+    worst: list[WorstCell]
+    worst_row: str
+    replay: str
+
+
+def summary_of(made: SparkSweep, folder: Path) -> GridSummary:
+    """Counts, the worst of each expectation, and how to repeat the worst row."""
+    counts = {
+        verdict: sum(tally.counts[verdict] for tally in made.tallies.values())
+        for verdict in VERDICTS
+    }
+    worst_row, replay = "", ""
+    if (found := _worst_row(made)) is not None:
+        cell, row = found
+        worst_row = f"{_named(cell.varied, row.seed)}: {row.reason}"
+        replay = _replay(made, cell, row.seed, row.journal)
+    return GridSummary(
+        scenario=made.grid.name,
+        folder=str(folder),
+        combinations=len(made.grid.cells),
+        total=made.grid.row_count,
+        done=made.done,
+        known=sum(tally.cached_count for tally in made.tallies.values()),
+        **counts,
+        worst=_worst(made),
+        worst_row=worst_row,
+        replay=replay,
+    )
+
+
+def sentence(summary: GridSummary) -> str:
+    """``60 of 120 rows, 58 passed, 2 failed``."""
+    counts = ((verdict, getattr(summary, verdict)) for verdict in VERDICTS)
+    parts = [f"{count:,} {verdict}" for verdict, count in counts if count]
+    rows = f"{summary.total:,} rows"
+    if summary.done < summary.total:
+        rows = f"{summary.done:,} of {rows}"
+    known = f" ({summary.known:,} of them known from before)" if summary.known else ""
+    return f"{rows}, {', '.join(parts) or 'none finished'}{known}"
+
+
+def grid_screen(made: SparkSweep, summary: GridSummary, *, is_for_people: bool) -> RenderableType:
+    """The table of cells, those with bad rows first, and what it comes to."""
+    cells = sorted(made.grid.cells, key=lambda cell: -_bad_count(made.tallies[cell.made_from]))
+    shown = cells[:CELLS_MAX] if is_for_people else list(made.grid.cells)
+    parts: list[RenderableType] = []
+    if made.grid.varied:
+        parts.append(_cell_sheet(made, shown))
+    if left := len(cells) - len(shown):
+        parts.append(Text(f"… and {left:,} more combinations"))
+    lines = [f"{summary.scenario}: {sentence(summary)}"]
+    for one in summary.worst:
+        where = _named(one.varied, one.seed)
+        lines.append(f"  {one.expectation}: worst {one.value:g}, {where}")
+    if summary.worst_row:
+        lines.append(f"the worst: {clean(summary.worst_row)}")
+    if summary.replay:
+        lines.append(f"again: {summary.replay}")
+    lines.append(f"rows are in {summary.folder}/runs")
+    return Group(*parts, *(Text(line) for line in lines))
+
+
+def _cell_sheet(made: SparkSweep, cells: Sequence[Cell]) -> Sheet:
+    names = list(dict.fromkeys(n for t in made.tallies.values() for n in t.worst))[:EXPECTED_MAX]
+    columns = (
+        *(Column(name, narrow=8) for name in made.grid.varied),
+        *(Column(verdict, is_number=True) for verdict in VERDICTS),
+        *(Column(f"worst {name}", narrow=10, spare=True) for name in names),
+    )
+    return Sheet(columns, [_cell_row(made, cell, names) for cell in cells])
+
+
+def _cell_row(made: SparkSweep, cell: Cell, names: Sequence[str]) -> Row:
+    tally = made.tallies[cell.made_from]
+    return (
+        *(clean(_shown(cell.varied[name])) for name in made.grid.varied),
+        *(_count(tally, verdict) for verdict in VERDICTS),
+        *(_value(tally.worst.get(name)) for name in names),
+    )
+
+
+def _count(tally: SweepTally, verdict: Verdict) -> Text:
+    count = tally.counts[verdict]
+    return Text(f"{count:,}", STYLES[verdict] if count else "")
+
+
+def _value(worst: Worst | None) -> str:
+    return "" if worst is None else f"{worst.value:g} (seed {worst.seed})"
+
+
+def _worst_row(made: SparkSweep) -> tuple[Cell, RunResult] | None:
+    worst: tuple[Cell, RunResult] | None = None
+    for cell in made.grid.cells:
+        row = made.tallies[cell.made_from].worst_row
+        if row is not None and is_worse_row(row, worst[1] if worst else None):
+            worst = cell, row
+    return worst
+
+
+def _worst(made: SparkSweep) -> list[WorstCell]:
+    """Of each expectation, over all cells."""
+    found: dict[str, tuple[Cell, Worst]] = {}
+    for cell in made.grid.cells:
+        for name, worst in made.tallies[cell.made_from].worst.items():
+            before = found.get(name)
+            if before is None or worst.is_worse_than(before[1]):
+                found[name] = cell, worst
+    return [
+        WorstCell(
+            f"{name} {worst.expectation.operator} {worst.expectation.bound:g}",
+            worst.value,
+            worst.seed,
+            cell.varied,
+        )
+        for name, (cell, worst) in found.items()
+    ]
+
+
+def _replay(made: SparkSweep, cell: Cell, seed: int, journal: str) -> str:
+    if journal:
+        return shlex.join(["rmqemu", "replay", journal])
+    if made.grid.kind == "weather":
+        return ""  # its plan follows from the seeds before it: see the docs
+    verb = "run" if made.grid.kind == "question" else "replay"
+    words = ["rmqemu", verb, made.grid.asked.scenario, "--seed", str(seed)]
+    for name, value in cell.given.items():
+        words += ["--set", f"{name}={_shown(value)}"]
+    return shlex.join([*words, *(["--release", cell.release] if cell.release else [])])
+
+
+def _named(varied: Mapping[str, bool | int | float | str], seed: int) -> str:
+    return ", ".join([*(f"{name}={_shown(v)}" for name, v in varied.items()), f"seed {seed}"])
+
+
+def _shown(value: bool | float | str) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _bad_count(tally: SweepTally) -> int:
+    return tally.counts["failed"] + tally.counts["error"]

@@ -1,0 +1,258 @@
+"""The driver of a sweep: hands out waves of tasks, takes in rows, keeps them.
+
+    with SweepFolder(path, about) as folder:
+        sweep = SparkSweep(spark, grid, folder)
+        for row in sweep.rows():
+            ...
+
+Each wave is a job of Spark: rows of the grid as a DataFrame, divided into tasks, through
+``mapInArrow``.  Where driver and executors share the folder a row is seen when its run is over,
+else with the end of its wave.  A job that Spark gives up is no end: its rows are tried again in
+smaller jobs, and a row alone that still ends its worker is a row with the verdict ``error``.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+from pyspark.sql import types as T  # noqa: N812  # as PySpark's own pages name it
+
+from pipeline.schemas import spark_schema
+from pipeline.sweep.division import WAVES_AT_ONCE, RunTimes, tasks_of_wave
+from pipeline.sweep.folder import SweepFolder
+from pipeline.sweep.grid import SweepGrid
+from pipeline.sweep.rows import SHIPPED, RowKey, ShippedRow, SweptRow, read_rows
+from pipeline.sweep.work import RowOrder, work_of
+from pipeline.sweep.worker import TaskSettings, run_task
+from scenarios.running.fleet import RUN_S_MAX
+from scenarios.running.sweep import SweepTally
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+LOOK_EVERY_S = 0.2
+PARTS_OF_A_FAILED_WAVE = 8
+REASON_MAX = 300  # characters of what Spark says
+
+
+class SparkEnded(Exception):
+    """Spark is gone; all rows that were finished are kept, and the same sweep can go on."""
+
+
+class Wave(msgspec.Struct, frozen=True):
+    """One job: *orders* in tasks of *sizes*."""
+
+    name: str
+    orders: list[RowOrder]
+    sizes: list[int]
+
+
+class SparkSweep:
+    """Runs what is missing of *grid*; ``tallies`` say how each cell goes, by digest.
+
+    *spark* is called when something is to be run; ``first_bad`` is the row of the lowest seed that
+    did not pass.
+    *look* is called some times a second while rows are awaited.
+    """
+
+    def __init__(
+        self,
+        spark: Callable[[], SparkSession],
+        grid: SweepGrid,
+        folder: SweepFolder,
+        *,
+        run_s_max: float = RUN_S_MAX,
+        look: Callable[[], object] = lambda: None,
+    ) -> None:
+        self.grid = grid
+        self.stale_count = 0  # rows in the folder of other code, or other cells
+        count = len(grid.asked.seeds)
+        self.tallies = {cell.made_from: SweepTally(cell.plan, count) for cell in grid.cells}
+        self.first_bad: SweptRow | None = None
+        self._start = spark
+        self._folder = folder
+        self._run_s_max = run_s_max
+        self._look = look
+        kept = self._kept()
+        self._seen = {row.key for row in kept}
+        self._unsaved: dict[RowKey, SweptRow] = {}
+        self._work = work_of(grid, kept)
+        self._times = RunTimes()
+        self._waves = 0
+        self._flying: dict[Future[pa.Table], Wave] = {}
+        self._again: deque[list[RowOrder]] = deque()
+
+    @property
+    def done(self) -> int:
+        """How many rows there are."""
+        return len(self._seen)
+
+    def rows(self) -> Iterator[SweptRow]:
+        """What was missing, each row as it is finished.  Raises ``SparkEnded``."""
+        if not self._work.left:
+            return
+        self._spark = self._start()
+        tag = f"sweep-{self._folder.token}"
+        pool = ThreadPoolExecutor(WAVES_AT_ONCE, initializer=self._spark.addTag, initargs=(tag,))
+        try:
+            with pool:
+                try:
+                    yield from self._rows_of_waves(pool)
+                finally:  # after Ctrl-C, or when the caller has seen enough
+                    if self._flying and self._is_spark_here():
+                        self._spark.interruptTag(tag)
+        finally:
+            for _ in self._logged():
+                continue  # finished in the meantime: kept
+            self._folder.add([*self._unsaved.values()])
+
+    def _kept(self) -> list[SweptRow]:
+        """Answers that are in the folder: an error may be another one tomorrow."""
+        seeds = self.grid.asked.seeds
+        found: dict[RowKey, SweptRow] = {}
+        for row in self._folder.known():
+            if row.made_from not in self.tallies:
+                self.stale_count += 1
+            elif row.seed in seeds:
+                found[row.key] = row
+        answers = [row for row in found.values() if row.verdict != "error"]
+        for row in answers:
+            self._count(row, is_cached=True)
+        return answers
+
+    def _rows_of_waves(self, pool: ThreadPoolExecutor) -> Iterator[SweptRow]:
+        while True:
+            while len(self._flying) < WAVES_AT_ONCE and (wave := self._next_wave()) is not None:
+                self._flying[pool.submit(self._run, wave)] = wave
+            if not self._flying:
+                assert not self._work.left, "rows wait for none that is under way"
+                return
+            landed, _ = wait(self._flying, LOOK_EVERY_S, FIRST_COMPLETED)
+            yield from self._logged()
+            for future in landed:
+                yield from self._landed(future, self._flying.pop(future))
+            self._look()
+
+    # Waves --------------------------------------------------------------------------------
+
+    def _next_wave(self) -> Wave | None:
+        if self._again:
+            orders = self._again.popleft()
+            return self._wave(orders, [1] * len(orders))
+        cores = self._spark.sparkContext.defaultParallelism
+        sizes = tasks_of_wave(self._work.ready, cores, self._times.mean_s)
+        orders = self._work.take(sum(sizes))
+        if not orders:
+            return None
+        return self._wave(orders, sizes)
+
+    def _wave(self, orders: list[RowOrder], sizes: list[int]) -> Wave:
+        self._waves += 1
+        return Wave(f"wave{self._waves:06}", orders, sizes)
+
+    def _run(self, wave: Wave) -> pa.Table:
+        """The job, in a thread of its own."""
+        import pyarrow as pa  # noqa: PLC0415  # an extra
+
+        tasks = [task for task, size in enumerate(wave.sizes) for _ in range(size)]
+        columns = {
+            "task": pa.array(tasks, pa.int32()),
+            "seed": pa.array([order.seed for order in wave.orders], pa.int64()),
+            "order": pa.array(_encoded(wave.orders), pa.binary()),
+        }
+        settings = TaskSettings(
+            folder=str(self._folder.path),
+            token=self._folder.token,
+            wave=wave.name,
+            run_s_max=self._run_s_max,
+            paths=(str(Path.cwd()),),
+        )
+        return (
+            self._spark.createDataFrame(pa.table(columns))
+            .repartitionById(len(wave.sizes), "task")
+            .mapInArrow(partial(run_task, settings), _returned_columns())
+            .toArrow()
+        )
+
+    def _landed(self, future: Future[pa.Table], wave: Wave) -> Iterator[SweptRow]:
+        """The rows of a wave that is over, whose logs are no longer needed then."""
+        error = future.exception()
+        if error is not None:
+            yield from self._failed(wave, error)
+        else:
+            for shipped in read_rows(future.result()):
+                yield from self._taken(shipped)
+        made = [self._unsaved.pop(each.key, None) for each in wave.orders]
+        self._folder.add([row for row in made if row is not None])
+        self._folder.logs.forget(wave.name)
+
+    def _failed(self, wave: Wave, error: BaseException) -> Iterator[SweptRow]:
+        """Spark gave the job up: each try of a task ended with its worker, or its machine."""
+        if not self._is_spark_here():
+            raise SparkEnded(f"Spark has ended: {_first_line(error)}") from error
+        left = [order for order in wave.orders if order.key not in self._seen]
+        if len(left) == 1:
+            reason = f"Spark gave it up: {_first_line(error)}"
+            yield from self._taken(ShippedRow(left[0].lost(reason)))
+        if len(left) < 2:
+            return
+        size = -(-len(left) // PARTS_OF_A_FAILED_WAVE)
+        self._again += [left[at : at + size] for at in range(0, len(left), size)]
+
+    def _is_spark_here(self) -> bool:
+        try:
+            return not self._spark.sparkContext._jsc.sc().isStopped()  # noqa: SLF001  # there is no other way to ask
+        except Exception:  # noqa: BLE001  # the other end of a socket that is gone raises anything
+            return False
+
+    # Rows ---------------------------------------------------------------------------------
+
+    def _logged(self) -> Iterator[SweptRow]:
+        for row in self._folder.logs.new_rows():
+            yield from self._taken(ShippedRow(row))
+
+    def _taken(self, shipped: ShippedRow) -> Iterator[SweptRow]:
+        """*shipped*, unless it is here already."""
+        row = shipped.row
+        if row.key in self._seen or row.made_from not in self.tallies:
+            return
+        if shipped.journal is not None:
+            row = self._folder.keep_journal(row, shipped.journal)
+        self._seen.add(row.key)
+        self._unsaved[row.key] = row
+        self._count(row, is_cached=False)
+        self._times.add(row.took_s)
+        self._work.add(row)
+        yield row
+
+    def _count(self, row: SweptRow, *, is_cached: bool) -> None:
+        self.tallies[row.made_from].add(row, cached=is_cached)
+        is_first = self.first_bad is None or row.seed < self.first_bad.seed
+        if row.verdict != "passed" and is_first:
+            self.first_bad = row
+
+
+def _encoded(orders: list[RowOrder]) -> list[bytes]:
+    """Each without its seed: so those of one cell are the same bytes, made and read once."""
+    texts: dict[tuple[str, int], bytes] = {}
+    for order in orders:
+        key = (order.made_from, id(order.plan))
+        if key not in texts:
+            texts[key] = msgspec.json.encode(msgspec.structs.replace(order, seed=0))
+    return [texts[order.made_from, id(order.plan)] for order in orders]
+
+
+def _returned_columns() -> T.StructType:
+    return spark_schema(SweptRow).add(SHIPPED, T.BinaryType())
+
+
+def _first_line(error: BaseException) -> str:
+    text = str(error).strip() or type(error).__name__
+    return text.splitlines()[0][:REASON_MAX]

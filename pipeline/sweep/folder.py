@@ -1,0 +1,235 @@
+"""A sweep's folder: what was asked, the rows, the journals of runs that did not pass.
+
+    DIR/sweep.json         the question: scenario, grid, seeds, releases, code version
+    DIR/runs/*.parquet     one row per finished run (``SweptRow``); of two the newer counts
+    DIR/journals/*.jsonl   of runs that did not pass
+    DIR/under_way/         logs of tasks; what is there after a kill is taken up by the next start
+    DIR/tables/            of ``rmqemu tables``, if they were made
+
+Only one driver writes there at a time.  ``sweep_rows`` is how a sweep is read: with each varied
+parameter as a column of its own type.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import secrets
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Self
+
+import msgspec
+import zstandard
+from pyspark.sql import Window as W  # noqa: N817  # as PySpark's own pages name them
+from pyspark.sql import functions as F  # noqa: N812
+
+from pipeline.sweep.grid import Kind, SweepAsked, SweepGrid
+from pipeline.sweep.rows import SweptRow, read_rows, stored_batch, stored_schema
+from pipeline.sweep.under_way import TOKEN, UNDER_WAY, LogReader
+from scenarios.files.parameters import Value
+from scenarios.plan import Plan
+from scenarios.running.code_version import code_version
+from scenarios.running.sweep import file_name
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ASKED, RUNS, JOURNALS = "sweep.json", "runs", "journals"
+FILES_MAX = 64  # of rows; more become one
+SPARK_NAMES = {bool: "boolean", int: "bigint", float: "double", str: "string"}
+
+
+class BadFolder(Exception):
+    """A folder that cannot be swept into, or holds no sweep; nothing was changed."""
+
+
+class StoredCell(msgspec.Struct, frozen=True):
+    """A combination of the grid, and what its rows are known by."""
+
+    varied: dict[str, Value]
+    release: str
+    made_from: str
+
+
+class StoredSweep(msgspec.Struct, frozen=True, kw_only=True):
+    """``sweep.json``.  ``grid`` has the values of each varied parameter in their types."""
+
+    name: str
+    kind: Kind
+    asked: SweepAsked
+    grid: dict[str, tuple[Value, ...]]
+    first_seed: int
+    last_seed: int
+    releases: tuple[str, ...]
+    code_version: str
+    command: str
+    cells: tuple[StoredCell, ...]
+
+
+def stored_sweep(grid: SweepGrid, command: Sequence[str]) -> StoredSweep:
+    """What is written about *grid*."""
+    asked = grid.asked
+    values = {
+        name: tuple(dict.fromkeys(c.varied[name] for c in grid.cells)) for name in grid.varied
+    }
+    return StoredSweep(
+        name=grid.name,
+        kind=grid.kind,
+        asked=asked,
+        grid=values,
+        first_seed=asked.first_seed,
+        last_seed=asked.last_seed,
+        releases=tuple(dict.fromkeys(cell.plan.cluster.release for cell in grid.cells)),
+        code_version=code_version(),
+        command=shlex.join(command),
+        cells=tuple(StoredCell(c.varied, c.plan.cluster.release, c.made_from) for c in grid.cells),
+    )
+
+
+def read_sweep(path: Path) -> StoredSweep:
+    """What was asked of the sweep in *path*.  Raises ``BadFolder``."""
+    try:
+        return msgspec.json.decode((path / ASKED).read_bytes(), type=StoredSweep)
+    except FileNotFoundError:
+        raise BadFolder(f"{path} holds no sweep: there is no {ASKED} in it") from None
+    except (OSError, msgspec.MsgspecError) as error:
+        raise BadFolder(f"{path / ASKED} cannot be read: {error}") from None
+
+
+class SweepFolder:
+    """The folder *path* while a driver writes there: ``with SweepFolder(path, …) as folder``.
+
+    Raises ``BadFolder`` for one that has another scenario's sweep, or another driver.
+    """
+
+    def __init__(self, path: Path, about: StoredSweep) -> None:
+        self.path = path.resolve()
+        self.journals = self.path / JOURNALS
+        self.token = secrets.token_hex(8)
+        self.logs = LogReader(self.path / UNDER_WAY)
+        self._about = about
+        self._runs = self.path / RUNS
+        self._lock: IO[str] | None = None
+
+    def __enter__(self) -> Self:
+        if (self.path / ASKED).exists() and (before := read_sweep(self.path)).name != (
+            self._about.name
+        ):
+            raise BadFolder(
+                f"{self.path} has a sweep of {before.name}: give one of {self._about.name} another"
+            )
+        for folder in (self._runs, self.journals, self.path / UNDER_WAY):
+            folder.mkdir(parents=True, exist_ok=True)
+        self._lock = (self.path / UNDER_WAY / "lock").open("w")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._lock.close()
+            raise BadFolder(f"another sweep is writing to {self.path}") from None
+        text = msgspec.json.format(msgspec.json.encode(self._about), indent=1)
+        _write_whole(self.path / ASKED, text + b"\n")
+        _write_whole(self.path / UNDER_WAY / TOKEN, self.token.encode())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._lock is not None:
+            (self.path / UNDER_WAY / TOKEN).unlink(missing_ok=True)
+            self._lock.close()
+
+    def known(self) -> Iterator[SweptRow]:
+        """All rows that are here, the newest last; those of a killed sweep become stored ones."""
+        yield from self._stored()
+        left = list(self.logs.new_rows())
+        self.add(left)
+        self.logs.forget("")
+        yield from left
+
+    def add(self, rows: Sequence[SweptRow]) -> None:
+        """Keep *rows*, all or none."""
+        if rows:
+            self._write(rows)
+            if len(files := self._files()) > FILES_MAX:
+                self._join(files)
+
+    def keep_journal(self, row: SweptRow, shipped: bytes) -> SweptRow:
+        """*row* with the journal that came with it, in this folder."""
+        path = self.journals / journal_name(Plan(name=row.scenario), row.made_from, row.seed)
+        path.write_bytes(zstandard.ZstdDecompressor().decompressobj().decompress(shipped))
+        return msgspec.structs.replace(row, journal=str(path))
+
+    def _stored(self) -> Iterator[SweptRow]:
+        import pyarrow.parquet as pq  # noqa: PLC0415  # an extra
+
+        for file in self._files():
+            yield from (each.row for each in read_rows(pq.read_table(file, partitioning=None)))
+
+    def _files(self) -> list[Path]:
+        return sorted(self._runs.glob("*.parquet"))
+
+    def _write(self, rows: Sequence[SweptRow]) -> None:
+        import pyarrow as pa  # noqa: PLC0415
+        import pyarrow.parquet as pq  # noqa: PLC0415
+
+        last = max((int(file.stem) for file in self._files() if file.stem.isdigit()), default=0)
+        target = self._runs / f"{last + 1:08}.parquet"
+        partial = target.with_name(f".{target.name}.partial")
+        table = pa.Table.from_batches([stored_batch(rows)], stored_schema())
+        pq.write_table(table, partial, compression="zstd")
+        partial.replace(target)
+
+    def _join(self, files: Iterable[Path]) -> None:
+        """One file of many; interrupted, it leaves some rows twice, which is no harm."""
+        newest = {row.key: row for row in self._stored()}
+        self._write([*newest.values()])
+        for file in files:
+            file.unlink()
+
+
+def journal_name(plan: Plan, made_from: str, seed: int) -> str:
+    """The file of one run's journal."""
+    return f"{file_name(plan)}-{made_from[:8]}-seed{seed}.jsonl"
+
+
+def sweep_rows(spark: SparkSession, path: Path) -> DataFrame:
+    """The rows of the sweep in *path* that belong to its grid, each once.
+
+    First a column for each varied parameter, of its own type, then those of ``SweptRow``.
+    Raises ``BadFolder``.
+    """
+    about = read_sweep(path)
+    if not any((path / RUNS).glob("*.parquet")):
+        raise BadFolder(f"{path} has no rows yet: no run was finished")
+    varied = [name for name in about.grid if name not in SweptRow.__struct_fields__]
+    stored = spark.read.parquet(str(path / RUNS)).withColumn("_file", F.col("_metadata.file_name"))
+    newest_first = W.partitionBy("made_from", "seed").orderBy(F.desc("_file"))
+    is_newest = F.row_number().over(newest_first) == 1
+    rows = stored.withColumn("_is_newest", is_newest).where("_is_newest")
+    return rows.join(
+        F.broadcast(_cells(spark, about, varied)), on="made_from", how="inner"
+    ).select(*varied, *SweptRow.__struct_fields__)
+
+
+def _cells(spark: SparkSession, about: StoredSweep, varied: Sequence[str]) -> DataFrame:
+    """What each cell's rows are known by, and its values."""
+    types = [f"`{name}` {_spark_type(about.grid[name])}" for name in varied]
+    values = [
+        (cell.made_from, *(_of_one_type(cell.varied[name], about.grid[name]) for name in varied))
+        for cell in about.cells
+    ]
+    return spark.createDataFrame(values, ", ".join(["made_from string", *types]))
+
+
+def _spark_type(values: Sequence[Value]) -> str:
+    return SPARK_NAMES[type(_of_one_type(values[0], values))]
+
+
+def _of_one_type(value: Value, values: Sequence[Value]) -> Value:
+    """A whole number as a float where a float's parameter has both."""
+    return float(value) if any(isinstance(each, float) for each in values) else value
+
+
+def _write_whole(path: Path, text: bytes) -> None:
+    partial = path.with_name(f".{path.name}.partial")
+    partial.write_bytes(text)
+    partial.replace(path)

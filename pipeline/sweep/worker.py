@@ -1,0 +1,205 @@
+"""What an executor does with rows of a grid: a Spark task runs them one after the other.
+
+A virtual cluster is a process of its own, forked by one that each Python worker keeps while it
+lives: the same ``Fleet`` as ``rmqemu run --seeds`` has.  A question is answered in the worker
+itself.  Whatever a row does, it is a row; only who kills the worker is tried again by Spark.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, NoReturn
+
+import msgspec
+import zstandard
+from pyspark import TaskContext
+from pyspark.core.files import SparkFiles
+
+from pipeline.sweep.folder import JOURNALS, journal_name
+from pipeline.sweep.rows import ShippedRow, SweptRow, returned_batch, swept
+from pipeline.sweep.under_way import TaskLog, log_folder
+from pipeline.sweep.work import RowOrder
+from scenarios.finding import find_question
+from scenarios.questions import Question
+from scenarios.running.fleet import Fleet
+from scenarios.running.orders import RunOrder
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ORDERS_KEPT = 512  # of cells
+BATCH_ROWS = 1_000  # given back at once
+LOG_EVERY_S = 0.5  # what takes less is logged together
+JOURNAL_BYTES_MAX = 32 << 20  # compressed; of a larger one a replay makes it again
+
+
+ENDED_TWICE = "the Spark worker that ran it ended, twice: it ended it, or memory ran out"
+
+
+class TaskSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What holds for all rows of a job."""
+
+    folder: str
+    token: str
+    wave: str
+    run_s_max: float
+    paths: tuple[str, ...]
+
+
+def run_task(
+    settings: TaskSettings, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """For ``mapInArrow``: in the column ``order`` a ``RowOrder`` as JSON, its ``seed`` beside it.
+
+    Rows of an earlier try of this task are taken from its log.
+    """
+    context = TaskContext.get()
+    assert context is not None, "Spark runs this"
+    logs, is_shared = log_folder(settings.folder, settings.token)
+    name = f"{settings.wave}-{context.partitionId()}.jsonl"
+    log = TaskLog(logs / name, is_again=context.attemptNumber() > 0)
+    task = _Task(settings, log, is_shared=is_shared)
+    waiting: list[ShippedRow] = []
+    try:
+        for batch in batches:
+            for text, seed in zip(*map(batch.column, ("order", "seed")), strict=True):
+                order = msgspec.structs.replace(_order(text.as_py()), seed=seed.as_py())
+                waiting.append(task.row(order))
+                if len(waiting) == BATCH_ROWS:
+                    yield returned_batch(waiting)
+                    waiting = []
+        yield returned_batch(waiting)
+    except BaseException:  # the task was cancelled in the middle of a run
+        _close_fleet()
+        raise
+    finally:
+        log.close()
+
+
+@lru_cache(maxsize=ORDERS_KEPT)
+def _order(text: bytes) -> RowOrder:
+    return msgspec.json.decode(text, type=RowOrder)
+
+
+class _Task:
+    """One task's rows."""
+
+    def __init__(self, settings: TaskSettings, log: TaskLog, *, is_shared: bool) -> None:
+        self._settings = settings
+        self._log = log
+        self._is_shared = is_shared
+        self._unlogged: list[SweptRow] = []
+        self._unlogged_s = 0.0
+        self._paths = (*settings.paths, os.getcwd(), SparkFiles.getRootDirectory())  # noqa: PTH109
+
+    def row(self, order: RowOrder) -> ShippedRow:
+        """Of *order*: from the log, or run."""
+        known = self._log.finished.get(order.key)
+        if known is not None:
+            return ShippedRow(known)
+        if order.key in self._log.given_up:
+            return self._logged(order.lost(ENDED_TWICE))
+        self._log.begin(order.key)
+        if order.question:
+            return self._logged(_answered(order, self._settings.run_s_max))
+        if self._is_shared:
+            journal = Path(self._settings.folder, JOURNALS) / _journal_name(order)
+            return self._logged(self._run(order, journal))
+        with tempfile.TemporaryDirectory() as folder:
+            return self._shipped(self._run(order, Path(folder, "journal.jsonl")))
+
+    def _run(self, order: RowOrder, journal: Path) -> SweptRow:
+        given = RunOrder(
+            plan=order.plan,
+            seed=order.seed,
+            journal=str(journal),
+            paths=self._paths,
+            counts_coverage=order.counts_coverage,
+        )
+        (row,) = _fleet(self._settings.run_s_max).rows([given], 1)
+        return swept(row, order.made_from)
+
+    def _shipped(self, row: SweptRow) -> ShippedRow:
+        """With its journal, which no other machine can read here."""
+        if not row.journal:
+            return self._logged(row)
+        text = zstandard.compress(Path(row.journal).read_bytes())
+        row = msgspec.structs.replace(row, journal="")
+        journal = text if len(text) <= JOURNAL_BYTES_MAX else None
+        return ShippedRow(self._logged(row).row, journal)
+
+    def _logged(self, row: SweptRow) -> ShippedRow:
+        self._unlogged.append(row)
+        self._unlogged_s += row.took_s
+        is_slow = self._unlogged_s >= LOG_EVERY_S or row.world != "function"
+        if is_slow or self._log.marks:
+            self._log.add(*self._unlogged)
+            self._unlogged, self._unlogged_s = [], 0.0
+        return ShippedRow(row)
+
+
+def _journal_name(order: RowOrder) -> str:
+    return journal_name(order.plan, order.made_from, order.seed)
+
+
+# Questions ----------------------------------------------------------------------------------
+
+_questions: dict[str, Question] = {}
+
+
+class _TookTooLong(BaseException):
+    """A question was not answered in the time that a run may take; no ``except`` holds it."""
+
+
+def _answered(order: RowOrder, run_s_max: float) -> SweptRow:
+    question = _questions.get(order.question)
+    if question is None:
+        question = _questions[order.question] = _found(order.question)
+    parameters, seed = order.plan.parameters, order.seed
+    signal.signal(signal.SIGALRM, _too_long)
+    signal.setitimer(signal.ITIMER_REAL, run_s_max)
+    try:
+        row = question.answer(parameters, seed)
+    except _TookTooLong:
+        reason = f"it had no answer after {run_s_max:g} s"
+        row = question.unanswered(parameters, seed, reason, run_s_max)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    return swept(row, order.made_from)
+
+
+def _found(name: str) -> Question:
+    """By its name, where its file may be one that Spark has brought here."""
+    place, colon, function = name.partition(":")
+    if place.endswith(".py") and not Path(place).is_file():
+        name = f"{Path(SparkFiles.getRootDirectory(), Path(place).name)}{colon}{function}"
+    found = find_question(name)
+    assert found is not None, "the driver has found it"
+    return found
+
+
+def _too_long(_number: int, _frame: FrameType | None) -> NoReturn:
+    raise _TookTooLong
+
+
+# The process that forks runs ----------------------------------------------------------------
+
+_fleets: dict[float, Fleet] = {}  # at most one, for as long as this worker lives; by its limit
+
+
+def _fleet(run_s_max: float) -> Fleet:
+    if run_s_max not in _fleets:
+        _close_fleet()
+        _fleets[run_s_max] = Fleet(run_s_max=run_s_max).__enter__()
+    return _fleets[run_s_max]
+
+
+def _close_fleet() -> None:
+    while _fleets:
+        _fleets.popitem()[1].__exit__(None, None, None)
