@@ -10,7 +10,10 @@ WORKDIR /app
 COPY pyproject.toml hatch_build.py constraints.txt README.md LICENSE ./
 COPY protocol protocol
 COPY emulator emulator
+COPY scenarios scenarios
+COPY pipeline pipeline
 COPY rocketmq_emulator rocketmq_emulator
+COPY pyspark_rocketmq pyspark_rocketmq
 RUN pip install --no-cache-dir -c constraints.txt . \
     && useradd --create-home rocketmq \
     && mkdir /store && chown rocketmq /store

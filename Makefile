@@ -4,12 +4,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 # So that the first start of a command is as quick as any, where Python may write no caches too.
-COMPILE := $(BIN)/python -m compileall -q protocol emulator scenarios rocketmq_emulator
+COMPILE := $(BIN)/python -m compileall -q protocol emulator scenarios pipeline rocketmq_emulator pyspark_rocketmq
 READY := $(VENV)/.ready
+SPARK := $(VENV)/.ready-spark  # half a gigabyte more: only what needs Spark asks for it
 SMALL := --set seconds=30 --set rate=4 --set brokers=2  # scenarios/weather/shape.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint wheel bench torture mutation parity weather page clean
+.PHONY: help demo test lint wheel bench torture mutation parity weather live study page clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -17,11 +18,11 @@ help:  ## this list
 demo: $(READY)  ## the mini-cluster at work: a consumer and a broker are killed, nothing is lost
 	$(BIN)/rmqemu demo $(if $(INPUT),--input $(INPUT))
 
-test: $(READY) lint  ## every test; official SDKs run where Java, Node and Go are found (JOBS=2: two files at once)
+test: $(SPARK) lint  ## every test; official SDKs run where Java, Node and Go are found (JOBS=2: two files at once)
 	$(COMPILE)
 	$(BIN)/python -m pytest -ra --durations=10 $(if $(JOBS),-n $(JOBS) --dist loadfile)
 
-lint: $(READY)  ## what ruff and mypy say
+lint: $(SPARK)  ## what ruff and mypy say
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -32,7 +33,7 @@ wheel: $(READY)  ## what a package index takes: dist/*.whl and dist/*.tar.gz, ch
 	$(BIN)/python -m hatchling build
 	$(BIN)/python -m twine check --strict dist/*
 
-bench: $(READY)  ## figures beside a real RocketMQ (Java and Maven needed)
+bench: $(SPARK)  ## figures beside a real RocketMQ (Java and Maven needed)
 	$(BIN)/python -m benchmarks.run
 
 torture: $(READY)  ## the limits at full size: many members, topics, locks, frames, kill -9
@@ -42,14 +43,20 @@ mutation: $(READY)  ## which changes of the code no test notices (slow; MODULES=
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[mutation]'
 	nice $(BIN)/python -m tools.mutation $(MODULES)
 
-parity: $(READY)  ## the same stories against a real RocketMQ (Java and Maven needed)
-	REQUIRE_PARTS=1 $(BIN)/python -m pytest -ra -m "real or parity" tests/parity tests/mqadmin
+parity: $(SPARK)  ## the same stories against a real RocketMQ (Java and Maven needed)
+	REQUIRE_PARTS=1 $(BIN)/python -m pytest -ra -m "real or parity" tests/parity tests/mqadmin tests/pipeline
 
 weather: $(READY)  ## 10,000 seeds of weather a release; what was finished before is not run again
 	$(BIN)/rmqemu run weather --seeds 1..10000 --release 4.9.7 $(SMALL)
 	$(BIN)/rmqemu run weather --seeds 1..10000 --release 5.3.3 $(SMALL)
 
-page: $(READY)  ## what the pages in docs/ have from the code, and from a virtual run
+live: $(SPARK)  ## Spark counts a topic while a broker is killed and comes back, on a page that updates
+	$(BIN)/python examples/spark/live.py
+
+study: $(SPARK)  ## the finished studies of docs/studies (STUDY=skew for one); says what ten times as much takes
+	$(BIN)/python -m docs.generate.studies $(STUDY)
+
+page: $(SPARK)  ## what the pages in docs/ have from the code, and from a virtual run
 	$(BIN)/python -m emulator.protocol_page
 	$(BIN)/python -m docs.generate.settings
 	$(BIN)/python -m docs.generate.facts
@@ -67,11 +74,17 @@ page: $(READY)  ## what the pages in docs/ have from the code, and from a virtua
 	$(BIN)/python -m docs.generate.failures
 	$(BIN)/python -m docs.generate.scenarios
 	$(BIN)/python -m docs.generate.bounds
+	$(BIN)/python -m docs.generate.tables
+	$(BIN)/python -m docs.generate.sweeps
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	$(COMPILE)
+	touch $@
+
+$(SPARK): $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[spark]'
 	touch $@
 
 clean:  ## remove .venv and all caches

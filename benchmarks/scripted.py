@@ -21,6 +21,8 @@ def steps(plan: Plan) -> dict[str, Callable[[], Figures]]:
         "checkers": lambda: _judging(plan.facts),
         "a report": lambda: _report(plan.facts),
         "the pytest plugin": _plugin,
+        "a sweep on Spark": lambda: _sweep(plan.weather_seeds),
+        "journals to tables, on Spark": lambda: _tables(plan.facts // 50),
     }
 
 
@@ -53,6 +55,17 @@ def _report(facts: int) -> Figures:
         "drawn_s": (found["read_and_fold_s"] + found["write_s"]) / millions,
         "report_mb": found["page_mb"] / millions,
     }
+
+
+def _tables(facts: int) -> Figures:
+    """So many facts, and ten and a hundred times as many."""
+    found = run_module("tables", facts)
+    rates = {f"tables_{factor}": found[f"x{factor}_facts_per_s"] for factor in (1, 10, 100)}
+    return {"spark_start_s": found["spark_start_s"], **rates}
+
+
+def _sweep(rows: int) -> Figures:
+    return {f"sweep_{name}": value for name, value in run_module("sweep", rows).items()}
 
 
 def _plugin() -> Figures:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from scenarios.finding import load
     from scenarios.plan import Expectation, ListenerPlan, Plan
     from scenarios.problems import BadScenario
+    from scenarios.questions import Question, question
     from scenarios.recording.clock import NotRecordable
     from scenarios.recording.expectations import (
         Measured,
@@ -81,6 +82,7 @@ _NAMES_OF = {  # by the module that has them
     "scenarios.finding": ("load",),
     "scenarios.plan": ("Expectation", "ListenerPlan", "Plan"),
     "scenarios.problems": ("BadScenario",),
+    "scenarios.questions": ("Question", "question"),
     "scenarios.recording.clock": ("NotRecordable",),
     "scenarios.recording.expectations": (
         "Measured",
@@ -120,6 +122,7 @@ __all__ = [
     "Pause",
     "Plan",
     "PowerOff",
+    "Question",
     "ReadOnly",
     "RecordedCluster",
     "RecordedGroup",
@@ -141,6 +144,7 @@ __all__ = [
     "metric",
     "nothing_lost",
     "overlap_s",
+    "question",
     "scenario",
     "unowned_s",
 ]

@@ -9,7 +9,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = ("protocol", "emulator", "scenarios", "rocketmq_emulator")
+PACKAGES = (
+    "protocol",
+    "emulator",
+    "scenarios",
+    "pipeline",
+    "rocketmq_emulator",
+    "pyspark_rocketmq",
+)
 
 
 class Imports(NamedTuple):

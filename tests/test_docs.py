@@ -35,10 +35,10 @@ from emulator.cluster.spec import ClusterSpec
 from emulator.facts import SCHEMA_VERSION
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = sorted(p.relative_to(ROOT) for p in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")))
+PAGES = sorted(p.relative_to(ROOT) for p in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")))
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
-PROGRAM_S_MAX = 60.0
+PROGRAM_S_MAX = 180.0  # one of them starts a Spark
 HERE = "127.0.0.1:9876"  # where the documents say the cluster is
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 import pytest
-from import_graph import imports_of, module_of, paths
+from import_graph import PACKAGES, imports_of, module_of, paths
 
 # One test over all files, not one a file: the first place that breaks a rule is named.
 
@@ -35,7 +35,8 @@ LAYERS = (  # from the bottom up; names in one row never import each other
     ("emulator.nameserver", "emulator.broker", "emulator.client"),
     ("emulator.node", "emulator.node_forks", "emulator.cluster", "emulator.protocol_page"),
     ("scenarios",),
-    ("emulator.cli", "rocketmq_emulator"),
+    ("pipeline",),
+    ("emulator.cli", "rocketmq_emulator", "pyspark_rocketmq"),
     ("scenarios.library",),  # written as users write theirs; found by name, never imported
     ("emulator.__main__",),
 )
@@ -55,7 +56,19 @@ INNER_LAYERS = (  # the same inside a role; imports for type checkers count here
         ("emulator.client.instance",),
         ("emulator.client.producer", "emulator.client.consumer"),
     ),
+    (
+        ("pipeline.session", "pipeline.schemas"),
+        ("pipeline.tables", "pipeline.source"),
+        ("pipeline.sweep",),
+        ("pipeline.studies",),
+    ),
 )
+SEES_ONLY = {  # what a room of the pipeline may know of the emulator
+    "pipeline.session": ("pipeline",),
+    "pipeline.schemas": ("pipeline",),
+    "pipeline.tables": ("pipeline", "emulator.facts", "emulator.journal"),
+    "pipeline.source": ("pipeline", "protocol"),
+}
 SAME_ROW_MAY_MEET = {1, 5}  # facts know releases, clusters start nodes
 
 BYTES_ONLY = (
@@ -94,6 +107,7 @@ SHELLS = {  # file by file: what of the machine it touches
     "emulator.cli.run": "os",
     "emulator.cli.late_bar": "time",
     "emulator.cli.shared": "trio",
+    "emulator.cli.sweep_screen": "time",
     "emulator.cli.up": "os signal time trio",
     "emulator.cli.watch": "time trio",
     "emulator.client.consumer.active_membership": "trio",
@@ -170,6 +184,14 @@ SHELLS = {  # file by file: what of the machine it touches
     "emulator.sim.machines": "trio",
     "emulator.sim.scheduler": "trio",
     "emulator.sim.world": "trio",
+    "pipeline.session": "os subprocess",
+    "pipeline.source.connection": "socket",
+    "pipeline.source.group_membership": "socket threading time",
+    "pipeline.source.sending": "os time",
+    "pipeline.source.waiting": "time",
+    "pipeline.sweep.preflight": "socket",
+    "pipeline.sweep.under_way": "os",
+    "pipeline.sweep.worker": "os signal",
     "scenarios.running.acts": "trio",
     "scenarios.running.client_forks": "os socket trio",
     "scenarios.running.client_processes": "os signal subprocess time",
@@ -185,6 +207,7 @@ SHELLS = {  # file by file: what of the machine it touches
     "scenarios.running.virtual_run": "time trio",
     "scenarios.running.virtual_stage": "trio",
     "scenarios.running.waiting": "trio",
+    "scenarios.questions": "time",
     "rocketmq_emulator._aio_client": "threading trio",
     "rocketmq_emulator._callbacks": "trio",
     "rocketmq_emulator._host": "trio",
@@ -236,7 +259,7 @@ def check_that_all_point_down(path: Path, here: tuple[int, str]) -> None:
         assert not sideways, f"{path} may not import {name}: siblings never import each other"
 
 
-@pytest.mark.parametrize("layers", INNER_LAYERS, ids=["broker", "client"])
+@pytest.mark.parametrize("layers", INNER_LAYERS, ids=["broker", "client", "pipeline"])
 def test_imports_inside_a_role_only_point_down(layers: Layers) -> None:
     counted = 0
     for path in paths():
@@ -247,7 +270,17 @@ def test_imports_inside_a_role_only_point_down(layers: Layers) -> None:
                 continue
             counted += 1
             assert there[0] < here[0], f"{path} may not import {name}"
-    assert counted > 20
+    assert counted > 20 or is_in("pipeline.session", layers[0])
+
+
+def test_tables_read_facts_and_the_source_reads_bytes() -> None:
+    for path in paths():
+        for room, known in SEES_ONLY.items():
+            if not is_in(module_of(path), (room,)):
+                continue
+            for name in imports(path):
+                if name.split(".")[0] in PACKAGES:
+                    assert is_in(name, known), f"{path} may not import {name}"
 
 
 def test_only_shells_wait_read_clocks_or_touch_the_machine() -> None:

@@ -31,7 +31,9 @@ def sources(*tops: str) -> list[Path]:
     return [path for path in found if "node_modules" not in path.parts]
 
 
-PACKAGES = sources("protocol", "emulator", "scenarios", "rocketmq_emulator")
+PACKAGES = sources(
+    "protocol", "emulator", "scenarios", "pipeline", "rocketmq_emulator", "pyspark_rocketmq"
+)
 EVERYTHING = [*PACKAGES, *sources("tests", "benchmarks", "tools")]
 
 

@@ -22,6 +22,7 @@ from pathlib import Path
 
 import pytest
 from following import follow
+from import_graph import PACKAGES
 from test_docs import HERE, blocks, lines_of_a_program, programs
 
 ROOT = Path(__file__).parent.parent
@@ -89,7 +90,7 @@ def test_with_an_address_every_link_and_picture_is_absolute(tmp_path) -> None:
 
 def test_the_wheel_has_every_file_of_the_packages(wheel) -> None:
     tracked = subprocess.run(
-        ["git", "ls-files", "protocol", "emulator", "scenarios", "rocketmq_emulator"],
+        ["git", "ls-files", *PACKAGES],
         cwd=ROOT,
         capture_output=True,
         check=True,
@@ -98,6 +99,13 @@ def test_the_wheel_has_every_file_of_the_packages(wheel) -> None:
     with zipfile.ZipFile(wheel) as files:
         packed = {name for name in files.namelist() if ".dist-info/" not in name}
     assert packed == set(tracked.stdout.splitlines())
+
+
+def test_the_image_is_built_from_every_package() -> None:
+    config = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    packages = config["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    copied = re.findall(r"^COPY (\w+) \1$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    assert copied == packages
 
 
 def test_a_source_distribution_makes_the_same_wheel(wheel, tmp_path) -> None:

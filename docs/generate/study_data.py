@@ -1,0 +1,119 @@
+"""The data of the finished studies, as they are shipped: small CSV files, six digits a number."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Collection, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from docs.generate.sections import DOCS
+
+if TYPE_CHECKING:
+    from pipeline.studies.study import Study
+
+COMBINATIONS = CURVES = DOCS / "studies" / "data"
+OF_A_COMBINATION = (  # of pipeline.studies.files.combination_rows
+    *("metric", "runs", "mean", "low_95", "high_95", "smallest", "p25", "median", "p75"),
+    *("p99", "largest", "largest_seed"),
+)
+
+
+class Datum(NamedTuple):
+    """A metric of a combination: the numbers of a row, by their column."""
+
+    at: Mapping[str, str]
+    metric: str
+    numbers: Mapping[str, float]
+
+    def __getitem__(self, column: str) -> float:  # type: ignore[override]
+        return self.numbers[column]
+
+
+def write_data(study: Study, name: str, curves: Collection[str]) -> None:
+    """The tables of *study* that are shipped."""
+    from pipeline.studies.files import combination_rows, curve_rows  # noqa: PLC0415  # an extra
+
+    varied = list(study.about.varied)
+    rows = [
+        {column: row[column] for column in (*varied, *OF_A_COMBINATION)}
+        for row in combination_rows(study)
+    ]
+    _write(COMBINATIONS / f"{name}.csv", rows)
+    if curves:
+        points = [row for row in curve_rows(study) if row["metric"] in curves]
+        _write(CURVES / f"{name}-curves.csv", [row for row in points if _is_ring(row)])
+
+
+@cache
+def data(name: str) -> tuple[Datum, ...]:
+    """The rows of ``NAME.csv``."""
+    with (COMBINATIONS / f"{name}.csv").open(encoding="utf-8") as file:
+        return tuple(map(_datum, csv.DictReader(file)))
+
+
+def one(name: str, metric: str, **at: object) -> Datum:
+    """The only row of this metric at these values."""
+    found = [
+        datum
+        for datum in data(name)
+        if datum.metric == metric
+        and all(datum.at[column] == str(value) for column, value in at.items())
+    ]
+    assert len(found) == 1, f"{name}: {len(found)} rows of {metric} at {at}"
+    return found[0]
+
+
+def share_up_to(name: str, metric: str, value: float, **at: object) -> tuple[float, float]:
+    """Which share of the runs had less than *value*, and which had it or less."""
+    below = up_to = 0.0
+    for point in curve(name, metric, **at):
+        if point[1] < value:
+            below = max(below, point[0])
+        if point[1] <= value:
+            up_to = max(up_to, point[0])
+    return below, up_to
+
+
+def curve(name: str, metric: str, **at: object) -> Iterator[tuple[float, float]]:
+    """Share and value."""
+    for row in _points(name):
+        if row["metric"] == metric and all(row[key] == str(each) for key, each in at.items()):
+            yield float(row["share"]), float(row["value"])
+
+
+@cache
+def _points(name: str) -> tuple[dict[str, str], ...]:
+    with (CURVES / f"{name}-curves.csv").open(encoding="utf-8") as file:
+        return tuple(csv.DictReader(file))
+
+
+def _datum(row: dict[str, str]) -> Datum:
+    names = [name for name in row if name not in OF_A_COMBINATION]
+    numbers = {
+        name: float(row[name]) for name in OF_A_COMBINATION if name != "metric" and row[name]
+    }
+    return Datum({name: row[name] for name in names}, row["metric"], numbers)
+
+
+def _is_ring(row: Mapping[str, object]) -> bool:
+    """What is no ring has one value whatever the ids are."""
+    return row.get("strategy", "consistent_hash") == "consistent_hash"
+
+
+def _write(path: Path, rows: list[dict[str, object]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({name: _short(value) for name, value in row.items()} for row in rows)
+
+
+def _short(value: object) -> object:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        short = float(f"{value:.6g}")
+        return int(short) if short.is_integer() else short
+    return value

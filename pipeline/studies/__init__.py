@@ -1,0 +1,1 @@
+"""Tables of runs become a page that says what was found."""

@@ -1,0 +1,238 @@
+"""What a study says, as values: cells, their numbers with seeds and uncertainty, nothing of HTML.
+
+    study = studied(rows, about)
+    write_study_page(study); write_files(study, folder)
+
+Spark makes it small; what is here fits one page, whatever the size of the sweep.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from pipeline.studies import steps
+from pipeline.studies.metrics_shown import StudiedMetric, metrics_shown
+from pipeline.studies.uncertainty import Interval, Sample, of_difference, of_mean
+from scenarios.files.parameters import Value
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row
+
+RELEASE = "release"
+CELLS_MAX = 2_000
+NUMBERS_MAX = 400_000  # quantiles in one page: about 4 MB of text, 2 MB packed
+PARTS = (100, 50, 20, 10)  # a curve has one more point; more metrics and cells, fewer points
+DIGITS = 6  # of a number in the page; in the files beside it all of them
+
+
+class NothingToStudy(ValueError):
+    """A sweep that no page can show; nothing was written.  The text says what to do."""
+
+
+class About(msgspec.Struct, frozen=True, kw_only=True):
+    """What was asked of a sweep; *varied* parameters with their values, in order.
+
+    ``scenario`` and ``settings`` are as they were written, so that a command can repeat them.
+    """
+
+    scenario: str
+    settings: dict[str, str]
+    varied: dict[str, tuple[Value, ...]]
+    first_seed: int
+    last_seed: int
+    release: str  # one that was asked for; empty: the scenario's, or varied
+    code_version: str
+    command: str
+    title: str = ""
+    teaches: str = ""
+    expected: tuple[str, ...] = ()  # as they read: "lost == 0"
+
+
+class Numbers(msgspec.Struct, frozen=True):
+    """One metric in one cell.  ``values`` at the shares 0 … 1, each with the seed that had it."""
+
+    count: int
+    mean: float
+    deviation: float | None
+    low: float | None
+    high: float | None
+    values: tuple[float, ...]
+    seeds: tuple[int, ...]
+
+    def at(self, share: float) -> tuple[float, int]:
+        """The value that this share of the runs did not pass, and the seed of that run."""
+        place = round(share * (len(self.values) - 1))
+        return self.values[place], self.seeds[place]
+
+
+class NotPassed(msgspec.Struct, frozen=True, array_like=True):
+    """A run that failed, or has no answer."""
+
+    seed: int
+    verdict: str
+    reason: str
+
+
+class CellStudied(msgspec.Struct, frozen=True):
+    """One combination; ``at`` has its values in the order of the study's ``varied``."""
+
+    at: tuple[Value, ...]
+    runs: int
+    passed: int
+    failed: int
+    error: int
+    first_seed: int
+    last_seed: int
+    took_s: float
+    not_passed: tuple[NotPassed, ...]
+    numbers: dict[str, Numbers]
+
+
+class Change(msgspec.Struct, frozen=True):
+    """How a metric's mean differs from one release to the next; cells by their place."""
+
+    metric: str
+    before: int
+    after: int
+    difference: float
+    low: float | None
+    high: float | None
+
+
+class Study(msgspec.Struct, frozen=True):
+    """All that a page shows."""
+
+    about: About
+    metrics: tuple[StudiedMetric, ...]
+    cells: tuple[CellStudied, ...]
+    changes: tuple[Change, ...]
+
+    @property
+    def runs(self) -> int:
+        """Of all cells."""
+        return sum(cell.runs for cell in self.cells)
+
+
+def studied(rows: DataFrame, about: About, wanted: Sequence[str] = ()) -> Study:
+    """The study of *rows*: a column for each varied parameter, then those of a ``RunResult``.
+
+    *wanted* metrics, or those that expectations name and that vary most between cells.
+    Raises ``NothingToStudy``.
+    """
+    cells = steps.cells_of(rows, list(about.varied)).cache()
+    try:
+        counted = [row.asDict() for row in steps.verdicts(cells).collect()]
+        if not counted:
+            raise NothingToStudy("the sweep has no finished run yet")
+        if len(counted) > CELLS_MAX:
+            text = f"{len(counted):,} combinations do not fit one page ({CELLS_MAX:,})"
+            raise NothingToStudy(f"{text}: vary less, or sweep into several folders")
+        overview = [row.asDict() for row in steps.overview(steps.measured(cells)).collect()]
+        shown = metrics_shown(overview, about.expected, wanted)
+        numbers = _numbers(cells, [metric.name for metric in shown], len(counted))
+        bad = steps.not_passed(cells).collect()
+    finally:
+        cells.unpersist()
+    found = _cells(about, counted, numbers, bad)
+    return Study(about, shown, found, tuple(_changes(about, shown, found)))
+
+
+def _numbers(
+    cells: DataFrame, names: Sequence[str], count: int
+) -> Mapping[tuple[Any, ...], dict[str, Numbers]]:
+    """By cell and metric."""
+    values = steps.measured(cells, names).cache()
+    parts = parts_of_curves(count * len(names))
+    curves: dict[tuple[Any, ...], dict[str, list[tuple[int, float, int]]]] = {}
+    for row in steps.quantiles(values, parts).collect():
+        of_cell = curves.setdefault(tuple(row.cell), {})
+        of_cell.setdefault(row.metric, []).append((row.part, row.value, row.seed))
+    found: dict[tuple[Any, ...], dict[str, Numbers]] = {}
+    for row in steps.statistics(values).collect():
+        curve = sorted(curves[tuple(row.cell)][row.metric])
+        interval = of_mean(row.mean, row.deviation, row["count"])
+        found.setdefault(tuple(row.cell), {})[row.metric] = Numbers(
+            count=row["count"],
+            mean=row.mean,
+            deviation=row.deviation,
+            low=interval.low,
+            high=interval.high,
+            values=tuple(value for _, value, _ in curve),
+            seeds=tuple(seed for _, _, seed in curve),
+        )
+    values.unpersist()
+    return found
+
+
+def parts_of_curves(curves: int) -> int:
+    """How many parts a curve has when a page has so many: at most ``NUMBERS_MAX`` in all."""
+    return next((parts for parts in PARTS if parts * curves <= NUMBERS_MAX), PARTS[-1])
+
+
+def _cells(
+    about: About,
+    counted: Iterable[dict[str, Any]],
+    numbers: Mapping[tuple[Any, ...], dict[str, Numbers]],
+    bad: Iterable[Row],
+) -> tuple[CellStudied, ...]:
+    """In the order in which their values were asked for."""
+    named: dict[tuple[Any, ...], list[NotPassed]] = {}
+    for row in bad:
+        one = NotPassed(row.seed, row.verdict, row.reason)
+        named.setdefault(tuple(row.cell), []).append(one)
+    found = []
+    for fields in counted:
+        key = tuple(fields.pop("cell"))
+        at = key if about.varied else ()
+        not_passed = sorted(named.get(key, []), key=lambda one: one.seed)
+        found.append(
+            CellStudied(
+                at=at, not_passed=tuple(not_passed), numbers=numbers.get(key, {}), **fields
+            )
+        )
+    places = [{value: at for at, value in enumerate(values)} for values in about.varied.values()]
+    return tuple(
+        sorted(
+            found,
+            key=lambda cell: [
+                place.get(value, len(place)) for place, value in zip(places, cell.at, strict=True)
+            ],
+        )
+    )
+
+
+def _changes(
+    about: About, shown: Sequence[StudiedMetric], cells: Sequence[CellStudied]
+) -> Iterable[Change]:
+    """From each release to the next one, all else equal."""
+    if RELEASE not in about.varied:
+        return
+    column = list(about.varied).index(RELEASE)
+    place = {cell.at: at for at, cell in enumerate(cells)}
+    releases = about.varied[RELEASE]
+    for before, after in itertools.pairwise(releases):
+        for cell in cells:
+            if cell.at[column] != before:
+                continue
+            other = place.get((*cell.at[:column], after, *cell.at[column + 1 :]))
+            if other is None:
+                continue
+            for metric in shown:
+                found = _difference(cell, cells[other], metric.name)
+                if found is not None:
+                    here = place[cell.at]
+                    yield Change(metric.name, here, other, found.value, found.low, found.high)
+
+
+def _difference(before: CellStudied, after: CellStudied, metric: str) -> Interval | None:
+    if metric not in before.numbers or metric not in after.numbers:
+        return None
+    samples = [
+        Sample(each.mean, each.deviation, each.count)
+        for each in (before.numbers[metric], after.numbers[metric])
+    ]
+    return of_difference(*samples)

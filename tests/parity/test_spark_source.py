@@ -1,0 +1,85 @@
+"""Spark reads a real RocketMQ: a million messages, compressed bodies, a query that is killed."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "pipeline"))
+
+from killed_query import KilledQuery
+from source_topics import a_reader, read, rows_of, send, send_many
+
+from benchmarks.clusters import REAL, Cluster, running
+from pipeline.source.sending import send_all
+from pipeline.source.sink_options import SinkOptions
+from rocketmq_emulator import Message
+
+pytestmark = pytest.mark.parity
+MILLION, ROWS_A_BATCH = 1_000_000, 10_000
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with running(REAL) as cluster:
+        yield cluster
+
+
+def test_a_million_messages_are_read_once_each(cluster) -> None:
+    numbers = range(0, MILLION, ROWS_A_BATCH)
+    batches = (
+        pa.RecordBatch.from_pydict({"body": [b"%07d" % (at + i) for i in range(ROWS_A_BATCH)]})
+        for at in numbers
+    )
+    assert (
+        send_all(batches, SinkOptions(namesrv=(cluster.namesrv,), topic="million"), 0) == MILLION
+    )
+    reader = a_reader(cluster.namesrv, "million", "body offset broker queue_id")
+    seen = pa.Table.from_batches(
+        [batch for part in reader.partitions() for batch in reader.read(part)]
+    )
+    assert seen.num_rows == MILLION
+    assert len(seen.column("body").unique()) == MILLION
+
+
+def test_compressed_bodies_come_as_they_were_sent(cluster) -> None:
+    noise = os.urandom(20_000).hex().encode()  # what zlib makes half of
+    sent = [noise[i:] for i in range(200)]
+    send(cluster.namesrv, *(Message("packed", body, tags="TagA") for body in sent))
+    rows = read(cluster.namesrv, "packed", "body tags", tags="TagA || TagB")
+    assert Counter(row["body"] for row in rows) == Counter(sent)
+
+
+def test_a_time_is_found_between_messages(cluster) -> None:
+    send_many(cluster.namesrv, "timed", 2_000)
+    rows = read(cluster.namesrv, "timed", "broker queue_id offset store_timestamp")
+    stored = {
+        (row["broker"], row["queue_id"], row["offset"]): row["store_timestamp"] for row in rows
+    }
+    for at in sorted(stored.values())[:: len(stored) // 5]:
+        at_ms = round(at.timestamp() * 1000)
+        reader = a_reader(cluster.namesrv, "timed", "broker queue_id offset", start=at_ms)
+        found = {(r["broker"], r["queue_id"], r["offset"]) for r in rows_of(reader)}
+        assert found == {place for place, when in stored.items() if when >= at}
+
+
+@pytest.mark.timeout(1_500)
+def test_a_query_killed_five_times_has_each_message_once(cluster, tmp_path) -> None:
+    send_many(cluster.namesrv, "killed", 3_000)
+    query = KilledQuery(cluster.namesrv, "killed", tmp_path)
+    for moment in ("offsets", "rows", "commits", "offsets", "rows"):
+        query.killed_when(moment)
+    assert query.at_the_end() == {
+        "rows": 3_000,
+        "bodies": 3_000,
+        "places": 3_000,
+        "first": "000000",
+        "last": "002999",
+        "lost": 0,
+    }

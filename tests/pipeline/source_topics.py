@@ -1,0 +1,68 @@
+"""What the tests of the source read: clusters, sent messages, and a read without Spark.
+
+Spark only carries options in and Arrow batches out; so most tests ask the reader itself, which
+takes milliseconds, and a few ask through Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+from pyspark.sql.datasource import CaseInsensitiveDict
+from pyspark.sql.types import StructType
+
+from pipeline.source.data_source import RocketMQDataSource
+from pipeline.source.row_shape import ROW_SHAPE
+from rocketmq_emulator import Message
+from rocketmq_emulator.sync import Producer
+
+QUICK = {"requestTimeoutMs": "2000", "brokerTimeoutMs": "0"}  # nobody is waited for
+
+
+def a_source(namesrv: str, topic: str, **options: object) -> RocketMQDataSource:
+    """As Spark makes it: texts under names without capitals."""
+    texts = {name: str(value) for name, value in options.items()}
+    given = {"namesrv": namesrv, "topic": topic, **QUICK, **texts}
+    return RocketMQDataSource(CaseInsensitiveDict(given))
+
+
+def shape_of(columns: str) -> StructType:
+    """Some of the columns by name; all for an empty text."""
+    return StructType([ROW_SHAPE[name] for name in columns.split()]) if columns else ROW_SHAPE
+
+
+def a_reader(namesrv: str, topic: str, columns: str = "", **options: object):
+    return a_source(namesrv, topic, **options).reader(shape_of(columns))
+
+
+def rows_of(reader, partitions: Iterable | None = None) -> list[dict]:
+    """All rows of a read, through the bytes that Spark's processes exchange."""
+    found = reader.partitions() if partitions is None else partitions
+    batches = [batch for partition in found for batch in reader.read(partition)]
+    return pa.Table.from_batches(batches).to_pylist() if batches else []
+
+
+def read(namesrv: str, topic: str, columns: str = "", **options: object) -> list[dict]:
+    return rows_of(a_reader(namesrv, topic, columns, **options))
+
+
+def bodies(rows: Iterable[dict]) -> list[bytes]:
+    return sorted(row["body"] for row in rows)
+
+
+def send(namesrv: str, *messages: Message, **settings: object) -> None:
+    with Producer(group="source-tests", namesrv=namesrv, **settings) as producer:
+        for message in messages:
+            producer.send(message)
+
+
+def numbered(topic: str, count: int, start: int = 0, **more: object) -> list[Message]:
+    return [Message(topic, b"%06d" % i, keys=f"k{i}", **more) for i in range(start, start + count)]
+
+
+def send_many(namesrv: str, topic: str, count: int, start: int = 0) -> None:
+    """Batches of a hundred, so that thousands take no time."""
+    with Producer(group="source-tests", namesrv=namesrv) as producer:
+        for at in range(start, start + count, 100):
+            producer.send_batch(numbered(topic, min(100, start + count - at), at))

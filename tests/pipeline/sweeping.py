@@ -1,0 +1,75 @@
+"""What tests of sweeps share: a scenario that is over in a moment, and a sweep in this process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pipeline.sweep.driving import SparkSweep
+from pipeline.sweep.folder import SweepFolder, stored_sweep
+from pipeline.sweep.grid import SweepAsked, grid_of, variation
+from pipeline.sweep.rows import SweptRow
+
+SHORT = """
+title = "A short one"
+[parameters]
+queues = 2
+[topics.orders]
+queues = "$queues"
+[[consumers]]
+group = "billing"
+topic = "orders"
+[[load]]
+topic = "orders"
+rate = "10/s"
+until = "1s"
+[expect]
+lost = 0
+"""
+QUESTIONS = '''
+import os, time
+from pathlib import Path
+from rocketmq_emulator.scenarios import question
+
+@question
+def halves(seed: int, width: int = 4) -> dict[str, float]:
+    """Half of a width."""
+    return {"half": width / 2, "seeded": seed * 10}
+
+@question
+def falls_over(seed: int, width: int = 4) -> dict[str, float]:
+    if seed == 3:
+        raise ZeroDivisionError("as it should")
+    return {"half": width / 2}
+
+@question
+def kills_its_worker(seed: int) -> dict[str, float]:
+    if seed == 3:
+        os._exit(7)
+    return {"seeded": seed}
+
+@question
+def hangs(seed: int) -> dict[str, float]:
+    while seed == 3:
+        time.sleep(0.01)
+    return {"seeded": seed}
+'''
+
+
+def asked(scenario: str | Path, *vary: str, seeds: range = range(1, 3), **more) -> SweepAsked:
+    return SweepAsked(
+        scenario=str(scenario),
+        vary=dict(map(variation, vary)),
+        first_seed=seeds[0],
+        last_seed=seeds[-1],
+        **more,
+    )
+
+
+def swept_here(
+    spark, folder: Path, asked_for: SweepAsked, **more
+) -> tuple[SparkSweep, list[SweptRow]]:
+    """The sweep when it is over, and the rows that it made."""
+    grid = grid_of(asked_for)
+    with SweepFolder(folder, stored_sweep(grid, ["rmqemu", "sweep"])) as open_folder:
+        sweep = SparkSweep(lambda: spark, grid, open_folder, **more)
+        return sweep, list(sweep.rows())

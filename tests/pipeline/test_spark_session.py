@@ -1,0 +1,94 @@
+"""What a user is told when Spark cannot start, and what a session of ours is."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipeline.session import SparkNotHere, check_java
+
+
+def a_java(folder: Path, says: str, code: int = 0) -> Path:
+    """A home of a Java that answers -version with *says*."""
+    java = folder / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(f"#!/bin/sh\necho '{says}' >&2\nexit {code}\n")
+    java.chmod(java.stat().st_mode | stat.S_IXUSR)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("says", "major"),
+    [
+        ('openjdk version "17.0.15" 2025-04-15', 17),
+        ('java version "21" 2023-09-19', 21),
+        ('openjdk version "25-ea" 2025-09-16', 25),
+    ],
+)
+def test_a_java_that_is_new_enough_is_taken(tmp_path, says, major) -> None:
+    home = a_java(tmp_path, says)
+    assert check_java({"JAVA_HOME": str(home), "PATH": ""}) == major
+    assert check_java({"PATH": str(home / "bin")}) == major
+
+
+@pytest.mark.parametrize(
+    ("says", "named"), [('java version "1.8.0_402"', "8"), ('openjdk version "11.0.2"', "11")]
+)
+def test_a_java_that_is_too_old_is_named_with_what_to_do(tmp_path, says, named) -> None:
+    home = a_java(tmp_path, says)
+    with pytest.raises(SparkNotHere, match=rf"17 or later, and JAVA_HOME=.* is {named}: install"):
+        check_java({"JAVA_HOME": str(home), "PATH": ""})
+
+
+def test_no_java_at_all_is_a_sentence(tmp_path) -> None:
+    with pytest.raises(SparkNotHere, match=r"there is none on PATH: install Java 17 or later"):
+        check_java({"PATH": str(tmp_path)})
+
+
+def test_a_java_home_that_is_none_is_named(tmp_path) -> None:
+    with pytest.raises(SparkNotHere, match=r"JAVA_HOME=.*nowhere does not run"):
+        check_java({"JAVA_HOME": str(tmp_path / "nowhere"), "PATH": os.environ["PATH"]})
+
+
+def test_a_java_that_fails_or_says_nothing_of_use_is_named(tmp_path) -> None:
+    fails = a_java(tmp_path / "fails", "no memory", code=1)
+    with pytest.raises(SparkNotHere, match="does not run"):
+        check_java({"JAVA_HOME": str(fails), "PATH": ""})
+    odd = a_java(tmp_path / "odd", "hello")
+    with pytest.raises(SparkNotHere, match="does not say its version"):
+        check_java({"JAVA_HOME": str(odd), "PATH": ""})
+
+
+def test_workers_of_a_session_run_this_interpreter(spark) -> None:
+    def interpreters(batches):
+        import pyarrow as pa  # noqa: PLC0415  # in the worker
+
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict({"python": [sys.executable]})
+
+    rows = spark.range(1).mapInArrow(interpreters, "python string").collect()
+    assert [row.python for row in rows] == [sys.executable]
+
+
+def test_a_session_speaks_on_loopback_and_leaves_no_folder(spark) -> None:
+    assert spark.conf.get("spark.driver.host") == "127.0.0.1"
+    spark.range(3).createOrReplaceTempView("three")
+    spark.sql("select * from three").collect()
+    assert not Path("spark-warehouse").exists()
+    assert not Path("artifacts").exists()
+
+
+def test_a_new_session_says_nothing_of_its_own(spark) -> None:
+    del spark  # it can be had
+    program = "from pipeline.session import *; print(spark_session('quiet').range(3).count())"
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert run.stdout == "3\n"
+    said = [line for line in run.stderr.splitlines() if "jdk.incubator" not in line]  # Java's own
+    assert said == []

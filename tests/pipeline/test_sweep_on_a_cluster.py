@@ -1,0 +1,176 @@
+"""A sweep on a standalone cluster of Spark, whose executors have only what was packed for them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import time
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+
+import pyspark
+import pytest
+from sweeping import SHORT
+
+from pipeline.session import SparkNotHere, check_spark
+from pipeline.sweep.folder import RUNS
+from pipeline.sweep.rows import read_rows
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("protocol", "emulator", "scenarios", "pipeline", "rocketmq_emulator")
+LIBRARIES = ("trio", "msgspec", "h11", "structlog", "typer", "rich", "lz4", "zstandard")
+OF_EXECUTORS = (*LIBRARIES, "pyarrow")  # PySpark itself comes with a worker's own Spark
+NEEDLESS = ("__pycache__", "/include/", "/tests/")
+PATIENCE_S = 90
+WORKERS = 2
+
+
+def packed(target: Path) -> Path:
+    """A virtual environment as a tar file: Python, these libraries, and this code.
+
+    Spark unpacks a ``.tar`` without the permission to execute, and refuses links out of it.
+    """
+    site = Path(sysconfig.get_paths()["purelib"])
+    inside = f"lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
+    with tarfile.open(target, "w:gz", compresslevel=0) as tar:
+        tar.add(Path(sys.prefix, "pyvenv.cfg"), "pyvenv.cfg")
+        tar.add(Path(sys.executable).resolve(), "bin/python")
+        for top in sorted(files_of(OF_EXECUTORS)):
+            if (site / top).exists():
+                tar.add(site / top, f"{inside}/{top}", filter=no_caches)
+        for package in PACKAGES:
+            tar.add(ROOT / package, f"{inside}/{package}", filter=no_caches)
+    return target
+
+
+def files_of(names: tuple[str, ...]) -> set[str]:
+    """What these distributions and those that they need have in the folder of packages."""
+    found: set[str] = set()
+    waiting, seen = list(names), set()
+    while waiting:
+        name = waiting.pop()
+        try:
+            distribution = metadata.distribution(name)
+        except metadata.PackageNotFoundError:
+            continue  # for another platform, or of an extra
+        if name in seen or name == "pyspark":
+            continue
+        seen.add(name)
+        tops = {str(file).split("/")[0] for file in distribution.files or ()}
+        found |= {top for top in tops if top not in ("..", "__pycache__")}
+        needed = [text for text in distribution.requires or () if "extra ==" not in text]
+        waiting += [re.match(r"[\w.-]+", text)[0] for text in needed]
+    return found
+
+
+def no_caches(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    return None if any(part in entry.name for part in NEEDLESS) else entry
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+@pytest.fixture
+def master(tmp_path) -> Iterator[str]:
+    """The address of a master on loopback with two workers of one core."""
+    try:
+        check_spark()
+    except SparkNotHere as error:
+        if os.environ.get("REQUIRE_PARTS") == "1":
+            raise
+        pytest.skip(str(error))
+    port = free_port()
+    address = f"spark://127.0.0.1:{port}"
+    at = ("--host", "127.0.0.1", "--webui-port", "0")
+    commands = [("master.Master", *at, "--port", str(port))]
+    work = [tmp_path / f"worker{number}" for number in range(WORKERS)]
+    own = ("--cores", "1", "--memory", "600m", "--work-dir")
+    commands += [("worker.Worker", *at, *own, str(folder), address) for folder in work]
+    home = Path(pyspark.__file__).parent
+    environment = {
+        **os.environ,
+        "SPARK_HOME": str(home),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    }
+    environment.pop("PYTHONPATH", None)
+    started = []
+    try:
+        for kind, *words in commands:
+            line = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{kind}", *words]
+            log = (tmp_path / f"{len(started)}.log").open("wb")
+            started.append(subprocess.Popen(line, stdout=log, stderr=log, env=environment))
+            log.close()
+            if kind == "master.Master":
+                wait_for_port(port, started[0])
+        yield address
+    finally:
+        for process in reversed(started):
+            process.terminate()
+        for process in started:
+            process.wait(PATIENCE_S)
+
+
+def wait_for_port(port: int, process: subprocess.Popen) -> None:
+    until_s = time.monotonic() + PATIENCE_S
+    while True:
+        with socket.socket() as tried:
+            if tried.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        assert process.poll() is None
+        assert time.monotonic() < until_s
+        time.sleep(0.1)
+
+
+@pytest.mark.cluster
+def test_a_sweep_runs_on_two_workers_from_a_packed_environment(master, tmp_path) -> None:
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    archive = packed(tmp_path / "environment.tar.gz")
+    file = tmp_path / "short.toml"
+    file.write_text(SHORT.replace("lost = 0", "sends_max = 9"))
+    words = ["sweep", str(file), "--vary", "queues=1..2", "--seeds", "1..4"]
+    words += ["--to", str(tmp_path / "sweep"), "--master", master, "--json"]
+    for setting in (
+        f"spark.archives={archive}#environment",
+        "spark.driver.host=127.0.0.1",
+        "spark.executor.memory=512m",
+        "spark.scheduler.minRegisteredResourcesRatio=1.0",
+        "spark.scheduler.maxRegisteredResourcesWaitingTime=60s",
+        "spark.cores.max=2",
+    ):
+        words += ["--conf", setting]
+    run = subprocess.run(
+        [sys.executable, "-m", "emulator.cli", *words],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "PYSPARK_PYTHON": "./environment/bin/python",
+            "SPARK_LOCAL_IP": "127.0.0.1",
+        },
+        check=False,
+    )
+    assert run.returncode == 1, run.stderr
+    assert run.stdout, run.stderr
+    summary = json.loads(run.stdout)
+    assert (summary["done"], summary["failed"], summary["error"]) == (8, 8, 0)
+    table = pq.read_table(tmp_path / "sweep" / RUNS)
+    rows = [each.row for each in read_rows(table)]
+    assert {row.reason for row in rows} == {"sends <= 9 was expected, it is 10"}
+    assert all(Path(row.journal).is_file() for row in rows)
+    unpacked = [*tmp_path.glob("worker*/app-*/*/environment/bin/python")]
+    assert len(unpacked) == WORKERS

@@ -1,0 +1,224 @@
+"""A sweep on Spark: the same rows as ``rmqemu run --seeds``, whatever happens to the runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from sweeping import QUESTIONS, SHORT, asked, swept_here
+
+from pipeline.sweep.driving import SparkSweep
+from pipeline.sweep.folder import BadFolder, SweepFolder, read_sweep, stored_sweep, sweep_rows
+from pipeline.sweep.grid import grid_of
+from rocketmq_emulator.spark import sweep
+from scenarios.finding import load, weather_of
+from scenarios.running.sweep import Sweep
+from scenarios.running.weather_sweep import WeatherSweep
+
+
+@pytest.fixture
+def short(tmp_path):
+    file = tmp_path / "short.toml"
+    file.write_text(SHORT)
+    return file
+
+
+@pytest.fixture
+def questions(tmp_path):
+    file = tmp_path / "questions_of_a_sweep.py"
+    file.write_text(QUESTIONS)
+    return file
+
+
+def comparable(row) -> dict:
+    """All fields but those of the machine; parameters as the texts that a table has."""
+    fields = {name: getattr(row, name) for name in type(row).__struct_fields__}
+    for name in ("took_s", "journal", "made_from"):
+        fields.pop(name, None)
+    fields["parameters"] = {
+        name: value if isinstance(value, str) else msgspec.json.encode(value).decode()
+        for name, value in row.parameters.items()
+    }
+    return fields
+
+
+def by_seed(rows) -> list:
+    return sorted(map(comparable, rows), key=lambda row: row["seed"])
+
+
+def test_a_sweep_gives_the_same_rows_as_run_with_seeds(spark, short, tmp_path) -> None:
+    short.write_text(SHORT.replace("lost = 0", "sends_max = 3"))
+    sweep, rows = swept_here(spark, tmp_path / "sweep", asked(short, "queues=1,3"))
+    assert len(rows) == sweep.done == 4
+    for cell in sweep.grid.cells:
+        plain = Sweep(load(str(short), cell.varied), [1, 2], tmp_path / "plain").rows()
+        assert by_seed(r for r in rows if r.made_from == cell.made_from) == by_seed(plain)
+    assert {row.verdict for row in rows} == {"failed"}
+    assert all(Path(row.journal).parent == tmp_path / "sweep" / "journals" for row in rows)
+    assert all(Path(row.journal).read_bytes().startswith(b"{") for row in rows)
+
+
+def test_executors_that_do_not_see_the_folder_send_journals_back(spark, short, tmp_path) -> None:
+    short.write_text(SHORT.replace("lost = 0", "sends_max = 3"))
+    grid = grid_of(asked(short))
+    with SweepFolder(tmp_path / "sweep", stored_sweep(grid, ["x"])) as folder:
+        folder.token = "another"  # noqa: S105  # no secret: no executor finds it in there
+        rows = list(SparkSweep(lambda: spark, grid, folder).rows())
+        assert not [*(tmp_path / "sweep" / "under_way").glob("*.jsonl")]
+    plain = {row.seed: row for row in Sweep(load(str(short)), [1, 2], tmp_path / "plain").rows()}
+    assert by_seed(rows) == by_seed(plain.values())
+    for row in rows:
+        assert Path(row.journal).parent == tmp_path / "sweep" / "journals"
+        assert Path(row.journal).read_bytes() == Path(plain[row.seed].journal).read_bytes()
+
+
+def test_weather_gives_the_same_rows_as_run_with_seeds(spark, tmp_path) -> None:
+    small = {"seconds": "10", "rate": "2", "brokers": "2"}
+    _, rows = swept_here(spark, tmp_path / "sweep", asked("weather", settings=small))
+    plain = WeatherSweep(
+        lambda seed, coverage: weather_of({**small, "seed": seed}, coverage),
+        load("weather", small),
+        [1, 2],
+        journals=tmp_path / "plain",
+    )
+    assert by_seed(rows) == by_seed(plain.rows())
+
+
+def test_a_sweep_is_read_with_a_typed_column_for_each_varied_parameter(
+    spark, questions, tmp_path
+) -> None:
+    ask = asked(f"{questions}:halves", "width=2..5", seeds=range(50))
+    sweep, _ = swept_here(spark, tmp_path / "sweep", ask)
+    assert sweep.done == 200
+    table = sweep_rows(spark, tmp_path / "sweep")
+    assert dict(table.dtypes)["width"] == "bigint"
+    found = table.where("width = 5 and seed = 7").select("metrics", "verdict", "world").collect()
+    (row,) = found
+    assert row.metrics == {"half": 2.5, "seeded": 70.0}
+    assert (row.verdict, row.world) == ("passed", "function")
+    assert table.count() == 200
+    about = read_sweep(tmp_path / "sweep")
+    assert (about.name, about.grid, about.last_seed) == ("halves", {"width": (2, 3, 4, 5)}, 49)
+
+
+def test_a_program_sweeps_with_one_call_and_gets_the_table(spark, questions, tmp_path) -> None:
+    seen = []
+    table = sweep(
+        spark,
+        f"{questions}:halves",
+        tmp_path / "sweep",
+        seeds=range(5),
+        vary={"width": range(1, 4)},
+        look=lambda made: seen.append(made.done),
+    )
+    assert table.groupBy("width").count().orderBy("width").collect() == [(1, 5), (2, 5), (3, 5)]
+    assert seen == [*range(1, 16)]
+
+
+def test_finished_rows_are_not_run_again_and_more_seeds_only_add(
+    spark, questions, tmp_path
+) -> None:
+    folder, name = tmp_path / "sweep", f"{questions}:halves"
+    swept_here(spark, folder, asked(name, "width=1..2", seeds=range(10)))
+    sweep, rows = swept_here(spark, folder, asked(name, "width=1..2", seeds=range(10)))
+    assert (rows, sweep.done) == ([], 20)
+    assert sweep.tallies[sweep.grid.cells[0].made_from].cached_count == 10
+    sweep, rows = swept_here(spark, folder, asked(name, "width=1..3", seeds=range(12)))
+    assert (len(rows), sweep.done) == (16, 36)
+    assert sweep_rows(spark, folder).count() == 36
+
+
+def test_rows_of_another_version_are_made_again_and_counted_as_stale(
+    spark, questions, tmp_path
+) -> None:
+    folder, name = tmp_path / "sweep", f"{questions}:halves"
+    swept_here(spark, folder, asked(name, seeds=range(10)))
+    questions.write_text(QUESTIONS.replace("width / 2", "width / 4.0"))
+    sweep, rows = swept_here(spark, folder, asked(name, seeds=range(10)))
+    assert (len(rows), sweep.stale_count) == (10, 10)
+    assert sweep_rows(spark, folder).count() == 10
+
+
+def test_a_question_that_raises_is_a_row_with_its_reason(spark, questions, tmp_path) -> None:
+    name = f"{questions}:falls_over"
+    _, rows = swept_here(spark, tmp_path / "sweep", asked(name, seeds=range(6)))
+    (bad,) = [row for row in rows if row.verdict == "error"]
+    assert bad.seed == 3
+    assert bad.reason.startswith("ZeroDivisionError: as it should (at falls_over, questions_of")
+    _, rows = swept_here(spark, tmp_path / "sweep", asked(name, seeds=range(6)))
+    assert [row.seed for row in rows] == [3], "an error may be another one tomorrow"
+
+
+def test_a_question_that_ends_its_worker_is_a_row_and_the_others_go_on(
+    spark, questions, tmp_path
+) -> None:
+    ask = asked(f"{questions}:kills_its_worker", seeds=range(30))
+    _, rows = swept_here(spark, tmp_path / "sweep", ask)
+    assert len(rows) == 30
+    (bad,) = [row for row in rows if row.verdict == "error"]
+    assert (bad.seed, bad.verdict) == (3, "error")
+    assert "the Spark worker that ran it ended, twice" in bad.reason
+
+
+def test_a_question_that_hangs_is_a_row_when_its_time_is_over(spark, questions, tmp_path) -> None:
+    ask = asked(f"{questions}:hangs", seeds=range(6))
+    _, rows = swept_here(spark, tmp_path / "sweep", ask, run_s_max=0.3)
+    assert len(rows) == 6
+    (bad,) = [row for row in rows if row.verdict == "error"]
+    assert (bad.seed, bad.reason) == (3, "it had no answer after 0.3 s")
+
+
+PROGRAM = """
+[[programs]]
+name = "broken"
+run = "programs_of_sweeps:{}"
+"""
+PROGRAMS = """
+import os, signal
+import trio
+
+async def is_killed(_process, _namesrv):
+    await trio.sleep(0.1)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+async def exits(_process, _namesrv):
+    os._exit(9)
+
+async def hangs(_process, _namesrv):
+    while True:
+        pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "reason"),
+    [
+        ("is_killed", "its process ended with signal SIGKILL"),
+        ("exits", "its process ended with exit code 9"),
+        ("hangs", "it was still running after 2 s"),
+    ],
+)
+def test_a_run_that_dies_or_hangs_is_a_row(
+    spark, short, tmp_path, monkeypatch, program, reason
+) -> None:
+    (tmp_path / "programs_of_sweeps.py").write_text(PROGRAMS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    short.write_text(SHORT + PROGRAM.format(program))
+    ask = asked(short, seeds=range(1, 2))
+    _, (row,) = swept_here(spark, tmp_path / "sweep", ask, run_s_max=2.0)
+    assert row.verdict == "error"
+    assert row.reason.startswith(reason)
+
+
+def test_a_folder_takes_one_sweep_at_a_time_and_of_one_scenario(questions, tmp_path) -> None:
+    halves = stored_sweep(grid_of(asked(f"{questions}:halves")), ["x"])
+    other = stored_sweep(grid_of(asked(f"{questions}:hangs")), ["x"])
+    second = SweepFolder(tmp_path / "sweep", halves)
+    with SweepFolder(tmp_path / "sweep", halves), pytest.raises(BadFolder, match="is writing"):
+        second.__enter__()
+    with pytest.raises(BadFolder, match="has a sweep of halves: give one of hangs another"):
+        SweepFolder(tmp_path / "sweep", other).__enter__()
+    with pytest.raises(BadFolder, match="holds no sweep"):
+        read_sweep(tmp_path)

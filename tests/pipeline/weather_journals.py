@@ -1,0 +1,71 @@
+"""Journals of real runs, and what checkers and Spark each find in them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from emulator.checks.judging import judge
+from emulator.checks.reading import read_journals
+from emulator.checks.table import METRICS as CHECKED
+from pipeline.tables.folder import TableFolder
+
+SMALL = ("seconds=30", "rate=4", "brokers=2")  # as `make weather`
+SECONDS_OFF_MAX = 1e-3
+QUANTILE_OFF_MAX = 0.016  # of the value: the checkers' buckets, emulator/checks/quantiles.py
+
+
+def written(folder: Path, scenario: str, *words: str) -> Path:
+    """*folder*, with the journals of these runs; whether they passed is no matter here."""
+    command = [sys.executable, "-m", "emulator.cli", "run", scenario, *words, "--no-cache"]
+    ended = subprocess.run(
+        [*command, "--journal", folder], capture_output=True, text=True, check=False
+    )
+    assert ended.returncode in (0, 1), ended.stderr
+    return folder
+
+
+def weather(folder: Path, seeds: str, release: str) -> Path:
+    shape = [word for pair in SMALL for word in ("--set", pair)]
+    return written(folder / release, "weather", "--seeds", seeds, "--release", release, *shape)
+
+
+def disagreements(folder: TableFolder) -> tuple[list[str], set[str]]:
+    """What differs, in words; and the metrics that were compared."""
+    found: dict[str, dict[str, float]] = {}
+    for row in folder.table("metrics").collect():
+        name = f"{row.metric}.{row.of}" if row.of else row.metric
+        found.setdefault(row.run, {})[name] = row.value
+    ours = {name.partition(".")[0] for numbers in found.values() for name in numbers}
+    wrong: list[str] = []
+    compared: set[str] = set()
+    for run in folder.runs():
+        numbers = found[run.run]
+        judgement = judge(read_journals([Path(file) for file in run.files]))
+        wanted = {n: v for n, v in judgement.metrics.items() if n.partition(".")[0] in ours}
+        compared |= wanted.keys()
+        for name, value in wanted.items():
+            if not agrees(name, value, numbers.get(name, 0.0)):
+                what = f"{run.scenario} {run.release}: {name}"
+                wrong.append(f"{what} is {value}, Spark says {numbers.get(name, 0.0)}")
+        if not judgement.not_judged:
+            more = [name for name in numbers.keys() - wanted.keys() if numbers[name]]
+            wrong += [f"{run.scenario} {run.release}: only Spark has {name}" for name in more]
+    return wrong, {name.partition(".")[0] for name in compared}
+
+
+def agrees(name: str, checkers: float, spark: float) -> bool:
+    """Counts exactly, seconds to a millisecond, quantiles to a bucket of the checkers'."""
+    metric = name.partition(".")[0]
+    unit = CHECKED[metric].unit
+    if metric.endswith(("_p50", "_p99")):
+        return abs(checkers - spark) <= QUANTILE_OFF_MAX * abs(spark)
+    return abs(checkers - spark) <= (SECONDS_OFF_MAX if unit in ("s", "ms") else 0)
+
+
+def folder_of(path: Path, spark: object, journals: Sequence[Path]) -> TableFolder:
+    folder = TableFolder(path, spark)  # type: ignore[arg-type]
+    folder.add(journals)
+    return folder
