@@ -46,11 +46,17 @@ class Inbox:
 
         Raises what *wake* raises when the thread takes no more work.
         """
-        self._jobs.append((function, arguments))
-        # Looked at after the append: if it is set, the thread has not begun to take jobs.
-        if not self._is_woken:
-            self._is_woken = True
-            self._wake(self.work)
+        try:
+            self._jobs.append((function, arguments))
+            # Looked at after the append: if it is set, the thread has not begun to take jobs.
+            if not self._is_woken:
+                self._is_woken = True
+                self._wake(self.work)
+        except BaseException:  # Ctrl-C, maybe when all others rely on a wake-up that was not made
+            self._is_woken = False
+            with contextlib.suppress(Exception):
+                self._wake(self.work)
+            raise
 
     def work(self) -> None:
         """Do what has come; called in the thread."""

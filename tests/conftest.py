@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 sys.path.insert(0, str(Path(__file__).parent))
 
 # An example may take as long as it takes: how busy the machine is says nothing about the code.
-hypothesis.settings.register_profile("any_machine", deadline=None)
+hypothesis.settings.register_profile(
+    "any_machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
 hypothesis.settings.load_profile("any_machine")
 
 # A shell lets what it runs in the background ignore Ctrl-C, and so would every program that is

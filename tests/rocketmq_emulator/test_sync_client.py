@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from rocketmq_emulator import Cluster, aio
+from rocketmq_emulator._portal import Inbox
 from rocketmq_emulator.sync import (
     BadArgument,
     ClientProcess,
@@ -286,6 +287,27 @@ threading.Thread(target=list, args=[loop.messages()], daemon=True).start()
 print("over", flush=True)
 """
 
+# Not SIGALRM alone: only the handler of Ctrl-C is what people have.  Again and again, because what
+# is raised in a destructor is lost.
+INTERRUPTED_ANYWHERE = """
+import random, signal, sys
+from rocketmq_emulator.sync import PushConsumer
+
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+sys.unraisablehook = lambda unraisable: None
+chance = random.Random(7)
+with PushConsumer(subscriptions={"none": "*"}, namesrv=sys.argv[1], group="anywhere") as consumer:
+    for _ in range(1500):
+        try:
+            signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.00001, 0.0006), 0.05)
+            for message in consumer:
+                pass
+        except KeyboardInterrupt:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        assert list(consumer.messages(timeout_s=0)) == []
+print("answers")
+"""
+
 WAITING = """
 import sys
 from rocketmq_emulator.sync import PushConsumer
@@ -337,3 +359,26 @@ def test_ctrl_c_interrupts_a_call_and_the_client_goes_on(cluster) -> None:
     code, lines, errors = run(WAITING, cluster, interrupt_after="waiting")
     assert (code, errors) == (0, "")
     assert lines == ["waiting", "interrupted", "[]"]
+
+
+def test_a_client_interrupted_at_any_moment_answers_afterwards(cluster) -> None:
+    code, lines, errors = run(INTERRUPTED_ANYWHERE, cluster)
+    assert (code, lines, errors) == (0, ["answers"], "")
+
+
+def test_work_is_seen_though_ctrl_c_came_before_its_wake_up() -> None:
+    woken, seen = [], []
+
+    def wake(work) -> None:
+        woken.append(work)
+        if len(woken) == 1:
+            raise KeyboardInterrupt
+
+    inbox = Inbox(wake)
+    with pytest.raises(KeyboardInterrupt):
+        inbox.soon(seen.append, 1)
+    assert len(woken) == 2
+    inbox.soon(seen.append, 2)
+    assert len(woken) == 3
+    woken[-1]()
+    assert seen == [1, 2]

@@ -38,10 +38,11 @@ class MessageLoop:
     *soon* calls a function of a result in trio's thread.
     """
 
+    _is_over = True  # so is one that Ctrl-C, or a bad argument, kept from being made
+
     def __init__(
         self, hand_over: HandOver, soon: Soon, timeout_s: float | None, count: int | None
     ) -> None:
-        self._is_over = True
         check_loop(timeout_s, count)
         self._in_hand = InHand(hand_over)
         self._soon = soon
