@@ -113,7 +113,7 @@ STUDIES: Mapping[str, FinishedStudy] = {
                 ("read_only_idle_members", "read_only_idle_share", "read_only_max_to_mean"),
             ),
             "idle-runs": FinishedSweep(
-                f"read_only --seeds 1..3 --vary 'strategy={ALL},averagely_auto(4.9.6)' "
+                f"read_only --seeds 1..25 --vary 'strategy={ALL},averagely_auto(4.9.6)' "
                 "--vary brokers=2,4 --vary members=3,6,8 --vary backlog=false,true "
                 "--set leaves=true",
                 RUN_METRICS,
@@ -129,12 +129,12 @@ STUDIES: Mapping[str, FinishedStudy] = {
     "penalties": FinishedStudy(
         {
             "penalty-slow": FinishedSweep(
-                "a_broker_flaps --seeds 1..3 --vary avoids=never,4.9,5.1.4,prose "
+                "a_broker_flaps --seeds 1..20 --vary avoids=never,4.9,5.1.4,prose "
                 "--vary slow_ms=300,540,600,900,1100,1700,1900,2900,3500 --vary well_s=5,20,60",
                 SEND_METRICS,
             ),
             "penalty-failing": FinishedSweep(
-                "a_broker_flaps --seeds 1..5 --vary avoids=never,4.9,5.1.4,5.2,prose "
+                "a_broker_flaps --seeds 1..25 --vary avoids=never,4.9,5.1.4,5.2,prose "
                 "--vary fault=cut,busy --set flaps=1 --set well_s=700",
                 SEND_METRICS,
             ),

@@ -114,6 +114,7 @@ def _short(value: object) -> object:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):
-        short = float(f"{value:.6g}")
+        # Spark adds in any order: the last bits of a sum must not decide how half is rounded.
+        short = float(f"{float(f'{value:.12g}'):.6g}")
         return int(short) if short.is_integer() else short
     return value
