@@ -38,9 +38,14 @@ def log_folder(folder: str, token: str) -> tuple[Path, bool]:
     shared = Path(folder) / UNDER_WAY
     if _token_in(shared) == token:
         return shared, True
-    own = Path(tempfile.gettempdir()) / f"rmqemu-sweep-{token}"
+    own = own_folder(token)
     own.mkdir(parents=True, exist_ok=True)
     return own, False
+
+
+def own_folder(token: str) -> Path:
+    """Of a machine that does not see the sweep's: logs and journals of tasks that are not over."""
+    return Path(tempfile.gettempdir()) / f"rmqemu-sweep-{token}"
 
 
 def _token_in(folder: Path) -> str:
@@ -58,6 +63,7 @@ class TaskLog:
     """
 
     def __init__(self, path: Path, *, is_again: bool) -> None:
+        self.path = path
         self.finished: dict[RowKey, SweptRow] = {}
         self.given_up: set[RowKey] = set()
         self.marks = is_again
@@ -81,6 +87,10 @@ class TaskLog:
     def close(self) -> None:
         """It is read no more by this process."""
         self._file.close()
+
+    def delete(self) -> None:
+        """No other try of the task will need it."""
+        self.path.unlink(missing_ok=True)
 
 
 def _lines(path: Path) -> Iterator[LogLine]:

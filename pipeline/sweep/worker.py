@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import signal
-import tempfile
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -75,6 +74,7 @@ def run_task(
                     yield returned_batch(waiting)
                     waiting = []
         yield returned_batch(waiting)
+        task.over()
     except BaseException:  # the task was cancelled in the middle of a run
         _close_fleet()
         raise
@@ -94,6 +94,8 @@ class _Task:
         self._settings = settings
         self._log = log
         self._is_shared = is_shared
+        self._journals = Path(settings.folder, JOURNALS) if is_shared else log.path.parent
+        self._own_journals: list[Path] = []
         self._unlogged: list[SweptRow] = []
         self._unlogged_s = 0.0
         self._paths = (*settings.paths, os.getcwd(), SparkFiles.getRootDirectory())  # noqa: PTH109
@@ -102,17 +104,21 @@ class _Task:
         """Of *order*: from the log, or run."""
         known = self._log.finished.get(order.key)
         if known is not None:
-            return ShippedRow(known)
+            return self._shipped(known)
         if order.key in self._log.given_up:
-            return self._logged(order.lost(ENDED_TWICE))
+            return ShippedRow(self._logged(order.lost(ENDED_TWICE)))
         self._log.begin(order.key)
         if order.question:
-            return self._logged(_answered(order, self._settings.run_s_max))
-        if self._is_shared:
-            journal = Path(self._settings.folder, JOURNALS) / _journal_name(order)
-            return self._logged(self._run(order, journal))
-        with tempfile.TemporaryDirectory() as folder:
-            return self._shipped(self._run(order, Path(folder, "journal.jsonl")))
+            return ShippedRow(self._logged(_answered(order, self._settings.run_s_max)))
+        name = journal_name(order.plan, order.made_from, order.seed)
+        return self._shipped(self._logged(self._run(order, self._journals / name)))
+
+    def over(self) -> None:
+        """All rows are on their way; what no driver sees here is deleted."""
+        if not self._is_shared:
+            self._log.delete()
+            for journal in self._own_journals:
+                journal.unlink(missing_ok=True)
 
     def _run(self, order: RowOrder, journal: Path) -> SweptRow:
         given = RunOrder(
@@ -126,26 +132,26 @@ class _Task:
         return swept(row, order.made_from)
 
     def _shipped(self, row: SweptRow) -> ShippedRow:
-        """With its journal, which no other machine can read here."""
-        if not row.journal:
-            return self._logged(row)
-        text = zstandard.compress(Path(row.journal).read_bytes())
+        """With its journal, if the driver cannot read it here."""
+        if self._is_shared or not row.journal:
+            return ShippedRow(row)
+        path = Path(row.journal)
+        self._own_journals.append(path)
         row = msgspec.structs.replace(row, journal="")
-        journal = text if len(text) <= JOURNAL_BYTES_MAX else None
-        return ShippedRow(self._logged(row).row, journal)
+        try:
+            text = zstandard.compress(path.read_bytes())
+        except FileNotFoundError:  # of an earlier try, and temporary files were cleaned since
+            return ShippedRow(row)
+        return ShippedRow(row, text if len(text) <= JOURNAL_BYTES_MAX else None)
 
-    def _logged(self, row: SweptRow) -> ShippedRow:
+    def _logged(self, row: SweptRow) -> SweptRow:
         self._unlogged.append(row)
         self._unlogged_s += row.took_s
         is_slow = self._unlogged_s >= LOG_EVERY_S or row.world != "function"
         if is_slow or self._log.marks:
             self._log.add(*self._unlogged)
             self._unlogged, self._unlogged_s = [], 0.0
-        return ShippedRow(row)
-
-
-def _journal_name(order: RowOrder) -> str:
-    return journal_name(order.plan, order.made_from, order.seed)
+        return row
 
 
 # Questions ----------------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import secrets
+import shutil
 from pathlib import Path
 
 import msgspec
@@ -11,6 +13,8 @@ from sweeping import QUESTIONS, SHORT, asked, swept_here
 from pipeline.sweep.driving import SparkSweep
 from pipeline.sweep.folder import BadFolder, SweepFolder, read_sweep, stored_sweep, sweep_rows
 from pipeline.sweep.grid import grid_of
+from pipeline.sweep.under_way import LogLine, own_folder
+from pipeline.sweep.work import RowOrder
 from rocketmq_emulator.spark import sweep
 from scenarios.finding import load, weather_of
 from scenarios.running.sweep import Sweep
@@ -59,18 +63,53 @@ def test_a_sweep_gives_the_same_rows_as_run_with_seeds(spark, short, tmp_path) -
     assert all(Path(row.journal).read_bytes().startswith(b"{") for row in rows)
 
 
-def test_executors_that_do_not_see_the_folder_send_journals_back(spark, short, tmp_path) -> None:
+@pytest.fixture
+def failing_grid(short):
+    """Two runs that fail, so that journals of them are kept."""
     short.write_text(SHORT.replace("lost = 0", "sends_max = 3"))
-    grid = grid_of(asked(short))
-    with SweepFolder(tmp_path / "sweep", stored_sweep(grid, ["x"])) as folder:
-        folder.token = "another"  # noqa: S105  # no secret: no executor finds it in there
-        rows = list(SparkSweep(lambda: spark, grid, folder).rows())
-        assert not [*(tmp_path / "sweep" / "under_way").glob("*.jsonl")]
-    plain = {row.seed: row for row in Sweep(load(str(short)), [1, 2], tmp_path / "plain").rows()}
+    return grid_of(asked(short))
+
+
+@pytest.fixture
+def unseen_folder(failing_grid, tmp_path):
+    """A sweep's folder that no executor finds: none knows it by this token."""
+    with SweepFolder(tmp_path / "sweep", stored_sweep(failing_grid, ["x"])) as folder:
+        folder.token = secrets.token_hex(8)
+        yield folder
+    shutil.rmtree(own_folder(folder.token), ignore_errors=True)
+
+
+def test_executors_that_do_not_see_the_folder_send_journals_back(
+    spark, failing_grid, unseen_folder, tmp_path
+) -> None:
+    rows = list(SparkSweep(lambda: spark, failing_grid, unseen_folder).rows())
+    assert not [*(tmp_path / "sweep" / "under_way").glob("*.jsonl")]
+    assert not [*own_folder(unseen_folder.token).iterdir()], "nothing stays on the machine"
+    plain = Sweep(load(str(tmp_path / "short.toml")), [1, 2], tmp_path / "plain").rows()
+    plain = {row.seed: row for row in plain}
     assert by_seed(rows) == by_seed(plain.values())
     for row in rows:
         assert Path(row.journal).parent == tmp_path / "sweep" / "journals"
         assert Path(row.journal).read_bytes() == Path(plain[row.seed].journal).read_bytes()
+
+
+def test_a_task_that_is_tried_again_sends_the_journals_of_its_first_try(
+    spark, failing_grid, unseen_folder
+) -> None:
+    own = own_folder(unseen_folder.token)
+    own.mkdir()
+    (cell,) = failing_grid.cells
+    order = RowOrder(cell.made_from, 1, cell.plan)
+    journal = own / "of-the-first-try.jsonl"
+    journal.write_text("{}\n")
+    row = msgspec.structs.replace(order.lost("by then"), verdict="failed", journal=str(journal))
+    for task in range(2):
+        (own / f"wave000001-{task}.jsonl").write_bytes(msgspec.json.encode(LogLine(row)) + b"\n")
+    rows = {row.seed: row for row in SparkSweep(lambda: spark, failing_grid, unseen_folder).rows()}
+    assert rows[1].reason == "by then"
+    assert Path(rows[1].journal).read_text() == "{}\n"
+    assert rows[2].fact_count > 100
+    assert not [*own.iterdir()]
 
 
 def test_weather_gives_the_same_rows_as_run_with_seeds(spark, tmp_path) -> None:
