@@ -66,7 +66,7 @@ class DuplicatesAreExplained(Checker):
         super().__init__(shared)
         self._owners: dict[tuple[str, Queue], list[str]] = {}
         self._open: dict[str, int] = {}  # uniq_key of a send under way: how often it was stored
-        self._copies: dict[str, Counter[str]] = {}  # of what was stored twice: consumed, by group
+        self._copies: dict[str, Counter[str]] = {}  # of what was stored twice: consumed, by reader
         self._retried: dict[tuple[str, str], int] = {}  # (group, uniq_key) of retries: consumed
 
     def table(self) -> Table:
@@ -124,7 +124,7 @@ class DuplicatesAreExplained(Checker):
             self._repeated(fact.group, fact.queue, fact.offset, entry)
         elif fact.ok:
             if fact.uniq_key in self._copies:
-                self._copy(fact.group, fact.uniq_key)
+                self._copy(fact, entry)
             if fact.reconsume_times or self._retried:
                 self._retry(fact)
         elif self.progress.passed_on.get(fact.uniq_key) is not None:
@@ -147,12 +147,12 @@ class DuplicatesAreExplained(Checker):
         is_subscribed = seat is not None and queue.topic in seat.topics
         return is_subscribed and node not in self._holders(group, queue)
 
-    def _copy(self, group: str, key: str) -> None:
+    def _copy(self, fact: MessageConsumed, entry: Entry) -> None:
         """One of several records of one message was consumed."""
-        counted = self._copies[key]
-        counted[group] += 1
-        if counted[group] > 1:
-            self._adds("sent_twice", group)
+        counted, reader = self._copies[fact.uniq_key], self.progress.reader(fact.group, entry.node)
+        counted[reader] += 1
+        if counted[reader] > 1:
+            self._adds("sent_twice", fact.group)
 
     def _retry(self, fact: MessageConsumed) -> None:
         """A record was consumed of a message that failed before."""

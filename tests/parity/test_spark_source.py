@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pyarrow as pa
 import pytest
 
@@ -17,18 +19,39 @@ from killed_query import KilledQuery
 from source_topics import a_reader, read, rows_of, send, send_many
 
 from benchmarks.clusters import REAL, Cluster, running
-from pipeline.source.sending import send_all
+from pipeline.source.outgoing_rows import OutgoingBatch
+from pipeline.source.sending import TaskSender, send_all
 from pipeline.source.sink_options import SinkOptions
+from protocol.compression import compress, compressed_flag
+from protocol.queues import MessageQueue
+from protocol.requests.sending import SendMessageRequestV2
+from protocol.sysflag import LZ4, ZLIB, ZSTD
 from rocketmq_emulator import Message
 
 pytestmark = pytest.mark.parity
 MILLION, ROWS_A_BATCH = 1_000_000, 10_000
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    with running(REAL) as cluster:
+@pytest.fixture(scope="module", params=["4.9.7", "5.3.3"])
+def cluster(request) -> Iterator[Cluster]:
+    with running([*REAL[:-1], request.param]) as cluster:
         yield cluster
+
+
+class PackedSender(TaskSender):
+    """Bodies packed as SDKs of 5.x pack them, each with the flags that say how."""
+
+    def __init__(self, namesrv: str, kind: int) -> None:
+        super().__init__(SinkOptions(namesrv=(namesrv,), topic="packed"), 0)
+        self._kind = kind
+
+    def send_packed(self, body: bytes) -> None:
+        packed = compress(body, self._kind)
+        self.send(pa.RecordBatch.from_pydict({"body": [packed], "tags": ["TagA"]}))
+
+    def _header(self, queue: MessageQueue, outgoing: OutgoingBatch) -> SendMessageRequestV2:
+        header = super()._header(queue, outgoing)
+        return msgspec.structs.replace(header, sys_flag=compressed_flag(0, self._kind))
 
 
 def test_a_million_messages_are_read_once_each(cluster) -> None:
@@ -51,7 +74,12 @@ def test_a_million_messages_are_read_once_each(cluster) -> None:
 def test_compressed_bodies_come_as_they_were_sent(cluster) -> None:
     noise = os.urandom(20_000).hex().encode()  # what zlib makes half of
     sent = [noise[i:] for i in range(200)]
-    send(cluster.namesrv, *(Message("packed", body, tags="TagA") for body in sent))
+    by_client, by_hand = sent[:50], {LZ4: sent[50:100], ZSTD: sent[100:150], ZLIB: sent[150:]}
+    send(cluster.namesrv, *(Message("packed", body, tags="TagA") for body in by_client))
+    for kind, packed in by_hand.items():
+        with contextlib.closing(PackedSender(cluster.namesrv, kind)) as sender:
+            for body in packed:
+                sender.send_packed(body)
     rows = read(cluster.namesrv, "packed", "body tags", tags="TagA || TagB")
     assert Counter(row["body"] for row in rows) == Counter(sent)
 

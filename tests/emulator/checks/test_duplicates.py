@@ -113,6 +113,17 @@ def test_a_send_that_was_retried_may_be_stored_and_consumed_twice() -> None:
     assert journal.judged().metrics["stored_twice"] == 1
 
 
+def test_each_member_of_a_broadcasting_group_gets_a_retried_send_once() -> None:
+    journal = AJournal().runs().store()
+    for node in ("billing-1", "billing-2"):
+        journal.consumer(node, broadcast=True).claimed(node, Q0)
+    journal.sent(0, key="k", attempts=2)
+    journal.consumed("billing-1", 0, key="k").consumed("billing-2", 0, key="k")
+    assert figures(journal) == {}
+    journal.stored(1, key="k").consumed("billing-2", 1, key="k")
+    assert figures(journal) == {"duplicates": 1, "sent_twice": 1}
+
+
 def test_a_message_sent_back_whose_first_delivery_succeeded_comes_twice() -> None:
     journal = AJournal().runs().store().consumer("billing-1").sent(0, key="k").pulled(0, 1)
     journal.consumed("billing-1", 0, key="k", ok=False).stored(0, RETRY, key="k")
