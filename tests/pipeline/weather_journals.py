@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from emulator.checks.judging import judge
@@ -39,6 +39,10 @@ def disagreements(folder: TableFolder) -> tuple[list[str], set[str]]:
         name = f"{row.metric}.{row.of}" if row.of else row.metric
         found.setdefault(row.run, {})[name] = row.value
     ours = {name.partition(".")[0] for numbers in found.values() for name in numbers}
+    repeats = {
+        (row.run, row.group): row.repeats
+        for row in folder.table("delivery").select("run", "group", "repeats").collect()
+    }
     wrong: list[str] = []
     compared: set[str] = set()
     for run in folder.runs():
@@ -50,10 +54,22 @@ def disagreements(folder: TableFolder) -> tuple[list[str], set[str]]:
             if not agrees(name, value, numbers.get(name, 0.0)):
                 what = f"{run.scenario} {run.release}: {name}"
                 wrong.append(f"{what} is {value}, Spark says {numbers.get(name, 0.0)}")
+        for group in {group for of, group in repeats if of == run.run}:
+            checked, seen = same_records(judgement.metrics, group), repeats[run.run, group]
+            if checked != seen:
+                what = f"{run.scenario} {run.release}: records consumed again by {group}"
+                wrong.append(f"{what}: {checked:g}, Spark says {seen}")
         if not judgement.not_judged:
             more = [name for name in numbers.keys() - wanted.keys() if numbers[name]]
             wrong += [f"{run.scenario} {run.release}: only Spark has {name}" for name in more]
     return wrong, {name.partition(".")[0] for name in compared}
+
+
+def same_records(metrics: Mapping[str, float], group: str) -> float:
+    """Duplicates of *group* that were the same record: two records of one message are two."""
+    two_records = ("duplicates_sent_twice", "duplicates_sent_back_twice")
+    found = metrics.get(f"duplicates.{group}", 0.0)
+    return found - sum(metrics.get(f"{name}.{group}", 0.0) for name in two_records)
 
 
 def agrees(name: str, checkers: float, spark: float) -> bool:
