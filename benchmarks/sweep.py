@@ -10,10 +10,12 @@ turns with the plain runner; the best of two rounds, as other programs only make
 from __future__ import annotations
 
 import json
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from pipeline.session import spark_session
@@ -24,7 +26,7 @@ from scenarios.finding import load
 from scenarios.running.fleet import Fleet
 from scenarios.running.orders import RunOrder
 
-SCENARIO = "more_members_than_queues"
+SCENARIO, SETTINGS = "a_broker_flaps", {"well_s": "300"}  # 1,240 s of virtual time
 ROUNDS = 2
 WARM_ROWS = 6  # a core: until its worker and its forking process are there
 
@@ -34,7 +36,9 @@ def main(rows: int) -> dict[str, float]:
     found: dict[str, list[float]] = {}
     for _ in range(ROUNDS):
         for jobs in (1, 2):
-            found.setdefault(f"plain_{jobs}", []).append(plain(jobs, rows * jobs))
+            rate, run_s = plain(jobs, rows * jobs)
+            found.setdefault(f"plain_{jobs}", []).append(rate)
+            found.setdefault("run_s", []).append(run_s)
             swept = in_a_process("swept", jobs, rows * jobs)
             found.setdefault(f"swept_{jobs}", []).append(swept["rows_per_s"])
             found.setdefault("spark_start_s", []).append(swept["start_s"])
@@ -49,15 +53,16 @@ def main(rows: int) -> dict[str, float]:
     }
 
 
-def plain(jobs: int, rows: int) -> float:
-    """Rows a second of what ``rmqemu run --seeds --jobs`` does."""
-    plan = load(SCENARIO)
+def plain(jobs: int, rows: int) -> tuple[float, float]:
+    """Rows a second of what ``rmqemu run --seeds --jobs`` does, and seconds of a run by itself."""
+    plan = load(SCENARIO, SETTINGS)
     first, *orders = [RunOrder(plan=plan, seed=seed) for seed in range(rows + 1)]
     with Fleet() as fleet:
         list(fleet.rows([first], 1))
         began_s = time.perf_counter()
-        count = len(list(fleet.rows(orders, jobs)))
-        return count / (time.perf_counter() - began_s)
+        made = list(fleet.rows(orders, jobs))
+        rate = len(made) / (time.perf_counter() - began_s)
+        return rate, statistics.fmean(row.took_s for row in made)
 
 
 def in_a_process(what: str, cores: int, rows: int) -> dict[str, float]:
@@ -66,7 +71,9 @@ def in_a_process(what: str, cores: int, rows: int) -> dict[str, float]:
     return json.loads(run.stdout.splitlines()[-1])
 
 
-def swept(cores: int, rows: int, scenario: str = SCENARIO) -> dict[str, float]:
+def swept(
+    cores: int, rows: int, scenario: str = SCENARIO, settings: Mapping[str, str] = SETTINGS
+) -> dict[str, float]:
     """Rows a second of a sweep on so many *cores*, from when its workers are there."""
     warm = WARM_ROWS * cores
     began_s = time.perf_counter()
@@ -74,7 +81,12 @@ def swept(cores: int, rows: int, scenario: str = SCENARIO) -> dict[str, float]:
     start_s = time.perf_counter() - began_s
     with tempfile.TemporaryDirectory() as folder:
         for seeds in (range(warm), range(warm, warm + rows)):
-            asked = SweepAsked(scenario=scenario, first_seed=seeds[0], last_seed=seeds[-1])
+            asked = SweepAsked(
+                scenario=scenario,
+                settings=dict(settings),
+                first_seed=seeds[0],
+                last_seed=seeds[-1],
+            )
             grid = grid_of(asked)
             with SweepFolder(Path(folder), stored_sweep(grid, ["benchmark"])) as target:
                 made = SparkSweep(lambda: spark, grid, target)
@@ -88,7 +100,7 @@ def swept(cores: int, rows: int, scenario: str = SCENARIO) -> dict[str, float]:
 if __name__ == "__main__":
     what, *numbers = sys.argv[1:]
     if what in ("swept", "asked"):
-        scenario = SCENARIO if what == "swept" else "sharing"
-        print(json.dumps(swept(int(numbers[0]), int(numbers[1]), scenario)))
+        of = (SCENARIO, SETTINGS) if what == "swept" else ("sharing", {})
+        print(json.dumps(swept(int(numbers[0]), int(numbers[1]), *of)))
     else:
         print(json.dumps(main(int(what))))

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F  # noqa: N812  # as PySpark's own pages name it
-
 from pipeline.studies.study import RELEASE, About, Study, studied
 from pipeline.sweep.folder import StoredSweep, read_sweep, sweep_rows
 from scenarios.finding import find_question, load
@@ -25,8 +23,7 @@ def study_of(spark: SparkSession, folder: Path, wanted: Sequence[str] = ()) -> S
     Raises ``BadFolder``, ``NothingToStudy`` and ``NoSuchMetric``.
     """
     about = about_of(read_sweep(folder))
-    is_asked_for = F.col("seed").between(about.first_seed, about.last_seed)
-    return studied(sweep_rows(spark, folder).where(is_asked_for), about, wanted)
+    return studied(sweep_rows(spark, folder), about, wanted)
 
 
 def about_of(sweep: StoredSweep) -> About:

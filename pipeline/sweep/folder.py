@@ -192,7 +192,7 @@ def journal_name(plan: Plan, made_from: str, seed: int) -> str:
 
 
 def sweep_rows(spark: SparkSession, path: Path) -> DataFrame:
-    """The rows of the sweep in *path* that belong to its grid, each once.
+    """The rows of the sweep in *path* that belong to its grid and its seeds, each once.
 
     First a column for each varied parameter, of its own type, then those of ``SweptRow``.
     Raises ``BadFolder``.
@@ -201,7 +201,11 @@ def sweep_rows(spark: SparkSession, path: Path) -> DataFrame:
     if not any((path / RUNS).glob("*.parquet")):
         raise BadFolder(f"{path} has no rows yet: no run was finished")
     varied = [name for name in about.grid if name not in SweptRow.__struct_fields__]
-    stored = spark.read.parquet(str(path / RUNS)).withColumn("_file", F.col("_metadata.file_name"))
+    stored = (
+        spark.read.parquet(str(path / RUNS))
+        .withColumn("_file", F.col("_metadata.file_name"))
+        .where(F.col("seed").between(about.first_seed, about.last_seed))
+    )
     newest_first = W.partitionBy("made_from", "seed").orderBy(F.desc("_file"))
     is_newest = F.row_number().over(newest_first) == 1
     rows = stored.withColumn("_is_newest", is_newest).where("_is_newest")

@@ -38,14 +38,14 @@ CORES = (1, 2, 10, 100, 1_000)
 
 
 class Costs(msgspec.Struct, frozen=True, kw_only=True):
-    """What a schedule costs beside the runs: assumed, on the side of too much."""
+    """What a schedule costs beside the runs: measured by benchmarks/sweep_costs.py, rounded up."""
 
-    job_s: float = 0.25  # of the driver, a wave: planned, divided, taken in
-    launch_s: float = 0.0015  # of the driver, a task: serialised, sent, its end noted
-    task_s: float = 0.02  # of an executor's core, a task: handed to Python and back
+    job_s: float = 0.2  # of the driver, a wave: planned, divided, taken in
+    launch_s: float = 0.001  # of the driver, a task: serialised, sent, its end noted
+    task_s: float = 0.05  # of an executor's core, a task: handed to Python and back
     row_s: float = 0.015  # the same, a row: a process forked, its answer read
-    order_bytes: int = 700  # to an executor: a plan, compressed
-    row_bytes: int = 2_500  # back: metrics by name
+    order_bytes: int = 1_700  # to an executor: a plan, compressed
+    row_bytes: int = 9_000  # back, of weather: a hundred metrics by name
 
 
 class Schedule(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812  # as Spark's users write i
 
 from pipeline.session import spark_session
 
-OFFSETS_PER_TRIGGER = 200
+OFFSETS_PER_TRIGGER = 400
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 
 

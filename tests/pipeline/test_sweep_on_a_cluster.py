@@ -17,11 +17,11 @@ from pathlib import Path
 
 import pyspark
 import pytest
-from sweeping import SHORT
+from sweeping import QUESTIONS, SHORT
 
 from pipeline.session import SparkNotHere, check_spark
 from pipeline.sweep.folder import RUNS
-from pipeline.sweep.rows import read_rows
+from pipeline.sweep.rows import SweptRow, read_rows
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("protocol", "emulator", "scenarios", "pipeline", "rocketmq_emulator")
@@ -133,15 +133,15 @@ def wait_for_port(port: int, process: subprocess.Popen) -> None:
         time.sleep(0.1)
 
 
-@pytest.mark.cluster
-def test_a_sweep_runs_on_two_workers_from_a_packed_environment(master, tmp_path) -> None:
-    import pyarrow.parquet as pq  # noqa: PLC0415
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory) -> Path:
+    """All that executors get."""
+    return packed(tmp_path_factory.mktemp("packed") / "environment.tar.gz")
 
-    archive = packed(tmp_path / "environment.tar.gz")
-    file = tmp_path / "short.toml"
-    file.write_text(SHORT.replace("lost = 0", "sends_max = 9"))
-    words = ["sweep", str(file), "--vary", "queues=1..2", "--seeds", "1..4"]
-    words += ["--to", str(tmp_path / "sweep"), "--master", master, "--json"]
+
+def swept(master: str, archive: Path, folder: Path, *words: str) -> tuple[dict, str]:
+    """What ``rmqemu sweep`` says of a sweep into ``folder/sweep``, and to standard error."""
+    line = [*words, "--to", str(folder / "sweep"), "--master", master, "--json"]
     for setting in (
         f"spark.archives={archive}#environment",
         "spark.driver.host=127.0.0.1",
@@ -150,12 +150,12 @@ def test_a_sweep_runs_on_two_workers_from_a_packed_environment(master, tmp_path)
         "spark.scheduler.maxRegisteredResourcesWaitingTime=60s",
         "spark.cores.max=2",
     ):
-        words += ["--conf", setting]
+        line += ["--conf", setting]
     run = subprocess.run(
-        [sys.executable, "-m", "emulator.cli", *words],
+        [sys.executable, "-m", "emulator.cli", "sweep", *line],
         capture_output=True,
         text=True,
-        cwd=tmp_path,
+        cwd=folder,
         env={
             **os.environ,
             "PYTHONPATH": str(ROOT),
@@ -164,13 +164,38 @@ def test_a_sweep_runs_on_two_workers_from_a_packed_environment(master, tmp_path)
         },
         check=False,
     )
-    assert run.returncode == 1, run.stderr
     assert run.stdout, run.stderr
-    summary = json.loads(run.stdout)
+    return json.loads(run.stdout), run.stderr
+
+
+def rows_in(folder: Path) -> list[SweptRow]:
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    return [each.row for each in read_rows(pq.read_table(folder / "sweep" / RUNS))]
+
+
+@pytest.mark.cluster
+def test_a_sweep_runs_on_two_workers_from_a_packed_environment(master, archive, tmp_path) -> None:
+    file = tmp_path / "short.toml"
+    file.write_text(SHORT.replace("lost = 0", "sends_max = 9"))
+    words = (str(file), "--vary", "queues=1..2", "--seeds", "1..4")
+    summary, _ = swept(master, archive, tmp_path, *words)
     assert (summary["done"], summary["failed"], summary["error"]) == (8, 8, 0)
-    table = pq.read_table(tmp_path / "sweep" / RUNS)
-    rows = [each.row for each in read_rows(table)]
+    rows = rows_in(tmp_path)
     assert {row.reason for row in rows} == {"sends <= 9 was expected, it is 10"}
     assert all(Path(row.journal).is_file() for row in rows)
     unpacked = [*tmp_path.glob("worker*/app-*/*/environment/bin/python")]
     assert len(unpacked) == WORKERS
+
+
+@pytest.mark.cluster
+def test_a_question_in_a_file_of_ones_own_is_brought_to_the_workers(
+    master, archive, tmp_path
+) -> None:
+    (tmp_path / "mine.py").write_text(QUESTIONS)
+    words = ("mine.py:halves", "--vary", "width=2..5", "--seeds", "0..49")
+    brought = ("--conf", f"spark.files={tmp_path / 'mine.py'}")
+    summary, said = swept(master, archive, tmp_path, *words, *brought)
+    assert (summary["done"], summary["error"]) == (200, 0), said
+    halves = {row.metrics["half"] for row in rows_in(tmp_path)}
+    assert halves == {1.0, 1.5, 2.0, 2.5}

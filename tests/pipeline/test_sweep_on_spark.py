@@ -166,6 +166,9 @@ def test_finished_rows_are_not_run_again_and_more_seeds_only_add(
     sweep, rows = swept_here(spark, folder, asked(name, "width=1..3", seeds=range(12)))
     assert (len(rows), sweep.done) == (16, 36)
     assert sweep_rows(spark, folder).count() == 36
+    sweep, rows = swept_here(spark, folder, asked(name, "width=1..3", seeds=range(3, 5)))
+    assert (rows, sweep.done) == ([], 6)
+    assert sweep_rows(spark, folder).count() == 6, "what is asked for now, not all that is there"
 
 
 def test_rows_of_another_version_are_made_again_and_counted_as_stale(
