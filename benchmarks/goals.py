@@ -117,4 +117,8 @@ SCRIPTED = (
     Goal("tables_1", "journal to gold tables on Spark: one run of 20,000 facts", "facts/s"),
     Goal("tables_10", "… of 200,000", "facts/s"),
     Goal("tables_100", "… of 2,000,000", "facts/s"),
+    Goal("source_ours_spark", "a topic of ours into Spark, one core, all columns, 100 B", "/s"),
+    Goal("source_ours_java", "… into the Java client", "/s"),
+    Goal("source_real_spark", "a topic of a real 4.9.7 into Spark", "/s"),
+    Goal("source_real_java", "… into the Java client", "/s"),
 )

@@ -21,8 +21,9 @@ def steps(plan: Plan) -> dict[str, Callable[[], Figures]]:
         "checkers": lambda: _judging(plan.facts),
         "a report": lambda: _report(plan.facts),
         "the pytest plugin": _plugin,
-        "a sweep on Spark": lambda: _sweep(plan.weather_seeds),
+        "a sweep on Spark": lambda: _sweep(plan.weather_seeds // 2),
         "journals to tables, on Spark": lambda: _tables(plan.facts // 50),
+        "a topic into Spark": lambda: _source(plan.backlog_messages),
     }
 
 
@@ -62,6 +63,17 @@ def _tables(facts: int) -> Figures:
     found = run_module("tables", facts)
     rates = {f"tables_{factor}": found[f"x{factor}_facts_per_s"] for factor in (1, 10, 100)}
     return {"spark_start_s": found["spark_start_s"], **rates}
+
+
+def _source(messages: int) -> Figures:
+    """Bodies of 100 bytes; ``benchmarks.source`` says more."""
+    found = run_module("source", "--messages", messages, "--json", "-")
+    asked = {"spark": "Spark job, all columns", "java": "Java client"}
+    return {
+        f"source_{side}_{key}": found[side]["100"][name]
+        for side in ("ours", "real")
+        for key, name in asked.items()
+    }
 
 
 def _sweep(rows: int) -> Figures:

@@ -1,6 +1,6 @@
 """How many rows a second Spark reads from a topic, beside a plain consumer and the Java client.
 
-    python -m benchmarks.source [--messages N] [--only ours|real] [--json FILE]
+    python -m benchmarks.source [--messages N] [--only ours|real] [--json FILE]  # -: to stdout
 
 From our cluster and from a real RocketMQ, with bodies of 100 bytes and of 1 KiB: the read loop by
 itself in one process (all columns; two of them), a Spark job that counts on one core, our push
@@ -55,6 +55,12 @@ def main() -> None:
                 figures = measured(spark, cluster.namesrv, size, options.messages)
                 found.setdefault(side, {})[str(size)] = figures
     spark.stop()
+    text = json.dumps({"spark_start_s": start_s, **found}, indent=1) + "\n"
+    if options.json == Path("-"):
+        print(text, end="")
+        return
+    if options.json:
+        options.json.write_text(text)
     console = Console()
     console.print(f"{table.machine()}; Spark's start takes {start_s:.1f} s")
     for side, by_size in found.items():
@@ -63,8 +69,6 @@ def main() -> None:
             for name in by_size[str(SIZES[0])]
         ]
         console.print(side, table.terminal(HEADINGS, rows))
-    if options.json:
-        options.json.write_text(json.dumps({"spark_start_s": start_s, **found}, indent=1) + "\n")
 
 
 def measured(spark: SparkSession, namesrv: str, size: int, count: int) -> Figures:
@@ -142,7 +146,7 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--messages", type=int, default=1_000_000, help="in each topic")
     parser.add_argument("--only", choices=[*COMMANDS], help="one side")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="the figures")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="the figures; - for stdout")
     return parser.parse_args()
 
 
