@@ -133,7 +133,23 @@ def planned(options: argparse.Namespace, home: Path) -> list[Server]:
             **dict(given.split("=", 1) for given in options.set),
         }
         servers.append(Server(name, "broker", port, options.heap, settings))
+        if options.slaves:
+            servers.append(_slave_of(servers[-1], home))
     return servers
+
+
+def _slave_of(master: Server, home: Path) -> Server:
+    name, port = f"{master.name}-slave", free_ports(4) + 2
+    settings = {
+        **master.settings,
+        "brokerId": 1,
+        "brokerRole": "SLAVE",
+        "listenPort": port,
+        "haListenPort": port + 1,
+        "storePathRootDir": home / name / "store",
+        "storePathCommitLog": home / name / "store" / "commitlog",
+    }
+    return Server(name, "broker", port, master.heap, settings)
 
 
 def free_ports(count: int) -> int:
@@ -200,7 +216,7 @@ def _wait_until_ready(
     deadline_s = time.monotonic() + READY_S_MAX
     while True:
         known = registered_brokers(namesrv.address)
-        if all(f'"{b.name}"' in known and _accepts(b.port) for b in brokers):
+        if all(f'"{b.address}"' in known and _accepts(b.port) for b in brokers):
             return
         dead = [s.name for s, p in zip(servers, processes, strict=True) if p.poll() is not None]
         if dead or time.monotonic() > deadline_s:
@@ -258,6 +274,7 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--version", default="4.9.7")
     parser.add_argument("--brokers", type=int, default=2)
+    parser.add_argument("--slaves", action="store_true", help="one of each broker")
     parser.add_argument("--namesrv-port", type=int, default=0, help="0: any free one")
     parser.add_argument(
         "--broker-port", type=int, default=0, help="of the first; + 100 for the next"

@@ -5,7 +5,8 @@ network most of its time.  Without a tag filter offsets follow one another: so s
 under way, each for its own window of offsets, and what an answer leaves of its window is pulled
 again first.  With a filter only the broker knows where the next pull begins: one at a time.
 
-A broker that goes away is waited for, and the read goes on behind the last answer.
+A broker that goes away is waited for, and the read goes on behind the last answer: at its slave,
+if it has one.  What a slave has not got yet is not lost: it is waited for, too.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pipeline.source.connection import BlockingConnection, refusal
 from pipeline.source.errors import MessagesLost, ServerAway, TopicUnknown
 from pipeline.source.options import SourceOptions
 from pipeline.source.queue_ranges import QueueRange
-from pipeline.source.routing import NameServers
+from pipeline.source.routing import NameServers, RoutedQueues
 from pipeline.source.waiting import Patience
 from protocol.catalog import PULL_MESSAGE
 from protocol.codes import ResponseCode
@@ -51,8 +52,7 @@ def record_blocks(wanted: QueueRange, options: SourceOptions) -> Iterator[bytes]
     address, at = wanted.address, wanted.start
     while at < wanted.end:
         try:
-            address = address or _address_now(wanted, options)
-            with BlockingConnection(address, options.request_ms_max) as connection:
+            with _connected(address, wanted, options) as connection:
                 for body, next_at in PullWindows(connection, wanted, options).blocks(at):
                     at = next_at
                     patience.renew()
@@ -60,7 +60,7 @@ def record_blocks(wanted: QueueRange, options: SourceOptions) -> Iterator[bytes]
                         yield body
         except ServerAway as error:
             patience.wait_or_raise(error)
-            address = ""
+            address = _next_address(wanted, options, address)
 
 
 class PullWindows:
@@ -115,7 +115,15 @@ class PullWindows:
             return b"", self._on(pull, reply)
         if reply.code in (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_OFFSET_MOVED):
             return b"", self._behind_the_lost(pull, reply)
-        raise refusal(self._connection.address, PULL_MESSAGE.name, reply)
+        error = refusal(self._connection.address, PULL_MESSAGE.name, reply)
+        self._check_slave(f"it does not give {self._wanted.queue} ({error})")
+        raise error
+
+    def _check_slave(self, text: str) -> None:
+        """What a slave lacks its master may have: raises ``ServerAway`` if this is one."""
+        routed, address = _routed(self._wanted, self._options), self._connection.address
+        if routed is not None and routed.is_slave(address):
+            raise ServerAway(f"{address} is a slave: {text}, and its master is waited for")
 
     def _on(self, pull: Pull, reply: RemotingCommand) -> int:
         next_at = reply.decode(PullMessageReply).next_begin_offset
@@ -129,6 +137,9 @@ class PullWindows:
         """Where to go on when what was to be read is gone, if that is allowed."""
         found = reply.decode(PullMessageReply)
         first, end = found.min_offset, found.max_offset
+        self._check_slave(
+            f"it has the offsets {first} to {end} of {self._wanted.queue} and not {pull.at}"
+        )
         next_at = self._wanted.end if end <= pull.at else max(first, pull.at + 1)
         next_at = min(next_at, self._wanted.end)
         text = (
@@ -147,16 +158,26 @@ HOW_TO_GO_ON = (
 )
 
 
-def _address_now(wanted: QueueRange, options: SourceOptions) -> str:
-    """Where the broker is registered; where it was, if no NameServer knows."""
+def _connected(address: str, wanted: QueueRange, options: SourceOptions) -> BlockingConnection:
+    if not address:
+        raise ServerAway(f"no NameServer knows where {wanted.queue.broker_name} is")
+    return BlockingConnection(address, options.request_ms_max)
+
+
+def _next_address(wanted: QueueRange, options: SourceOptions, failed: str) -> str:
+    """After *failed*: master and slave in turns; *failed*, if nobody knows better."""
+    routed = _routed(wanted, options)
+    ways = routed.ways(wanted.queue.broker_name) if routed is not None else []
+    return next((way for way in ways if way != failed), failed or wanted.address)
+
+
+def _routed(wanted: QueueRange, options: SourceOptions) -> RoutedQueues | None:
+    """The topic's route; None, if no NameServer answers or knows it."""
     name_servers = NameServers(options.namesrv, options.request_ms_max)
-    name, address = wanted.queue.broker_name, wanted.address
     try:
-        address = name_servers.queues([wanted.queue.topic]).addresses.get(name, address)
+        return name_servers.queues([wanted.queue.topic])
     except (ServerAway, TopicUnknown) as error:
-        log.debug("the address of %s stays: %s", name, error)
+        log.debug("the address of %s stays: %s", wanted.queue.broker_name, error)
+        return None
     finally:
         name_servers.close()
-    if not address:
-        raise ServerAway(f"no NameServer knows where {name} is")
-    return address

@@ -14,7 +14,7 @@ import msgspec
 from pipeline.source.connection import BlockingConnection
 from pipeline.source.errors import ServerAway, ServerRefused, SourceError, TopicUnknown
 from protocol.bodies.body import decode_long_body
-from protocol.bodies.routes import TopicList, TopicRouteData
+from protocol.bodies.routes import BrokerData, TopicList, TopicRouteData
 from protocol.catalog import GET_ALL_TOPIC_LIST_FROM_NAMESERVER, GET_ROUTEINFO_BY_TOPIC
 from protocol.codes import ResponseCode
 from protocol.command import Header, RemotingCommand
@@ -26,10 +26,24 @@ from protocol.rpc import AnyRpc
 
 
 class RoutedQueues(msgspec.Struct, frozen=True):
-    """The queues of some topics, in order, and the address of each broker's master."""
+    """The queues of some topics, in order, and where each broker is, by name.
+
+    ``addresses`` has its master's address; to read, a slave's where no master is registered.
+    ``slaves`` has the slave with the lowest id, which stands in for a master that does not answer.
+    """
 
     queues: tuple[MessageQueue, ...]
-    addresses: dict[str, str]  # by broker name; one without a master is absent
+    addresses: dict[str, str]
+    slaves: dict[str, str] = {}
+
+    def ways(self, broker: str) -> list[str]:
+        """Addresses to read *broker* at, the best one first."""
+        found = (self.addresses.get(broker, ""), self.slaves.get(broker, ""))
+        return [address for address in dict.fromkeys(found) if address]
+
+    def is_slave(self, address: str) -> bool:
+        """Whether it is not, or no longer, that of a master."""
+        return address in self.slaves.values()
 
     def by_broker(self) -> dict[str, list[MessageQueue]]:
         """The queues under the name of their broker."""
@@ -56,12 +70,13 @@ class NameServers:
     def queues(self, topics: Iterable[str], *, to_write: bool = False) -> RoutedQueues:
         """Raises ``TopicUnknown``, ``ServerAway``."""
         routes = {topic: self.route(topic) for topic in topics}
-        addresses = {
+        brokers = [broker for route in routes.values() for broker in route.broker_datas]
+        masters = {
             broker.broker_name: broker.broker_addrs[MASTER_ID]
-            for route in routes.values()
-            for broker in route.broker_datas
+            for broker in brokers
             if MASTER_ID in broker.broker_addrs
         }
+        slaves = {} if to_write else _slaves(brokers)
         found = {
             MessageQueue(topic, data.broker_name, queue_id)
             for topic, route in routes.items()
@@ -69,7 +84,7 @@ class NameServers:
             if data.perm & (WRITE if to_write else READ)
             for queue_id in range(data.write_queue_nums if to_write else data.read_queue_nums)
         }
-        return RoutedQueues(tuple(sorted(found, key=queue_order)), addresses)
+        return RoutedQueues(tuple(sorted(found, key=queue_order)), slaves | masters, slaves)
 
     def route(self, topic: str) -> TopicRouteData:
         """Raises ``TopicUnknown``, ``ServerAway`` when none answers."""
@@ -113,3 +128,13 @@ class NameServers:
         if self._connection is None:
             self._connection = BlockingConnection(address, self._timeout_ms)
         return self._connection
+
+
+def _slaves(brokers: Iterable[BrokerData]) -> dict[str, str]:
+    """Of each broker that has any, the one with the lowest id."""
+    found = {}
+    for broker in brokers:
+        ids = [number for number in broker.broker_addrs if number != MASTER_ID]
+        if ids:
+            found[broker.broker_name] = broker.broker_addrs[min(ids)]
+    return found

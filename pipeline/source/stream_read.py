@@ -6,8 +6,9 @@ that writes each batch once has each message once.
 
 Three rules make that hold while a cluster changes.  A queue that is seen for the first time
 enters a batch at its first offset, without messages: so where it begins is in the checkpoint
-before anything of it is read.  A broker that is away keeps the old end of its queues.  Messages
-that are gone end the stream, or are counted in the offset (``lost``) and passed over.
+before anything of it is read.  A broker that is away keeps the old end of its queues; a slave that
+stands in for it moves them as far as it has come.  Messages that are gone end the stream, or are
+counted in the offset (``lost``) and passed over.
 """
 
 from __future__ import annotations
@@ -91,6 +92,8 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if at is None:
                 ends[queue] = bounds.first
                 continue
+            if queue.broker_name in seen.by_slaves and not bounds.first <= at <= bounds.end:
+                continue  # the master may have it: nothing is lost, the queue waits
             starts[queue] = self._go_on_at(queue, at, bounds)
             lost += max(0, starts[queue] - at)
             ends[queue] = max(starts[queue], bounds.end)

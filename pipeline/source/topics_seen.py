@@ -33,11 +33,15 @@ log = logging.getLogger("rocketmq_emulator.spark")
 
 
 class QueuesSeen(msgspec.Struct, frozen=True):
-    """All queues at one moment; ``away`` has the reason for each broker that did not answer."""
+    """All queues at one moment; ``away`` has the reason for each broker that did not answer.
+
+    ``by_slaves`` names brokers of which a slave answered: it may not have all that the master has.
+    """
 
     topics: RoutedQueues
     bounds: dict[MessageQueue, Bounds]
     away: dict[str, ServerAway] = {}
+    by_slaves: frozenset[str] = frozenset()
 
     def require_all(self) -> None:
         """Raises ``ServerAway`` if any broker did not answer."""
@@ -66,13 +70,21 @@ class TopicsSeen:
         """Where every queue begins and ends now.  Raises ``SourceError``, but no absence."""
         bounds: dict[MessageQueue, Bounds] = {}
         away: dict[str, ServerAway] = {}
+        by_slaves: set[str] = set()
         for broker, queues in topics.by_broker().items():
-            asked = partial(bounds_of, queues=queues)
-            try:
-                bounds |= self.brokers.asked(_address(topics, broker), asked)
-            except ServerAway as error:
-                away[broker] = error
-        return QueuesSeen(topics, bounds, away)
+            away[broker] = ServerAway(f"{broker} has no master registered at the NameServer")
+            for address in topics.ways(broker):
+                try:
+                    bounds |= self.brokers.asked(address, partial(bounds_of, queues=queues))
+                except ServerAway as error:
+                    away[broker] = error
+                    continue
+                del away[broker]
+                if topics.is_slave(address):
+                    by_slaves.add(broker)
+                    log.warning("the master of %s is away: its slave %s is read", broker, address)
+                break
+        return QueuesSeen(topics, bounds, away, frozenset(by_slaves))
 
     def places(
         self, where: PlaceInQueues, name: str, sight: QueuesSeen
@@ -114,13 +126,9 @@ class TopicsSeen:
         return bounds.first
 
     def _to(self, queue: MessageQueue, sight: QueuesSeen) -> BlockingConnection:
-        return self.brokers.to(_address(sight.topics, queue.broker_name))
-
-
-def _address(topics: RoutedQueues, broker: str) -> str:
-    if broker not in topics.addresses:
-        raise ServerAway(f"{broker} has no master registered at the NameServer")
-    return topics.addresses[broker]
+        """Who said where the queue begins and ends."""
+        ways = sight.topics.ways(queue.broker_name)
+        return self.brokers.to(ways[-1] if queue.broker_name in sight.by_slaves else ways[0])
 
 
 def _check_known(given: Mapping[MessageQueue, int], sight: QueuesSeen, name: str) -> None:

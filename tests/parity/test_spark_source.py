@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,9 +21,13 @@ from killed_query import KilledQuery
 from source_topics import a_reader, read, rows_of, send, send_many
 
 from benchmarks.clusters import REAL, Cluster, running
+from pipeline.source.broker_offsets import bounds_of
+from pipeline.source.connection import BlockingConnection
 from pipeline.source.outgoing_rows import OutgoingBatch
+from pipeline.source.queue_ranges import QueueRange
 from pipeline.source.sending import TaskSender, send_all
 from pipeline.source.sink_options import SinkOptions
+from protocol.catalog import GET_ALL_TOPIC_CONFIG
 from protocol.compression import compress, compressed_flag
 from protocol.queues import MessageQueue
 from protocol.requests.sending import SendMessageRequestV2
@@ -30,6 +36,10 @@ from rocketmq_emulator import Message
 
 pytestmark = pytest.mark.parity
 MILLION, ROWS_A_BATCH = 1_000_000, 10_000
+SLAVE_READS = (
+    "--set",
+    "slaveReadEnable=true",
+)  # else a slave refuses every pull as if it were busy
 
 
 @pytest.fixture(scope="module", params=["4.9.7", "5.3.3"])
@@ -111,3 +121,31 @@ def test_a_query_killed_five_times_has_each_message_once(cluster, tmp_path) -> N
         "last": "002999",
         "lost": 0,
     }
+
+
+def wait_until_copied(slave: str, planned: list[QueueRange]) -> None:
+    """Messages are there at once, topics within ten seconds."""
+    until_s = time.monotonic() + 60
+    with BlockingConnection(slave, 5_000) as connection:
+        while True:
+            bounds = bounds_of(connection, [part.queue for part in planned])
+            topics = connection.call(GET_ALL_TOPIC_CONFIG).body
+            if b'"kept"' in topics and all(bounds[p.queue].end == p.end for p in planned):
+                return
+            assert time.monotonic() < until_s, bounds
+            time.sleep(0.2)
+
+
+@pytest.mark.parametrize("release", ["4.9.7", "5.3.3"])
+def test_a_real_slave_is_read_when_its_master_was_killed(release) -> None:
+    with running([*REAL[:-1], release, "--brokers", "1", "--slaves", *SLAVE_READS]) as cluster:
+        send_many(cluster.namesrv, "kept", 2_000)
+        reader = a_reader(cluster.namesrv, "kept", "body", brokerTimeoutMs=60_000)
+        planned = reader.partitions()
+        wait_until_copied(cluster.brokers["broker-a-slave"], planned)
+        _, master, _ = cluster.pids
+        os.kill(master, signal.SIGKILL)
+        assert Counter(row["body"] for row in rows_of(reader, planned)) == Counter(
+            b"%06d" % i for i in range(2_000)
+        )
+        assert len(read(cluster.namesrv, "kept", "body", brokerTimeoutMs=60_000)) == 2_000

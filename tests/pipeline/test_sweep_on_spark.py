@@ -13,7 +13,7 @@ from sweeping import QUESTIONS, SHORT, asked, swept_here
 from pipeline.sweep.driving import SparkSweep
 from pipeline.sweep.folder import BadFolder, SweepFolder, read_sweep, stored_sweep, sweep_rows
 from pipeline.sweep.grid import grid_of
-from pipeline.sweep.under_way import LogLine, own_folder
+from pipeline.sweep.under_way import LogLine, LogReader, own_folder
 from pipeline.sweep.work import RowOrder
 from rocketmq_emulator.spark import sweep
 from scenarios.finding import load, weather_of
@@ -112,6 +112,18 @@ def test_a_task_that_is_tried_again_sends_the_journals_of_its_first_try(
     assert not [*own.iterdir()]
 
 
+def test_a_row_that_is_seen_half_written_is_read_when_it_is_whole(tmp_path, failing_grid) -> None:
+    (cell,) = failing_grid.cells
+    row = RowOrder(cell.made_from, 1, cell.plan).lost("by then")
+    line = msgspec.json.encode(LogLine(row)) + b"\n"
+    log, reader = tmp_path / "wave000001-0.jsonl", LogReader(tmp_path)
+    log.write_bytes(line + line[:40])
+    assert list(reader.new_rows()) == [row]
+    log.write_bytes(line + line)
+    assert list(reader.new_rows()) == [row]
+    assert list(reader.new_rows()) == []
+
+
 def test_weather_gives_the_same_rows_as_run_with_seeds(spark, tmp_path) -> None:
     small = {"seconds": "10", "rate": "2", "brokers": "2"}
     _, rows = swept_here(spark, tmp_path / "sweep", asked("weather", settings=small))
@@ -190,6 +202,7 @@ def test_a_question_that_raises_is_a_row_with_its_reason(spark, questions, tmp_p
     assert bad.reason.startswith("ZeroDivisionError: as it should (at falls_over, questions_of")
     _, rows = swept_here(spark, tmp_path / "sweep", asked(name, seeds=range(6)))
     assert [row.seed for row in rows] == [3], "an error may be another one tomorrow"
+    assert sweep_rows(spark, tmp_path / "sweep").count() == 6, "the newer row counts"
 
 
 def test_a_question_that_ends_its_worker_is_a_row_and_the_others_go_on(
