@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from emulator.cli.errors import FAILED, BadUse, fail, interrupted, plain_errors, say
+from emulator.cli.errors import FAILED, BadUse, fail, hint, interrupted, plain_errors, say
 from emulator.cli.replay import shrink_plan
 from emulator.cli.run import JOBS, Parameters, pair_of, seeds_of
 from emulator.cli.shared import AsJson, make_console, show_json
@@ -95,7 +95,8 @@ def sweep(
         settings = dict(pair_of(text, "--conf") for text in conf or [])
         if master:
             settings["spark.master"] = master
-        start = _session(scenario, cores, settings)
+        is_told = sys.stderr.isatty() and not as_json
+        start = _session(scenario, cores, settings, is_told=is_told)
         with GridProgress(is_silent=as_json) as progress:
             made, was_interrupted = _made(grid, to, start, timeout, progress)
         summary = summary_of(made, to.resolve())
@@ -153,7 +154,7 @@ def _grid(asked: SweepAsked) -> SweepGrid:
 
 
 def _session(
-    scenario: str, cores: int | None, settings: Mapping[str, str]
+    scenario: str, cores: int | None, settings: Mapping[str, str], *, is_told: bool
 ) -> Callable[[], SparkSession]:
     """Starts Spark when it is first wanted: a sweep that is finished needs none."""
 
@@ -162,6 +163,8 @@ def _session(
         from pipeline.session import SparkNotHere, spark_session  # noqa: PLC0415
         from pipeline.sweep.preflight import check_executors  # noqa: PLC0415
 
+        if is_told:
+            hint("Spark is starting")  # for some seconds nothing else can be said
         try:
             session = spark_session(f"sweep {scenario}", cores, settings)
             check_executors(session)

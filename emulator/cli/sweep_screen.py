@@ -44,13 +44,11 @@ class GridProgress(LateBar):
         self._writes_lines = not is_terminal and not is_silent
         self._line_s = time.monotonic() + LINE_EVERY_S
         self._made: SparkSweep | None = None
-        self._known = 0
-        self._first_s = 0.0
+        self._first: tuple[int, float] | None = None  # how many there were with the first, when
 
     def begin(self, made: SparkSweep) -> None:
-        """*made* begins now; what it has already was known before."""
+        """*made* begins now."""
         self._made = made
-        self._known = made.done
 
     def columns(self) -> list[ProgressColumn]:
         """A short bar, and a text that needs the room."""
@@ -70,17 +68,24 @@ class GridProgress(LateBar):
             hint(self._text(self._made))
 
     def _text(self, made: SparkSweep) -> str:
-        return grid_progress(made, made.done - self._known, self.passed_s())
+        """Rates are from the first row on: before it Spark gets ready."""
+        now_s = time.monotonic()
+        if self._first is None and made.new_count:
+            self._first = made.new_count, now_s
+        count, since_s = self._first or (0, now_s)
+        return grid_progress(made, made.new_count - count, now_s - since_s)
 
 
 def grid_progress(made: SparkSweep, new: int, passed_s: float) -> str:
     """``120 of 4,000 rows, 3.1/s, 20 min left, 2 failed``; *new* rows in *passed_s*."""
-    if not new and made.done < made.grid.row_count:
-        return f"{made.done:,} of {made.grid.row_count:,} rows; Spark is starting"
+    text = f"{made.done:,} of {made.grid.row_count:,} rows"
     left = made.grid.row_count - made.done
-    text = f"{made.done:,} of {made.grid.row_count:,} rows, {new / passed_s:.1f}/s"
-    if left:
-        text += f", {duration(left * passed_s / new)} left"
+    if not made.new_count and left:
+        return f"{text}; Spark is getting ready"
+    if new > 0 and passed_s > 0:
+        text += f", {new / passed_s:.1f}/s"
+        if left:
+            text += f", {duration(left * passed_s / new)} left"
     for verdict in VERDICTS[1:]:
         if count := sum(tally.counts[verdict] for tally in made.tallies.values()):
             text += f", {count:,} {verdict}"

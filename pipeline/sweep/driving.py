@@ -82,6 +82,7 @@ class SparkSweep:
         self._look = look
         kept = self._kept()
         self._seen = {row.key for row in kept}
+        self._known_count = len(kept)
         self._unsaved: dict[RowKey, SweptRow] = {}
         self._work = work_of(grid, kept)
         self._times = RunTimes()
@@ -93,6 +94,11 @@ class SparkSweep:
     def done(self) -> int:
         """How many rows there are."""
         return len(self._seen)
+
+    @property
+    def new_count(self) -> int:
+        """How many of them were not known before."""
+        return len(self._seen) - self._known_count
 
     def rows(self) -> Iterator[SweptRow]:
         """What was missing, each row as it is finished.  Raises ``SparkEnded``."""
