@@ -297,7 +297,7 @@ signal.signal(signal.SIGALRM, signal.default_int_handler)
 sys.unraisablehook = lambda unraisable: None
 chance = random.Random(7)
 with PushConsumer(subscriptions={"none": "*"}, namesrv=sys.argv[1], group="anywhere") as consumer:
-    for _ in range(1500):
+    for _ in range(600):
         try:
             signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.00001, 0.0006), 0.05)
             for message in consumer:
