@@ -9,6 +9,7 @@ import msgspec
 from emulator.checks.violation import Violation
 
 Verdict: TypeAlias = Literal["passed", "failed", "error"]
+RowWorld: TypeAlias = Literal["virtual", "embedded", "processes", "function"]
 
 
 class Unmet(msgspec.Struct, frozen=True):
@@ -26,7 +27,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
 
     scenario: str
     code_version: str
-    world: Literal["virtual", "embedded", "processes", "function"]
+    world: RowWorld
     release: str
     parameters: dict[str, bool | int | float | str]
     seed: int

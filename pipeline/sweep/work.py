@@ -20,8 +20,8 @@ from pipeline.sweep.grid import Cell, SweepGrid, of_release
 from pipeline.sweep.rows import RowKey, SweptRow, swept
 from scenarios.finding import weather_of
 from scenarios.plan import Plan
-from scenarios.result import RunResult
-from scenarios.running.code_version import code_version
+from scenarios.result import RowWorld
+from scenarios.running.verdicts import without_answer
 from scenarios.running.weather_sweep import BATCH
 from scenarios.weather.coverage import Coverage
 
@@ -46,22 +46,8 @@ class RowOrder(msgspec.Struct, frozen=True):
 
     def lost(self, reason: str) -> SweptRow:
         """The row of one that never came to an end of its own."""
-        row = RunResult(
-            scenario=self.plan.name,
-            code_version=code_version(),
-            world="function" if self.question else "virtual",
-            release="" if self.question else self.plan.cluster.release,
-            parameters=self.plan.parameters,
-            seed=self.seed,
-            verdict="error",
-            reason=reason,
-            metrics={},
-            violations=(),
-            unmet=(),
-            run_s=0.0,
-            took_s=0.0,
-            fact_count=0,
-        )
+        world: RowWorld = "function" if self.question else "virtual"
+        row = without_answer(self.plan, self.seed, world, reason)
         return swept(row, self.made_from)
 
 

@@ -27,8 +27,8 @@ from emulator.cluster.forking import ForkedNode, NodeForker, NoForks
 from emulator.cluster.spawning import node_environment
 from emulator.cluster.world import STOP_S_MAX
 from scenarios.result import RunResult
-from scenarios.running.code_version import code_version
 from scenarios.running.orders import RunOrder
+from scenarios.running.verdicts import without_answer
 
 RUN_S_MAX = 600.0  # of real time, for one run
 REAL_STOP_S_MAX = 2 * STOP_S_MAX  # of a run in real time: its clients, then its nodes
@@ -162,23 +162,8 @@ class _RunUnderWay:
 
     def _error(self, reason: str) -> RunResult:
         self.end()
-        plan = self.order.plan
-        return RunResult(
-            scenario=plan.name,
-            code_version=code_version(),
-            world=self.order.world,
-            release=plan.cluster.release,
-            parameters=plan.parameters,
-            seed=self.order.seed,
-            verdict="error",
-            reason=reason,
-            metrics={},
-            violations=(),
-            unmet=(),
-            run_s=0.0,
-            took_s=time.monotonic() - self._began_s,
-            fact_count=0,
-        )
+        order, took_s = self.order, time.monotonic() - self._began_s
+        return without_answer(order.plan, order.seed, order.world, reason, took_s=took_s)
 
     def _close(self) -> None:
         self._process.stdout.close()

@@ -12,7 +12,8 @@ from emulator.checks.table import CHECKERS
 from emulator.checks.violation import Judgement
 from emulator.facts import RunEnded, RunStarted
 from scenarios.plan import Expectation, Plan
-from scenarios.result import RunResult, Unmet, Verdict
+from scenarios.result import RowWorld, RunResult, Unmet, Verdict
+from scenarios.running.code_version import code_version
 
 COMPARE: Mapping[str, Callable[[float, float], bool]] = {
     "==": operator.eq,
@@ -75,6 +76,28 @@ def result_of(
         run_s=run_s,
         took_s=took_s,
         fact_count=judgement.fact_count,
+    )
+
+
+def without_answer(
+    plan: Plan, seed: int, world: RowWorld, reason: str, *, took_s: float = 0.0
+) -> RunResult:
+    """The row of a run, or of a question, that never came to an end of its own."""
+    return RunResult(
+        scenario=plan.name,
+        code_version=code_version(),
+        world=world,
+        release="" if world == "function" else plan.cluster.release,
+        parameters=plan.parameters,
+        seed=seed,
+        verdict="error",
+        reason=reason,
+        metrics={},
+        violations=(),
+        unmet=(),
+        run_s=0.0,
+        took_s=took_s,
+        fact_count=0,
     )
 
 

@@ -1,11 +1,13 @@
-"""One Spark for all tests of the pipeline: it takes seconds to start."""
+"""What tests of the pipeline share: one Spark, as it takes seconds to start, and files to sweep."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from sweeping import QUESTIONS, SHORT
 
 from pipeline.session import SparkNotHere, check_spark, spark_session
 
@@ -30,3 +32,19 @@ def spark() -> Iterator:
     )
     yield session
     session.stop()
+
+
+@pytest.fixture
+def short(tmp_path) -> Path:
+    """A scenario that is over in a moment."""
+    file = tmp_path / "short.toml"
+    file.write_text(SHORT)
+    return file
+
+
+@pytest.fixture
+def questions(tmp_path) -> Path:
+    """A file of questions."""
+    file = tmp_path / "some_questions.py"
+    file.write_text(QUESTIONS)
+    return file

@@ -30,13 +30,6 @@ def command(*words: object) -> Result:
 
 
 @pytest.fixture
-def short(tmp_path):
-    file = tmp_path / "short.toml"
-    file.write_text(SHORT)
-    return file
-
-
-@pytest.fixture
 def no_spark(monkeypatch) -> None:
     def refused(*_, **__) -> None:
         raise AssertionError("nothing is to be run")

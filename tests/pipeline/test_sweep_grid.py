@@ -10,20 +10,6 @@ from pipeline.sweep.grid import BadGrid, grid_of, values_of, variation
 from scenarios.problems import BadScenario
 
 
-@pytest.fixture
-def short(tmp_path):
-    file = tmp_path / "short.toml"
-    file.write_text(SHORT)
-    return file
-
-
-@pytest.fixture
-def questions(tmp_path):
-    file = tmp_path / "questions_of_a_grid.py"
-    file.write_text(QUESTIONS)
-    return file
-
-
 @pytest.mark.parametrize(
     ("text", "values"),
     [

@@ -21,20 +21,6 @@ from scenarios.running.sweep import Sweep
 from scenarios.running.weather_sweep import WeatherSweep
 
 
-@pytest.fixture
-def short(tmp_path):
-    file = tmp_path / "short.toml"
-    file.write_text(SHORT)
-    return file
-
-
-@pytest.fixture
-def questions(tmp_path):
-    file = tmp_path / "questions_of_a_sweep.py"
-    file.write_text(QUESTIONS)
-    return file
-
-
 def comparable(row) -> dict:
     """All fields but those of the machine; parameters as the texts that a table has."""
     fields = {name: getattr(row, name) for name in type(row).__struct_fields__}
@@ -199,7 +185,7 @@ def test_a_question_that_raises_is_a_row_with_its_reason(spark, questions, tmp_p
     _, rows = swept_here(spark, tmp_path / "sweep", asked(name, seeds=range(6)))
     (bad,) = [row for row in rows if row.verdict == "error"]
     assert bad.seed == 3
-    assert bad.reason.startswith("ZeroDivisionError: as it should (at falls_over, questions_of")
+    assert bad.reason.startswith("ZeroDivisionError: as it should (at falls_over, some_questions")
     _, rows = swept_here(spark, tmp_path / "sweep", asked(name, seeds=range(6)))
     assert [row.seed for row in rows] == [3], "an error may be another one tomorrow"
     assert sweep_rows(spark, tmp_path / "sweep").count() == 6, "the newer row counts"
