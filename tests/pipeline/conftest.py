@@ -1,4 +1,4 @@
-"""What tests of the pipeline share: one Spark, as it takes seconds to start, and files to sweep."""
+"""What tests of the pipeline share: one Spark, as its start takes seconds, and files to sweep."""
 
 from __future__ import annotations
 

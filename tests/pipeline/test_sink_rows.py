@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 
 import pyarrow as pa
@@ -22,6 +23,8 @@ from emulator.cluster.tested import RocketMQ
 from emulator.facts import MessageStored
 from pipeline.source.data_source import RocketMQDataSource
 from pipeline.source.errors import BadOption, NotSent
+from pipeline.source.sending import TaskSender
+from pipeline.source.sink_options import SinkOptions
 from protocol.bodies.reply_rules import ReplyRule
 from protocol.codes import RequestCode, ResponseCode
 
@@ -128,6 +131,22 @@ def test_a_refusal_leads_to_another_broker(cluster, code) -> None:
         cluster.set_reply_rule("broker-a", rule)
     assert write(cluster.namesrv, [{"body": b"%d" % i} for i in range(10)]) == 10
     assert {row["broker"] for row in read(cluster.namesrv, "orders")} == {"broker-b"}
+
+
+def test_a_refused_send_goes_elsewhere_at_once_however_many_queues_its_broker_has(cluster) -> None:
+    cluster.create_topic("wide", 8)
+    for request in SENDS:
+        rule = ReplyRule(code=request, error_code=ResponseCode.SYSTEM_ERROR, count=2)
+        cluster.set_reply_rule("broker-a", rule)
+    rows = [{"body": b"%d" % i, "shard_key": None} for i in range(3)]
+    with contextlib.closing(
+        TaskSender(SinkOptions(namesrv=(cluster.namesrv,), topic="wide"), 0)
+    ) as sender:
+        for row in rows:  # each at a queue of broker-a, by turns
+            sender._turn = 0
+            sender.send(pa.RecordBatch.from_pylist([row]))
+    placed = [row["broker"] for row in read(cluster.namesrv, "wide")]
+    assert sorted(placed) == ["broker-a", "broker-b", "broker-b"]
 
 
 def test_a_broker_that_is_away_is_waited_for(cluster) -> None:

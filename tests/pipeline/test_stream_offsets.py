@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import socket
+import time
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
@@ -13,8 +14,11 @@ from source_topics import a_source, bodies, numbered, rows_of, send, send_many
 
 from emulator.cluster.tested import RocketMQ
 from emulator.facts import MemberJoined, OffsetCommitted
+from pipeline.source import group_membership
 from pipeline.source.errors import BadOption, GroupInUse, MessagesLost, ServerAway, TopicUnknown
+from pipeline.source.queue_ranges import limited, ranges
 from pipeline.source.row_shape import ROW_SHAPE
+from protocol.queues import MessageQueue
 from rocketmq_emulator import Message
 from rocketmq_emulator.sync import PushConsumer
 
@@ -308,12 +312,55 @@ def test_a_stream_does_not_join_the_group_of_a_consumer(cluster, open_stream) ->
             stream.initialOffset()
 
 
+def test_a_stream_commits_nothing_while_another_member_is_there(
+    cluster, open_stream, monkeypatch
+) -> None:
+    monkeypatch.setattr(group_membership, "BEAT_S", 0.05)
+    stream = open_stream(cluster, group="one")
+    start = stream.initialOffset()
+    send(cluster.namesrv, *numbered("orders", 4))
+    end, _ = next_batch(stream, start)
+    cluster.create_topic("stock", 1)
+    with PushConsumer(lambda _: None, {"stock": "*"}, group="one", namesrv=cluster.namesrv):
+        until(lambda: not stream._membership.is_alone())
+        stream.commit(end)
+        of_stream = [f for f in cluster.facts(OffsetCommitted) if f.queue.topic == "orders"]
+        assert {fact.offset for fact in of_stream} == {0}, "where it began, when it was alone"
+    until(stream._membership.is_alone)
+    stream.commit(end)
+    assert len(cluster.consumed_by("one")) == 4
+
+
+def until(is_so, patience_s=20.0) -> None:
+    deadline_s = time.monotonic() + patience_s
+    while not is_so():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)
+
+
 def test_a_stream_that_was_killed_does_not_stop_its_restart(cluster, open_stream) -> None:
     killed = open_stream(cluster, group="one")
     at = killed.initialOffset()
     for connection in killed._membership._brokers.all():
         connection._socket.shutdown(socket.SHUT_RDWR)  # as the kernel does for who was killed
     assert open_stream(cluster, group="one").latestOffset(at, ALL) == at
+
+
+# Which offsets ------------------------------------------------------------------------
+
+BIG, SMALL = MessageQueue("orders", "broker-a", 0), MessageQueue("orders", "broker-a", 1)
+
+
+def test_each_queue_goes_on_by_one_at_least_however_few_a_batch_may_have() -> None:
+    ends = limited({BIG: 0, SMALL: 7}, {BIG: 10_000, SMALL: 10}, 20)
+    assert ends == {BIG: 19, SMALL: 8}
+    assert limited({BIG: 5, SMALL: 7}, {BIG: 5, SMALL: 7}, 20) == {BIG: 5, SMALL: 7}
+
+
+def test_a_queue_that_has_only_an_end_is_not_read_in_this_batch() -> None:
+    assert ranges({}, {BIG: 5}, {"broker-a": "here"}) == []
+    (part,) = ranges({SMALL: 2}, {BIG: 5, SMALL: 3}, {"broker-a": "here"})
+    assert (part.queue, part.start, part.end, part.address) == (SMALL, 2, 3, "here")
 
 
 # What goes wrong ----------------------------------------------------------------------

@@ -115,6 +115,18 @@ def test_the_more_curves_a_page_has_the_fewer_points_each() -> None:
     assert most * parts_of_curves(most) <= NUMBERS_MAX
 
 
+def test_how_much_of_a_metric_is_between_cells_does_not_depend_on_where_zero_is(spark) -> None:
+    values = spark.createDataFrame(
+        [("a", "m", 10.0), ("a", "m", 12.0), ("b", "m", 20.0), ("b", "m", 22.0), ("b", "k", 3.0)],
+        "cell string, metric string, value double",
+    )
+    rows = {row.metric: row for row in steps.overview(values).collect()}
+    found = rows["m"]
+    assert (found["count"], found.least, found.most, found.mean) == (4, 10, 22, 16)
+    assert found.between == pytest.approx(25 / 26)  # of cells' means 25, within cells 1
+    assert rows["k"].between is None
+
+
 # Which metrics -----------------------------------------------------------------------------
 
 
