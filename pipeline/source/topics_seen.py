@@ -56,6 +56,7 @@ class TopicsSeen:
         self.options = options
         self.name_servers = NameServers(options.namesrv, options.request_ms_max)
         self.brokers = BrokerConnections(options.request_ms_max)
+        self._by_slaves: frozenset[str] = frozenset()  # at the last look
 
     def close(self) -> None:
         """Closes every connection."""
@@ -82,9 +83,11 @@ class TopicsSeen:
                 del away[broker]
                 if topics.is_slave(address):
                     by_slaves.add(broker)
-                    log.warning("the master of %s is away: its slave %s is read", broker, address)
                 break
-        return QueuesSeen(topics, bounds, away, frozenset(by_slaves))
+        for broker in by_slaves - self._by_slaves:
+            log.warning("the master of %s is away: its slave is read, as far as it came", broker)
+        self._by_slaves = frozenset(by_slaves)
+        return QueuesSeen(topics, bounds, away, self._by_slaves)
 
     def places(
         self, where: PlaceInQueues, name: str, sight: QueuesSeen

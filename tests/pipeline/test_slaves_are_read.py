@@ -100,7 +100,7 @@ def test_a_slave_that_refuses_is_no_reason_to_give_up(master, slave) -> None:
         rows_of(reader, planned)
 
 
-def test_a_stream_goes_on_with_a_slave_and_never_back(master, slave) -> None:
+def test_a_stream_goes_on_with_a_slave_and_never_back(master, slave, caplog) -> None:
     stream = a_source(master.namesrv, "orders", startingOffsets="earliest").streamReader(ROW_SHAPE)
     at = stream.initialOffset()
     both_have(master, slave, 50, missing=20)
@@ -113,6 +113,8 @@ def test_a_stream_goes_on_with_a_slave_and_never_back(master, slave) -> None:
         b"%06d" % i for i in range(50, 55)
     ]
     assert further["lost"] == 0
+    said = [r.getMessage() for r in caplog.records if r.name == "rocketmq_emulator.spark"]
+    assert said == ["the master of broker-a is away: its slave is read, as far as it came"]
     stream.stop()
 
 
