@@ -93,7 +93,11 @@ def test_a_factory_makes_one_more(rocketmq, rocketmq_factory):
 def application(rocketmq_session):
     came, namesrv = [], rocketmq_session.namesrv
     rocketmq_session.create_topic("jobs")
-    with PushConsumer(came.extend, {"jobs": "*"}, namesrv=namesrv, group="app", **FIRST):
+    # A reset removes the topic, a send makes it at one broker: so the route is asked for often.
+    often = {"route_poll_interval_ms": 500, "rebalance_interval_ms": 500}
+    with PushConsumer(
+        came.extend, {"jobs": "*"}, namesrv=namesrv, group="app", **FIRST, **often
+    ):
         yield came
 
 
