@@ -42,7 +42,7 @@ class RoutedQueues(msgspec.Struct, frozen=True):
         return [address for address in dict.fromkeys(found) if address]
 
     def is_slave(self, address: str) -> bool:
-        """Whether it is not, or no longer, that of a master."""
+        """Whether a slave is registered there now."""
         return address in self.slaves.values()
 
     def by_broker(self) -> dict[str, list[MessageQueue]]:

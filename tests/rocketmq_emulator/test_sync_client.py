@@ -287,8 +287,8 @@ threading.Thread(target=list, args=[loop.messages()], daemon=True).start()
 print("over", flush=True)
 """
 
-# Not SIGALRM alone: only the handler of Ctrl-C is what people have.  Again and again, because what
-# is raised in a destructor is lost.
+# SIGALRM raises what Ctrl-C does, at a random moment, and again: what is raised in a destructor
+# is lost.
 INTERRUPTED_ANYWHERE = """
 import random, signal, sys
 from rocketmq_emulator.sync import PushConsumer
