@@ -1,0 +1,1 @@
+"""How many planted bugs the checkers find: ``python -m tools.power``, or ``make power``."""
