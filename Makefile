@@ -7,10 +7,10 @@ BIN := $(VENV)/bin
 COMPILE := $(BIN)/python -m compileall -q protocol emulator scenarios pipeline rocketmq_emulator pyspark_rocketmq
 READY := $(VENV)/.ready
 SPARK := $(VENV)/.ready-spark  # half a gigabyte more: only what needs Spark asks for it
-SMALL := --set seconds=30 --set rate=4 --set brokers=2  # scenarios/weather/shape.py
+SMALL := --set seconds=30 --set rate=4 --set brokers=2 --set members_max=3  # scenarios/weather/shape.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint wheel bench torture mutation parity weather live study page clean
+.PHONY: help demo test lint wheel bench torture mutation power parity weather live study page clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ mutation: $(READY)  ## which changes of the code no test notices (slow; MODULES=
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[mutation]'
 	nice $(BIN)/python -m tools.mutation $(MODULES)
 
+power: $(READY)  ## how many planted bugs the checkers find (SEEDS=12; CHECK=1: whether all still apply)
+	nice $(BIN)/python -m tools.power $(if $(CHECK),--check) $(if $(SEEDS),--seeds $(SEEDS)) $(BUGS)
+
 parity: $(SPARK)  ## the same stories against a real RocketMQ (Java and Maven needed)
 	REQUIRE_PARTS=1 $(BIN)/python -m pytest -ra -m "real or parity" tests/parity tests/mqadmin tests/pipeline
 
@@ -68,6 +71,7 @@ page: $(SPARK)  ## what the pages in docs/ have from the code, and from a virtua
 	$(BIN)/python -m docs.generate.idleness
 	$(BIN)/python -m docs.generate.penalties
 	$(BIN)/python -m docs.generate.errata
+	$(BIN)/python -m docs.generate.evidence
 	$(BIN)/python -m docs.generate.invariants
 	$(BIN)/python -m docs.generate.sdk_monitors
 	$(BIN)/python -m docs.generate.faces

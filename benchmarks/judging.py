@@ -5,11 +5,13 @@ python -m benchmarks.judging [FACTS]   # prints facts/s of reading, of judging, 
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from itertools import chain, islice
 from pathlib import Path
 
 import msgspec
@@ -17,29 +19,40 @@ import msgspec
 from emulator.checks.judging import judge
 from emulator.checks.reading import read_journals
 from emulator.facts import (
+    ConsumerStarted,
+    Fact,
+    LogFlushed,
+    MemberJoined,
     MessageConsumed,
+    MessageGivenToListener,
     MessageSent,
     MessageStored,
+    NodeStarted,
     OffsetCommitted,
     PullAnswered,
     PullHeld,
+    QueuesClaimed,
+    QueuesReleased,
     SendAttempted,
+    StoreOpened,
 )
 from emulator.journal import Entry, encode_entry
 from scenarios.plan import ConsumersPlan, LoadPlan, Mark, Plan, Step, TopicPlan
 from scenarios.running.virtual_run import finished_run
 
 FACTS = 1_000_000
-US_A_MINUTE = 60_000_000
+LAP_MS = 61_000  # the minute, and until the next one begins
 WITH_OFFSETS = (
     MessageConsumed,
+    MessageGivenToListener,
     MessageSent,
     MessageStored,
     OffsetCommitted,
     PullAnswered,
     PullHeld,
 )
-WITH_KEYS = (MessageConsumed, MessageSent, MessageStored, SendAttempted)
+ONCE = (ConsumerStarted, MemberJoined, NodeStarted, QueuesClaimed, QueuesReleased, StoreOpened)
+WITH_KEYS = (MessageConsumed, MessageGivenToListener, MessageSent, MessageStored, SendAttempted)
 
 
 def main(count: int) -> dict[str, float]:
@@ -74,33 +87,59 @@ def a_minute() -> list[Entry]:
 
 
 def many(minute: list[Entry], count: int) -> Iterator[Entry]:
-    """The minute again and again, later and with later offsets, as one long journal."""
-    ends = {
-        entry.fact.queue: entry.fact.offset + 1
-        for entry in minute
-        if isinstance(entry.fact, MessageStored)
-    }
+    """The minute again and again as one long run of *count* facts: later, with later offsets.
+
+    What begins or ends a run, a node or a member is there once.
+    """
+    first, last = minute[0], minute[-1]
+    again = [entry for entry in minute[1:-1] if not isinstance(entry.fact, ONCE)]
+    shifts = _Shifts(minute)
     seqs: dict[str, int] = {}
-    for number in range(count):
-        lap, index = divmod(number, len(minute))
-        entry = minute[index]
+    entries = chain([(0, each) for each in (first, *minute[1:-1])], _laps(again))
+    lap = 0
+    for lap, entry in islice(entries, count - 1):  # the last one is needed
         seqs[entry.node] = seqs.get(entry.node, 0) + 1
+        yield _at(entry, seqs[entry.node], lap, shifts.of(entry, lap))
+    yield _at(last, seqs.get(last.node, 0) + 1, lap, last.fact)
+
+
+def _laps(again: list[Entry]) -> Iterator[tuple[int, Entry]]:
+    return ((lap, entry) for lap in itertools.count(1) for entry in again)
+
+
+def _at(entry: Entry, seq: int, lap: int, fact: Fact) -> Entry:
+    later_ms = lap * LAP_MS
+    return Entry(seq, entry.at_ms + later_ms, entry.mono_us + later_ms * 1_000, entry.node, fact)
+
+
+class _Shifts:
+    """How much further offsets and positions are in each minute."""
+
+    def __init__(self, minute: list[Entry]) -> None:
+        stored = [(entry.node, each) for entry in minute if (each := _stored(entry)) is not None]
+        self._offsets = {each.queue: each.offset + 1 for _, each in stored}
+        self._bytes = {node: each.position + each.size_bytes for node, each in stored}
+
+    def of(self, entry: Entry, lap: int) -> Fact:
+        """The fact of *entry*, so many minutes later."""
         fact = entry.fact
-        changed = {}
+        if not lap:
+            return fact
+        changed: dict[str, object] = {}
         if isinstance(fact, WITH_OFFSETS):
-            shift = lap * ends.get(fact.queue, 0)
+            shift = lap * self._offsets.get(fact.queue, 0)
             changed = {"offset": fact.offset + shift}
             if isinstance(fact, PullAnswered):
                 changed["next_offset"] = fact.next_offset + shift
         if isinstance(fact, WITH_KEYS):
             changed["uniq_key"] = f"{fact.uniq_key}-{lap}"
-        yield Entry(
-            seqs[entry.node],
-            entry.at_ms + lap * 60_000,
-            entry.mono_us + lap * US_A_MINUTE,
-            entry.node,
-            msgspec.structs.replace(fact, **changed) if changed else fact,
-        )
+        if isinstance(fact, MessageStored | LogFlushed):
+            changed["position"] = fact.position + lap * self._bytes[entry.node]
+        return msgspec.structs.replace(fact, **changed) if changed else fact
+
+
+def _stored(entry: Entry) -> MessageStored | None:
+    return entry.fact if isinstance(entry.fact, MessageStored) else None
 
 
 def timed(act: Callable[[], object]) -> float:

@@ -131,7 +131,8 @@ def consume(namesrv: str, topic: str, count: int) -> None:
         consume_batch_max=32,
         consume_threads_max=1,
     ):
-        assert enough.wait(CONSUMED_S_MAX)
+        if not enough.wait(CONSUMED_S_MAX):
+            raise TimeoutError(f"{seen[0]} of {count} messages in {CONSUMED_S_MAX} s")
 
 
 def timed(action: Callable[[], object]) -> float:

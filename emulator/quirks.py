@@ -72,11 +72,18 @@ _ALL = (
         "a held pull is answered when a message comes, not at the next sweep",
     ),
     Quirk(
-        "begin_at_minus_one",
+        "count_pulled_as_consumed",
         "consumer",
-        "up to 4.9.0 an orderly member begins at -1 when its question for the offset fails",
-        "a queue without a known offset is not pulled: -1 becomes the first message there is",
-        "apache/rocketmq#2708",
+        "a lite pull consumer counts what it has pulled as consumed, polled or not",
+        "a committed offset never passes what the application was given",
+        "apache/rocketmq#1470; mended before 4.6.0, the first release that has this consumer",
+    ),
+    Quirk(
+        "fail_when_interrupted",
+        "consumer",
+        "a listener that the end of its consumer interrupts fails: its message is sent back",
+        "what is sent back is not consumed again from its old place: the offsets are written then",
+        "apache/rocketmq#7182",
     ),
     Quirk(
         "persist_in_series",
@@ -88,7 +95,7 @@ _ALL = (
     Quirk(
         "wait_for_name_servers",
         "broker",
-        "since 5.1.4 the heartbeat of a new group counts when all NameServers have answered",
+        "since 5.1.4 the heartbeat of a new group counts when all NameServers have its topic",
         "a member is listed once: one that gave up and came back is there twice until it expires",
         "apache/rocketmq#7870",
     ),

@@ -49,15 +49,26 @@ class Backported(NamedTuple):
         return release >= (self.in_five if release >= R_5_0_0 else self.in_four)
 
 
+class Interlude(NamedTuple):
+    """A behaviour of some releases that neither those before nor those after them have."""
+
+    first: Release
+    ended: Release  # the first that is again as it was
+
+    def holds(self, release: Release) -> bool:
+        """Whether *release* behaves so."""
+        return self.first <= release < self.ended
+
+
 # Remoting (reference: wire-protocol §10) ----------------------------------------------
 
-REPLIES_IN_OWN_SERIALIZATION = Release(5, 0, 0)  # before, in that of the request
+REPLIES_ECHO = Interlude(Release(4, 9, 4), Release(5, 0, 0))  # in the request's serialization
 
 # NameServer (reference: server-behaviour §12) -----------------------------------------
 
 TOPIC_SYS_FLAG_SPELLED = Release(4, 9, 0)  # "topicSynFlag" in routes before
 STANDARD_JSON_ROUTES = Release(4, 9, 4)  # routes as real JSON for peers from 4.9.4 on, or on wish
-FAQ_AT_BEST_PRACTICE = Release(5, 0, 0)  # the page that refusals name
+FAQ_AT_BEST_PRACTICE = Release(5, 1, 0)  # the page that refusals name
 UNKNOWN_CODE_REFUSED = Release(5, 0, 0)  # code 3; before, the NameServer was silent
 SCAN_EVERY_5_S = Release(5, 0, 0)  # for silent brokers; every 10 s before
 BROKERS_KEYED_BY_CLUSTER = Release(5, 0, 0)  # brokerLiveTable: by cluster and address, not address
@@ -69,55 +80,70 @@ REGISTRATION_EXTENDED = Release(5, 0, 0)  # mappings, zone, heartbeat timeout, w
 QUERY_IS_HEARTBEAT = Release(5, 0, 0)  # QUERY_DATA_VERSION, even if the version has changed
 ROUTES_SUIT_CALLER = Release(5, 0, 0)  # acting masters, zones
 MIN_BROKER_ID_NOTIFIED = Release(5, 0, 0)
-NAMESRV_HAS_MORE_SETTINGS = Release(5, 0, 0)  # and a black list of those that cannot be changed
+NAMESRV_HAS_MORE_SETTINGS = Release(5, 0, 0)
+NAMESRV_MAY_WAIT = Release(5, 1, 0)  # the settings needWaitForService, waitSecondsForService
+NAMESRV_DROPS_UNLISTED = Release(5, 1, 4)  # the setting deleteTopicWithBrokerRegistration
+SERVERS_END_GRACEFULLY = Release(5, 2, 0)  # the setting enableShutdownGracefully
+WORKERS_ARE_OPTIONAL = Release(5, 3, 1)  # the setting serverNettyWorkerGroupEnable
+NAMESRV_HAS_BLACK_LIST = Backported(Release(4, 9, 8), Release(5, 2, 0))  # of settings, a setting
+KV_CONFIG_PATH_IS_FIXED = Backported(Release(4, 9, 6), Release(5, 1, 1))  # code 16 if updated
+STORE_PATH_IS_FIXED = Backported(Release(4, 9, 7), Release(5, 1, 2))  # configStorePath, too
 UNREGISTERED_BY_ADDRESS = Release(5, 1, 0)  # UNREGISTER_BROKER goes by address instead of id
 
 # Broker (reference: server-behaviour §12) ---------------------------------------------
 
 INVALID_PARAMETER_CODE = Release(5, 3, 2)  # 29 instead of 1 for bad topics and queue ids
-DLQ_IS_READABLE = Release(4, 9, 4)  # a %DLQ% topic is made with perm 6 instead of 2
-GROUP_NAMES_CHECKED = Release(5, 1, 4)  # a group with an illegal name is not made
+DLQ_IS_READABLE = Release(4, 9, 2)  # a %DLQ% topic is made with perm 6 instead of 2
+GROUP_NAMES_CHECKED = Release(5, 1, 1)  # a group with an illegal name is not made
 OVERFLOW_GOES_TO_MAX = Release(4, 9, 4)  # a pull far beyond the end: not back to 0
 EMPTY_QUEUE_HAS_NO_OFFSET = Release(5, 1, 0)  # QUERY_CONSUMER_OFFSET: 22 instead of 0
-SEARCH_BY_TIME_EXACT = Release(5, 1, 4)  # first message at or after t, instead of the nearest
+SEARCH_BY_TIME_EXACT = Release(5, 1, 1)  # first message at or after t, instead of the nearest
 REGISTER_TOPIC_SYNCHRONOUSLY = Release(5, 1, 4)  # the route is there before the send is answered
 RESET_TOPIC_CODED = Release(5, 3, 2)  # the same by its members: 17 for an unknown topic
-SERVER_SIDE_RESET = Release(5, 2, 0)  # INVOKE_BROKER_TO_RESET_OFFSET needs no consumer online
+SERVER_SIDE_RESET = Release(5, 2, 0)  # INVOKE_BROKER_TO_RESET_OFFSET: on unless switched off
 BROADCAST_NOT_NOTIFIED = Release(5, 3, 1)  # no NOTIFY_CONSUMER_IDS_CHANGED for broadcasting groups
 GROUP_NEEDED_TO_REGISTER = Release(5, 1, 1)  # a heartbeat's group that cannot be made is skipped
 GROUP_NEEDED_TO_COMMIT = Release(5, 3, 0)  # UPDATE_CONSUMER_OFFSET of an unknown group: 26
 ORDERLY_RETRY_GOES_TO_DLQ = Release(5, 1, 1)  # sends to %RETRY% of a group that holds locks
 ACTING_MASTER_SENT = Release(5, 0, 0)  # REGISTER_BROKER carries enableActingMaster
 BROKER_PERM_MASKS_TOPIC = Release(5, 0, 0)  # in routes; before, it replaced it
-ABSENT_NAMES_FAIL = Release(5, 0, 0)  # a topic that is absent; before, it is a blank one
-BROKER_HAS_BLACK_LIST = Release(5, 0, 0)  # of settings that UPDATE_BROKER_CONFIG refuses
-CLEAN_OFFSET_SPELLED = Release(5, 0, 0)  # DELETE_SUBSCRIPTIONGROUP: "removeOffset" before
+ABSENT_NAMES_FAIL = Release(5, 0, 0)  # a send without a topic; before, to a blank one
+UNNAMED_TOPIC_FAILS = Release(5, 3, 0)  # UPDATE_AND_CREATE_TOPIC; before, "blank"
+BROKER_HAS_BLACK_LIST = Backported(Release(4, 9, 8), Release(5, 2, 0))  # of settings, a setting
+BROKER_PATH_IS_FIXED = Release(5, 1, 1)  # UPDATE_BROKER_CONFIG refuses brokerConfigPath
+CLIENT_SILENCE_IS_SET = Release(5, 1, 0)  # channelExpiredTimeout; before, always two minutes
+GROUP_OFFSETS_MAY_GO = Release(4, 9, 0)  # DELETE_SUBSCRIPTIONGROUP can be told to
+CLEAN_OFFSET_SPELLED = Release(5, 0, 0)  # that it is: "removeOffset" before
 COMMIT_NEEDS_TOPIC = Release(5, 0, 0)  # UPDATE_CONSUMER_OFFSET of an unknown topic: 17
 DEAD_AFTER_ONE_MORE_RETRY = Release(5, 0, 0)  # a send to %RETRY%: above its limit, not at it
 DEAD_LETTERS_NEVER_WAIT = Release(5, 0, 0)  # a send to %RETRY% that dies loses its DELAY
 CORRECTIONS_ARE_COMPARED = Release(5, 1, 0)  # QUERY_CORRECTION_OFFSET: group and topic swapped
-EMPTY_BODY_REFUSED = Release(5, 0, 0)
-EMPTY_BODY_CHECKS_NOTHING = Release(5, 0, 0)  # CHECK_CLIENT_CONFIG; before, it fails
-FILTER_SERVERS_GONE = Release(5, 0, 0)  # and the setting of their number
+EMPTY_BODY_REFUSED = Release(5, 0, 0)  # as illegal
+EMPTY_BODY_FAILS = Release(5, 1, 0)  # before the message is looked at
+EMPTY_BODY_CHECKS_NOTHING = Release(5, 3, 0)  # CHECK_CLIENT_CONFIG; before, it fails
+FILTER_SERVERS_GONE = Release(5, 1, 1)  # and the setting of their number
 FORBIDDEN_TABLE_SENT = Release(5, 0, 0)  # GET_ALL_SUBSCRIPTIONGROUP_CONFIG
 FORBIDDEN_TYPE_SENT = Release(5, 0, 0)  # PULL_MESSAGE: a number for the reason of NO_PERMISSION
-HEARTBEAT_REPLY_HAS_FLAGS = Release(5, 0, 0)
-MORE_SYSTEM_GROUPS = Release(5, 0, 0)  # and a group of the system is made although no other may be
+HEARTBEAT_REPLY_HAS_FLAGS = Release(5, 1, 3)
+MORE_SYSTEM_GROUPS = Release(5, 0, 0)  # CID_RMQ_SYS_TRANS
 MORE_SYSTEM_TOPICS = Release(5, 0, 0)
+TIMER_TOPIC_AT_START = Release(5, 3, 1)  # one more of them: rmq_sys_wheel_timer
+CHECKPOINT_TOPIC_IS_SYSTEMS = Release(5, 2, 0)
 MOVED_OFFSETS_NOT_STORED = Release(5, 0, 0)  # no more messages in OFFSET_MOVED_EVENT
 MSG_REGION_STORED = Release(5, 0, 0)  # in the properties, with TRACE_ON
 OFFSETS_DELETED_WITH_TOPIC = Release(5, 0, 0)
 OFFSETS_HAVE_VERSION = Release(5, 0, 0)  # consumerOffset.json: data version and topics by group
-ORDER_SET_BY_ADMIN = Release(5, 0, 0)  # before, only the NameServer's table did
+ORDER_SET_BY_ADMIN = Release(5, 1, 0)  # before, only the NameServer's table did
 PULL_REPLY_HAS_FLAGS = Release(5, 0, 0)
 REGISTER_WAITS_LONGER = Release(5, 0, 0)  # 24 s instead of 6 s
-RETRY_TOPICS_MAY_BE_LONG = Release(5, 0, 0)  # 255 bytes instead of 127
+RETRY_TOPICS_MAY_BE_LONG = Release(5, 1, 0)  # 255 bytes instead of 127
 RETRY_TOPIC_IS_ORDERED = Release(5, 0, 0)  # by the heartbeat of who consumes an ordered topic
-RETRY_BATCH_REFUSED = Release(5, 0, 0)
-SAME_TOPIC_NOT_WRITTEN = Release(5, 0, 0)  # UPDATE_AND_CREATE_TOPIC without a change
+RETRY_BATCH_TAKEN = Interlude(Release(4, 7, 0), Release(5, 0, 0))
+SAME_TOPIC_NOT_WRITTEN = Release(5, 2, 0)  # UPDATE_AND_CREATE_TOPIC without a change
 ADMIN_QUEUE_IS_BOUNDED = Release(5, 0, 0)  # that of the pool for all other requests
 ADMIN_QUEUE_FAILS_FAST = Release(5, 3, 0)  # what waits in it for 5 s is answered SYSTEM_BUSY
-RUNTIME_INFO_OF_5 = Release(5, 0, 0)  # timers, more pools, a corrected spelling
+RUNTIME_INFO_OF_5 = Release(5, 0, 0)  # timers, the pool of lite pulls
+ACK_POOL_SHOWN = Release(5, 3, 2)  # in the runtime info
 SYSTEM_TOPICS_NOT_COUNTED = Release(5, 1, 0)  # in the totals of messages put and got
 EARLIEST_TIME_EXACT = Release(5, 1, 0)  # before, unknown of a log of less than two messages
 SENT_BACK_IS_STORED_HERE = Release(5, 0, 0)  # not at the original's store host
@@ -126,13 +152,16 @@ SUSPENSION_READ_WHEN_HELD = Release(5, 0, 0)  # its length; before, of each pull
 SYS_FLAGS_SENT_TO_CLIENT = Release(5, 0, 0)  # CONSUME_MESSAGE_DIRECTLY: of topic and group
 TOPIC_ATTRIBUTES_SHOWN = Release(5, 0, 0)  # where a remark shows a topic
 TOPIC_MAPPING_SENT = Release(5, 0, 0)  # GET_ALL_TOPIC_CONFIG
-TOPIC_STATS_OF_ALL_QUEUES = Release(5, 0, 0)  # of the larger count; before, of the writable
+TOPIC_STATS_OF_ALL_QUEUES = Release(5, 3, 0)  # of the larger count; before, of the writable
 TIMER_MESSAGES_KNOWN = Release(5, 0, 0)  # before, their properties mean nothing
 TIMER_DELETE_NAMES_TOPIC = Release(5, 3, 2)  # TIMER_DEL_UNIQKEY: topic and key, not the key alone
 TIMER_PUT_GIVEN_UP = Release(5, 3, 2)  # after the third try of a delivery; before, never
 UNIQ_KEY_ADDED = Release(5, 0, 0)  # to a message without one, and answered as the transaction id
-WAIT_KEPT = Release(5, 0, 0)  # before, only for delayed messages and batches
-LAST_PAIR_ENDED = Release(5, 2, 0)  # MessageDecoder.messageProperties2String ends the last pair
+WAIT_DROPPED = Interlude(Release(4, 9, 1), Release(5, 0, 0))  # but of delayed ones and batches
+
+# Properties as text, of brokers and clients -------------------------------------------
+
+LAST_PROPERTY_OPEN = Interlude(Release(4, 9, 1), Release(5, 2, 0))  # no \x02 after the last
 
 # Client: what both share (reference: client-behaviour §0.1) ---------------------------
 
@@ -145,22 +174,20 @@ HEARTBEAT_ON_CONNECT = Release(5, 2, 0)  # an opened connection is used to regis
 FAULT_TABLE_SHORT = Release(5, 1, 4)  # RIP-63's latency tables
 BUSY_IS_RETRYABLE = Release(5, 3, 0)  # SYSTEM_BUSY is retried on another broker
 GO_AWAY_IS_RETRYABLE = Release(5, 3, 1)  # so is GO_AWAY
-EVERY_PROBE_COUNTS = Release(4, 8, 0)  # each probe of a retry's walk steps the round robin
+EVERY_PROBE_COUNTS = Release(4, 8, 0)  # each probe of a retry's walk without latency faults steps
 FAULT_UPDATES_REFINED = Release(5, 1, 4)  # who is isolated, and who is called unreachable
 ISOLATIONS_ONLY_EXTENDED = Release(5, 1, 4)  # a fast answer does not end one
-QUEUES_ARE_FILTERED = Release(5, 1, 4)  # available, else reachable, else any
+QUEUES_ARE_FILTERED = Release(5, 1, 4)  # available, else reachable, else any; each probe steps
 REACHABLE_IS_APART = Release(5, 2, 0)  # before, who is not reachable is not available (#7812)
 DETECTOR_EXISTS = Release(5, 1, 4)  # startDetectorEnable
-LAST_PROPERTY_OPEN = Release(4, 9, 1)  # no \x02 after the last property …
-LAST_PROPERTY_CLOSED_AGAIN = Release(5, 2, 0)  # … until then
 COMPRESSION_TYPED = Release(4, 9, 4)  # before, the flag had the compressed bit alone
 BATCH_HAS_KEY = Release(5, 0, 0)  # the batch itself carries a unique key too
+WORST_PICK_IS_SORTED = Release(4, 9, 4)  # before, shuffled first, so that ties are broken
 WORST_PICK_IS_FRESH = Backported(Release(4, 9, 8), Release(5, 1, 4))  # it leaves the list alone
 LATENCY_CHOICE_AVOIDS_LAST = Release(5, 1, 1)  # its walk skips the last broker
 
 # Pull consumers -----------------------------------------------------------------------
 
-START_IS_NOT_CONSUMED = Release(4, 6, 0)  # its first release; in the line before, it was (#1461)
 COMMITTED_IS_IN_MEMORY = Release(4, 7, 1)  # it is read there first; before, at the broker
 PULLS_KNOW_THEIR_QUEUE = Release(4, 9, 0)  # one whose queue was given away changes nothing (#2832)
 START_ERRORS_WAIT_LONGER = Release(4, 9, 1)  # 3 s when where to start cannot be asked (#2708)
@@ -172,6 +199,8 @@ LITE_PULL_HAS_CODE = Release(5, 0, 0)  # LITE_PULL_MESSAGE; before, PULL_MESSAGE
 
 # Consumer -----------------------------------------------------------------------------
 
+START_ERRORS_RAISED = Release(5, 0, 0)  # a start that cannot be asked for was -1 before (#2708)
+POSITION_ERRORS_RAISED = Release(4, 9, 0)  # so was a failed search of a new group's start
 FIRST_PULL_DELAYED = Release(5, 0, 0)  # 500 ms before a new queue's first pull
 REBALANCE_PACED = Release(5, 2, 0)  # at least 1 s between passes, 1 s retry if unbalanced
 START_NEEDS_HEARTBEAT = Release(5, 2, 0)  # no first pass before a heartbeat
@@ -180,7 +209,7 @@ OFFSET_REPAIRED_AT_ONCE = Release(5, 2, 0)  # not ten seconds after OFFSET_ILLEG
 SEND_BACK_IS_CHECKED = Release(5, 1, 0)  # what has left the queue is not sent back again
 GIVING_UP_COUNTS = Release(5, 1, 1)  # orderly: the copy counts the last failure as well
 BROADCAST_IS_NOT_LOCKED = Release(5, 3, 2)  # orderly and broadcasting: no LOCK_BATCH_MQ
-NEW_QUEUE_IS_LOCKED = Backported(Release(4, 9, 5), Release(5, 0, 0))  # at once, not next round
+NEW_QUEUE_IS_LOCKED = Release(4, 9, 5)  # at once, not next round
 BUSY_PULL_IS_SHORT = Backported(Release(4, 9, 5), Release(5, 1, 0))  # 20 ms
 LOCAL_OFFSETS_MERGE = Backported(Release(4, 9, 8), Release(5, 2, 0))  # by queue
 OFFSET_ERRORS_COUNT = Release(5, 0, 0)  # an error about an offset is not "no stored offset"
@@ -189,4 +218,5 @@ ALL_ARE_DROPPED_FIRST = Release(5, 0, 0)  # rebalance: before the first release 
 LOCK_REFUSED_WAKES = Release(5, 0, 0)  # orderly: the next pass comes half a second later
 PULL_LIMITS_BYTES = Release(5, 0, 0)  # a pull has maxMsgBytes
 CLIENT_FIELDS_SHOWN = Release(5, 1, 0)  # GET_CONSUMER_RUNNING_INFO: those of ClientConfig, too
-RECORD_MAGIC_MATTERS = Release(5, 0, 0)  # records are decoded by their magic code
+RECORD_MAGIC_MATTERS = Release(5, 0, 0)  # a record of an unknown magic code is not read
+COMPRESSED_BIT_CLEARED = Release(5, 3, 2)  # of a message whose body was decompressed

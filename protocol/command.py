@@ -167,7 +167,7 @@ class _LaxHeader(msgspec.Struct, rename="camel"):
 
 
 class _OldLaxHeader(_LaxHeader):
-    """The same, read by 4.9."""
+    """The same, read before 5.3.2, when there was no NODE_JS."""
 
     language: Language | None = None
 

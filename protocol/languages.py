@@ -25,7 +25,7 @@ Language: TypeAlias = Literal[
     "OMS",
     "RUST",
 ]
-NewLanguage: TypeAlias = Literal[Language, "NODE_JS"]  # what 5.x knows
+NewLanguage: TypeAlias = Literal[Language, "NODE_JS"]  # what 5.3.2 knows
 
 LANGUAGES: tuple[Language, ...] = typing.get_args(Language)
 

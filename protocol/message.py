@@ -167,7 +167,7 @@ class MessageExt(Message):
     """What a consumer gets: the message, where it lies and how it came there.
 
     Raises ``BadCompression`` when the body does not inflate within *body_bytes_max*.
-    5.x clients take the compressed bit off the flag once the body is plain, 4.9 leaves it.
+    Clients from 5.3.2 on take the compressed bit off the flag once the body is plain.
     """
 
     def __init__(

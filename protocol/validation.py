@@ -16,7 +16,7 @@ TOPIC_CHARS_MAX = 127
 GROUP_CHARS_MAX = 255
 MESSAGE_BYTES_MAX = 4 * 1024 * 1024  # DefaultMQProducer and MessageStoreConfig.maxMessageSize
 STORED_TOPIC_BYTES_MAX = 127  # one length byte, read as a signed one
-LONG_RETRY_TOPIC_BYTES_MAX = 255  # of 5.x
+LONG_RETRY_TOPIC_BYTES_MAX = 255  # since 5.1.0
 
 _PATTERN = "^[%|a-zA-Z0-9_-]+$"
 _LEGAL = re.compile(_PATTERN)
@@ -109,7 +109,7 @@ def broker_refuses_group(group: str) -> str | None:
 
 
 def log_refuses_topic(topic: bytes, *, long_retry_topics: bool) -> str | None:
-    """Why the log does not store *topic*; *long_retry_topics*: 5.x has longer %RETRY% topics."""
+    """Why the log does not store *topic*; *long_retry_topics*: 5.1 has longer %RETRY% topics."""
     is_long = long_retry_topics and topic.startswith(_RETRY_PREFIX)
     bytes_max = LONG_RETRY_TOPIC_BYTES_MAX if is_long else STORED_TOPIC_BYTES_MAX
     return f"a topic of {len(topic)} bytes" if len(topic) > bytes_max else None

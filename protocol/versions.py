@@ -66,11 +66,22 @@ R_5_3_3 = Release(5, 3, 3)
 
 # Which release changed the bytes; changes of behaviour are in emulator/releases.py.
 STRICT_UTF8 = Release(5, 0, 0)  # 4.9 puts U+FFFD where a JSON header is no UTF-8
-NODE_JS_KNOWN = Release(5, 0, 0)  # the language of a client
+NODE_JS_KNOWN = Release(5, 3, 2)  # the language of a client
 ACL_CODES_REUSED = Release(5, 0, 0)  # 209 to 211 mean something else since then
 ATTRIBUTES_PACKED = Release(5, 0, 0)  # a topic's one-line form ends with its attributes
 MAPPINGS_PACKED = Release(5, 0, 0)  # a compressed registration ends with queue mappings
 RECALL_KNOWN = Release(5, 3, 2)  # RECALL_MESSAGE
+TOPIC_LISTS_KNOWN = Release(5, 3, 0)  # UPDATE_AND_CREATE_TOPIC_LIST
+GROUP_LISTS_KNOWN = Release(5, 3, 1)  # UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST
+BATCH_ACK_KNOWN = Release(5, 1, 3)  # BATCH_ACK_MESSAGE
+FILTER_SERVERS_UNKNOWN = Release(4, 9, 6)  # REGISTER_FILTER_SERVER, but in 5.0.0 and 5.1.0
+
+# Members of bodies that are no older; those of 5.0.0 itself have no names.
+PULL_OFFSETS_SHOWN = Release(5, 1, 0)  # OffsetWrapper, ConsumeStatsList
+GROUPS_KEEP_SUBSCRIPTIONS = Release(5, 1, 1)  # SubscriptionGroupConfig.subscriptionDataSet
+HEARTBEATS_HAVE_PRINTS = Release(5, 1, 3)  # HeartbeatData: a fingerprint, and whether it is short
+GROUPS_HAVE_ATTRIBUTES = Release(5, 1, 3)  # SubscriptionGroupConfig
+PUT_RATE_SHOWN = Release(5, 3, 3)  # TopicStatsTable.topicPutTps
 
 
 def version_desc(version: int) -> str:

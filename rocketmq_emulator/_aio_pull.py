@@ -22,8 +22,8 @@ from rocketmq_emulator._names import (
 if TYPE_CHECKING:
     from emulator.client.consumer.consume_pipeline import QueuesChanged
     from emulator.client.consumer.enrolment import Expression
-    from emulator.client.consumer.offsets import Documents
     from emulator.client.consumer.topic_queue_watch import TopicQueuesChanged
+    from emulator.client.instance.interfaces import Documents
 
 
 class PullConsumer(PullConsumerMethods):

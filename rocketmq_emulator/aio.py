@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from emulator.client.consumer.consume_pipeline import QueuesChanged
     from emulator.client.consumer.hand_over import HandOver
     from emulator.client.consumer.listeners import Listener
-    from emulator.client.consumer.offsets import Documents
+    from emulator.client.instance.interfaces import Documents
     from emulator.client.producer.async_send import Callback
     from rocketmq_emulator._host import ClientTask
 

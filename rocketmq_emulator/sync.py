@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from emulator.client.consumer.consume_pipeline import QueuesChanged
     from emulator.client.consumer.hand_over import HandOver
     from emulator.client.consumer.listeners import Listener
-    from emulator.client.consumer.offsets import Documents
+    from emulator.client.instance.interfaces import Documents
     from emulator.client.producer.async_send import Callback
 
 __all__ = [

@@ -2,8 +2,11 @@
 
 A run of this question needs no cluster.  The seed makes the ids of the group's members, as real
 clients make theirs; all else is arithmetic.  Averagely and by circle depend on ids through their
-order only; a ring of hashes depends on every character, so there one set of ids says little and
-ten thousand sets say what to expect.
+order only; a ring of hashes depends on every character, of the names of topic and brokers too, so
+there one set of names says little and ten thousand sets say what to expect.
+
+Which broker is read-only and which member leaves are asked, too: what is true of the last one
+need not be true of the others.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from __future__ import annotations
 import functools
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -28,13 +31,23 @@ Owning: TypeAlias = Callable[[Sequence[str]], Owners]  # members, in order -> ea
 
 MEMBERS_MAX, QUEUES_MAX, NODES_MAX = 1_000, 100_000, 10_000
 RING = "consistent_hash"
+PLACES: Mapping[str, Callable[[int], int]] = {  # of so many things in their order: which one
+    "first": lambda _: 0,
+    "middle": lambda count: count // 2,
+    "last": lambda count: count - 1,
+}
+ANY = "any"
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 class Allocation(msgspec.Struct, frozen=True, kw_only=True):
     """What is asked.  *topics* have *queues* on each of *brokers*; a group of *members*.
 
     ``ids`` is a name of ``client_ids.FORMATS``.  ``virtual_nodes`` count for the ring of hashes
-    only.  With ``restart`` all members are restarted one by one, too.
+    only.  With ``restart`` all members are restarted one by one, too; with ``surge`` each new
+    process starts before the old one ends.  ``leaver`` is a name of ``PLACES``, among sorted ids,
+    or ``ANY``, which the seed draws; ``read_only`` is a place among sorted brokers, or the name of
+    one.  With ``ANY`` as ``topic`` the seed draws the names of topics and brokers.
     """
 
     strategy: str = "averagely"
@@ -45,6 +58,10 @@ class Allocation(msgspec.Struct, frozen=True, kw_only=True):
     virtual_nodes: int = 10
     ids: str = "ip_pid_nanos"
     restart: bool = False
+    surge: bool = False
+    leaver: str = "last"
+    read_only: str = "last"
+    topic: str = "orders"
 
     def __post_init__(self) -> None:
         counts = {"brokers": self.brokers, "queues": self.queues, "members": self.members}
@@ -57,9 +74,12 @@ class Allocation(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError(f"{self.queue_count:,} queues are more than {QUEUES_MAX:,}")
         if not 0 <= self.virtual_nodes <= NODES_MAX:
             raise ValueError(f"virtual_nodes is 0 to {NODES_MAX:,}, not {self.virtual_nodes:,}")
-        if self.ids not in FORMATS:
-            known = nearest(self.ids, FORMATS)
-            raise ValueError(f"there is no format of ids {self.ids!r}{known}")
+        _check("ids", self.ids, FORMATS)
+        _check("leaver", self.leaver, (*PLACES, ANY))
+        named = () if self.topic == ANY else _brokers(self.brokers)
+        _check("read_only", self.read_only, (*PLACES, *named))
+        if not self.topic:
+            raise ValueError(f"topic is a name, or {ANY}, not empty")
 
     @property
     def queue_count(self) -> int:
@@ -73,27 +93,30 @@ def allocation(asked: Allocation, seed: int) -> dict[str, float]:
     ``queues_min``, ``queues_max``, ``queues_sigma`` (of the whole population) and
     ``first_queues`` (of the member that sorts first) are of members before anything changes.
     ``max_to_min`` is missing when somebody is idle.  ``moves_leave`` change their owner when the
-    member that sorts last leaves, ``necessary_leave`` of them because it had them;
-    ``moves_join`` and ``necessary_join`` the same when one joins.  With several brokers:
-    ``read_only_idle_members`` have queues of the last one only, should that be read-only, and
-    ``read_only_max_to_mean`` is the largest share then.  ``moves_restart`` counts while all
-    members are restarted one by one.
+    *leaver* leaves, ``necessary_leave`` of them because it had them; ``moves_join`` and
+    ``necessary_join`` the same when one joins.  With several brokers: ``read_only_idle_members``
+    have queues of one of them only, should that be read-only, and ``read_only_max_to_mean`` is
+    the largest share then; ``read_only_least_share``, ``read_only_mean_share`` and
+    ``read_only_most_share`` are shares of idle members over all brokers, one read-only at a time.
+    ``moves_restart`` counts while all members are restarted one by one.
     Raises ``ValueError`` for a strategy that there is not, ``StrategyFailed`` for one that fails.
     """
-    queues = _topics_of(asked)
+    queues = _topics_of(asked, seed)
     owning = _owning(asked, queues)
     ids = ClientIds(FORMATS[asked.ids], random.Random(seed))
     members = sorted((ids.start(at) for at in range(asked.members)), key=java_order)
     before = owning(members)
     found = _evenness(before, members)
-    found["moves_leave"] = _moved(before, owning(members[:-1])) if asked.members > 1 else 0
-    found["necessary_leave"] = _count(before, members[-1])
+    leaver = members[_leaver_at(asked, seed)]
+    others = [member for member in members if member != leaver]
+    found["moves_leave"] = _moved(before, owning(others)) if others else 0
+    found["necessary_leave"] = _count(before, leaver)
     newcomer = ids.start(asked.members)
     after = owning(sorted([*members, newcomer], key=java_order))
     found["moves_join"] = _moved(before, after)
     found["necessary_join"] = _count(after, newcomer)
     if asked.brokers > 1:
-        found |= _read_only(before, members)
+        found |= _read_only(before, members, asked.read_only)
     if asked.restart and asked.members > 1:
         found |= _restarts(asked, owning, random.Random(seed))
     return found
@@ -101,18 +124,41 @@ def allocation(asked: Allocation, seed: int) -> dict[str, float]:
 
 def owners_of(asked: Allocation, members: Sequence[str]) -> Owners:
     """Who has which queue, when all of *members* (in order) agree."""
-    return _owning(asked, _topics_of(asked))(members)
+    return _owning(asked, _topics_of(asked, 0))(members)
 
 
-def _topics_of(asked: Allocation) -> list[list[MessageQueue]]:
+def _check(name: str, given: str, known: Collection[str]) -> None:
+    if given not in known:
+        text = f"{name} is one of {', '.join(known)}, not {given!r}{nearest(given, known)}"
+        raise ValueError(text)
+
+
+def _brokers(count: int) -> list[str]:
+    return [f"broker-{number}" for number in range(count)]
+
+
+def _topics_of(asked: Allocation, seed: int) -> list[list[MessageQueue]]:
+    """A seed has the same ids whether names are given or drawn."""
+    topic, brokers = asked.topic, _brokers(asked.brokers)
+    if topic == ANY:
+        rng = random.Random(f"names of {seed}")
+        topic = "".join(rng.choices(LETTERS, k=8))
+        start = "".join(rng.choices(LETTERS, k=4))
+        brokers = [f"{start}-{number}" for number in rng.sample(range(10_000), asked.brokers)]
     return [
         in_order(
-            MessageQueue(f"orders-{topic}" if topic else "orders", f"broker-{broker}", number)
-            for broker in range(asked.brokers)
-            for number in range(asked.queues)
+            MessageQueue(f"{topic}-{number}" if number else topic, broker, queue)
+            for broker in brokers
+            for queue in range(asked.queues)
         )
-        for topic in range(asked.topics)
+        for number in range(asked.topics)
     ]
+
+
+def _leaver_at(asked: Allocation, seed: int) -> int:
+    if asked.leaver == ANY:
+        return random.Random(f"leaver of {seed}").randrange(asked.members)
+    return PLACES[asked.leaver](asked.members)
 
 
 def _owning(asked: Allocation, topics: Sequence[Sequence[MessageQueue]]) -> Owning:
@@ -170,28 +216,45 @@ def _count(owners: Owners, member: str) -> int:
     return sum(owner == member for owner in owners.values())
 
 
-def _read_only(owners: Owners, members: Sequence[str]) -> dict[str, float]:
-    """What is left of each share when nothing comes to the queues of the last broker."""
-    last = max(queue.broker_name for queue in owners)
-    written = Counter(owner for queue, owner in owners.items() if queue.broker_name != last)
+def _read_only(owners: Owners, members: Sequence[str], which: str) -> dict[str, float]:
+    """What is left of each share when nothing comes to the queues of one broker."""
+    brokers = sorted({queue.broker_name for queue in owners})
+    one = brokers[PLACES[which](len(brokers))] if which in PLACES else which
     held = Counter(owners.values())
-    idle = sum(held[member] > 0 and not written[member] for member in members)
+    left = {broker: _written(owners, broker) for broker in brokers}
+    idle = {
+        broker: sum(held[member] > 0 and not written[member] for member in members)
+        for broker, written in left.items()
+    }
+    shares_of_idle = [count / len(members) for count in idle.values()]
     return {
-        "read_only_idle_members": idle,
-        "read_only_idle_share": idle / len(members),
-        "read_only_max_to_mean": max(written.values()) * len(members) / written.total(),
+        "read_only_idle_members": idle[one],
+        "read_only_idle_share": idle[one] / len(members),
+        "read_only_max_to_mean": max(left[one].values()) * len(members) / left[one].total(),
+        "read_only_least_share": min(shares_of_idle),
+        "read_only_mean_share": sum(shares_of_idle) / len(brokers),
+        "read_only_most_share": max(shares_of_idle),
     }
 
 
+def _written(owners: Owners, read_only: str) -> Counter[str]:
+    """Queues of each member that are not on the broker *read_only*."""
+    return Counter(owner for queue, owner in owners.items() if queue.broker_name != read_only)
+
+
 def _restarts(asked: Allocation, owning: Owning, rng: random.Random) -> dict[str, float]:
-    """Each member leaves, and is back with the id of a new process before the next one leaves."""
+    """Each member leaves, and is back with the id of a new process before the next one leaves.
+
+    With a surge it is there as the new process before it leaves as the old one.
+    """
     ids = ClientIds(FORMATS[asked.ids], rng)
     group = [ids.start(at) for at in range(asked.members)]
     owners, moved = owning(sorted(group, key=java_order)), 0
     for at in range(asked.members):
-        others = group[:at] + group[at + 1 :]
+        before = list(group)
         group[at] = ids.start(at)
-        for members in (others, group):
+        between = [*before, group[at]] if asked.surge else before[:at] + before[at + 1 :]
+        for members in (between, group):
             now = owning(sorted(members, key=java_order))
             moved += _moved(owners, now)
             owners = now

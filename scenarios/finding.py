@@ -29,7 +29,6 @@ from scenarios.problems import BadScenario, Problem, nearest
 from scenarios.questions import Question
 from scenarios.recording.scenario import Scenario
 from scenarios.validity import problems_of
-from scenarios.weather.coverage import Coverage
 from scenarios.weather.generating import weather
 from scenarios.weather.shape import WeatherShape
 
@@ -45,11 +44,8 @@ class Listed(NamedTuple):
     plan: Planned
 
 
-def weather_of(given: Mapping[str, Value | str], coverage: Coverage | None = None) -> Plan:
-    """The weather of these parameters, which looks for what *coverage* lacks.
-
-    Raises ``BadScenario``.
-    """
+def weather_of(given: Mapping[str, Value | str]) -> Plan:
+    """The weather of these parameters.  Raises ``BadScenario``."""
     shape = {
         field.name: field.default
         for field in msgspec.structs.fields(WeatherShape)
@@ -61,7 +57,7 @@ def weather_of(given: Mapping[str, Value | str], coverage: Coverage | None = Non
     fields = {name: value for name, value in values.items() if name in shape}
     try:
         made = msgspec.convert(fields, WeatherShape)
-        plan = weather(int(values["seed"]), str(values["release"]), made, coverage)
+        plan = weather(int(values["seed"]), str(values["release"]), made)
         if values["quirk"]:
             plan = msgspec.structs.replace(plan, quirks=(str(values["quirk"]),))
     except ValueError as error:
@@ -72,6 +68,13 @@ def weather_of(given: Mapping[str, Value | str], coverage: Coverage | None = Non
 
 
 WEATHER = Listed("weather", Path(__file__).parent / "weather" / "generating.py", weather_of)
+
+
+def given_as(
+    name: str, given: Mapping[str, Value | str], release: str
+) -> Mapping[str, Value | str]:
+    """The parameters of *name* as *release*, if one is given: weather is drawn for a release."""
+    return {**given, "release": release} if release and name == WEATHER.name else given
 
 
 def load(name: str, parameters: Mapping[str, Value | str] | None = None) -> Plan:

@@ -49,6 +49,7 @@ class ListenerPlan(Part, frozen=True, kw_only=True):
     raises: float = 0.0
     hangs: float = 0.0  # for hang_ms
     hang_ms: float = 60_000.0
+    always_fails: float = 0.0  # so many messages fail, each whenever it comes
     from_ms: int = 0  # the chances hold from then on, in ms since the load begins
     until_ms: int | None = None  # and to here; None: to the end
 
@@ -69,6 +70,8 @@ class ConsumersPlan(Part, frozen=True, kw_only=True):
     settings: dict[str, Any] = {}
     settings_of: dict[str, dict[str, Any]] = {}  # for one member, above those for each
     listener: ListenerPlan = ListenerPlan()
+    seeks_ms: tuple[int, ...] = ()  # when each lite pull member goes back in one of its queues
+    seek_back_max: int = 50  # up to so many messages before what the group has committed
     starts_ms: int = 0  # the first one
     every_ms: int = 0  # the next ones, each later by so much
 
@@ -88,6 +91,9 @@ class LoadPlan(Part, frozen=True, kw_only=True):
     keys: int = 0  # so many different ones; a key goes to one queue (selector); 0: no keys
     key_skew: float = 0.0  # exponent of Zipf's law; 0: evenly
     tags: tuple[str, ...] = ()
+    batch: int = 1  # so many in one call, sent when the last of them is due
+    delay_levels: tuple[int, ...] = ()  # each message has one of them, by chance; 0: no delay
+    timer_ms: tuple[int, ...] = ()  # the same, of times for which 5.x brokers keep it back
     count_max: int | None = None
     settings: dict[str, Any] = {}
 

@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
+from emulator.docstrings import NoSource, docstring_of
 from scenarios.files.parameters import Value, chosen
 from scenarios.problems import BadScenario
 from scenarios.result import RunResult
@@ -28,15 +29,22 @@ Asking: TypeAlias = Callable[..., Mapping[str, float]]
 
 
 class Question:
-    """A function that answers from a seed and parameters.  Raises ``TypeError`` if it cannot."""
+    """A function that answers from a seed and parameters.  Raises ``TypeError`` if it cannot.
+
+    Its docstring is its title and what it teaches, also under ``python -OO``, where the source
+    is read; a function without source is refused there.
+    """
 
     def __init__(self, function: Asking) -> None:
         self.function = function
         self.name = function.__name__
         self.file = inspect.getsourcefile(function) or ""
         self.parameters = _defaults(function)
-        self.__doc__ = function.__doc__
-        title, _, _ = inspect.cleandoc(self.__doc__ or "").partition("\n")
+        try:
+            self.__doc__ = docstring_of(function)
+        except NoSource as error:
+            raise TypeError(str(error)) from None
+        title, _, _ = self.__doc__.partition("\n")
         self.title = title.rstrip(".")
 
     def __repr__(self) -> str:

@@ -40,3 +40,4 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     took_s: float  # of real time
     fact_count: int
     journal: str = ""  # where it is, if it was kept
+    tried: dict[str, int] = {}  # rule: how often its premise held, so that it could object

@@ -56,6 +56,8 @@ SETTINGS: Mapping[str, type[msgspec.Struct]] = {
     "lite_pull": LitePullConsumerConfig,
 }
 CHANCES = ("fails", "raises", "hangs")
+DELAY_LEVELS_MAX = 18
+BATCH_MAX = 1_000
 
 
 class Names:
@@ -177,6 +179,11 @@ def _consumers(each: ConsumersPlan, names: Names) -> Found:
     yield from _settings(("settings",), SETTINGS[each.kind], each.settings)
     yield from _positive(("starts_ms",), each.starts_ms, least=0)
     yield from _positive(("every_ms",), each.every_ms, least=0)
+    if each.seeks_ms and each.kind != "lite_pull":
+        yield ("seeks_ms",), "only lite pull consumers seek"
+    for at, seek_ms in enumerate(each.seeks_ms):
+        yield from _positive(("seeks_ms", at), seek_ms, least=0)
+    yield from _positive(("seek_back_max",), each.seek_back_max, least=0)
     yield from _under(("listener",), _listener(each.listener))
 
 
@@ -192,7 +199,7 @@ def _strategy(name: str) -> Found:
 
 
 def _listener(listener: ListenerPlan) -> Found:
-    for name in CHANCES:
+    for name in (*CHANCES, "always_fails"):
         if not 0 <= getattr(listener, name) <= 1:
             yield (name,), f"is a chance from 0 to 1, not {getattr(listener, name)}"
     if sum(getattr(listener, name) for name in CHANCES) > 1:
@@ -214,7 +221,29 @@ def _load(load: LoadPlan, names: Names) -> Found:
         yield ("until_ms",), "is after its beginning"
     if load.key_skew and not load.keys:
         yield ("key_skew",), "needs keys: how many different ones there are"
+    yield from _delays(load)
+    yield from _batch(load)
     yield from _settings(("settings",), ProducerConfig, load.settings)
+
+
+def _delays(load: LoadPlan) -> Found:
+    if load.delay_levels and load.timer_ms:
+        yield ("timer_ms",), "a load has delay_levels or timer_ms: of both, only the level counts"
+    for at, level in enumerate(load.delay_levels):
+        if not 0 <= level <= DELAY_LEVELS_MAX:
+            text = f"is a level from 1 to {DELAY_LEVELS_MAX}, or 0 for none, not {level}"
+            yield ("delay_levels", at), text
+    for at, timer_ms in enumerate(load.timer_ms):
+        yield from _positive(("timer_ms", at), timer_ms, least=0)
+
+
+def _batch(load: LoadPlan) -> Found:
+    if not 1 <= load.batch <= BATCH_MAX:
+        yield ("batch",), f"is a number from 1 to {BATCH_MAX}, not {load.batch}"
+    if load.batch > 1 and load.mode != "sync":
+        yield ("batch",), f"a batch is sent in the mode sync, not {load.mode}"
+    if load.batch > 1 and (load.keys or load.delay_levels or load.timer_ms):
+        yield ("batch",), "messages of a batch share a queue and have no delays: leave keys out"
 
 
 def _settings(path: Path, kind: type[msgspec.Struct], given: Mapping[str, Any]) -> Found:

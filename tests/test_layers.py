@@ -18,6 +18,7 @@ LAYERS = (  # from the bottom up; names in one row never import each other
         "emulator.alarms",
         "emulator.clock",
         "emulator.config",
+        "emulator.docstrings",
         "emulator.fitting",
         "emulator.property_names",
         "emulator.quirks",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 from collections.abc import Iterator
 
@@ -10,24 +9,29 @@ from docs.generate.sections import DOCS, write_section
 from emulator.checks.checker import Checker, Shared
 from emulator.checks.progress import Progress
 from emulator.checks.scene import Scene
-from emulator.checks.table import CHECKERS
+from emulator.checks.stored_messages import StoredMessages
+from emulator.checks.table import CHECKERS, MEASURES
+from emulator.docstrings import docstring_of
 
+MEASURES_TEXT = "These count and never object; an expectation gives them a bound."
 PAGE = DOCS / "checkers.md"
 
 
 def checkers_text() -> str:
-    """A section for each checker, in the order of the table."""
-    return "\n".join(line for kind in CHECKERS.values() for line in _checker(kind))
+    """A section for each checker and each measure, in the order of the table."""
+    sections = [line for kind in CHECKERS.values() for line in _checker(kind)]
+    measures = [line for kind in MEASURES.values() for line in _checker(kind)]
+    return "\n".join([*sections, "## Measures", "", MEASURES_TEXT, "", *measures])
 
 
 def _checker(kind: type[Checker]) -> Iterator[str]:
     scene = Scene()
-    table = kind(Shared(scene, Progress(scene))).table()
+    table = kind(Shared(scene, Progress(scene, StoredMessages(scene)))).table()
     yield f"### {kind.name}"
     yield ""
-    yield f"Rule: {kind.rule}."
+    yield f"{'Counts how far' if kind.is_measure else 'Rule:'} {kind.rule}."
     yield ""
-    yield (inspect.getdoc(sys.modules[kind.__module__]) or "").replace("``", "`")
+    yield docstring_of(sys.modules[kind.__module__]).replace("``", "`")
     yield ""
     reads = ", ".join(sorted(f"`{fact.__name__}`" for fact in table))
     yield f"Reads {reads}, and what all checkers share."

@@ -27,7 +27,7 @@ ERRATA = (
     Erratum(
         "000, 001",
         "a broker that took more than 550 ms is avoided for 3 s, one above 1,000 ms for 60 s",
-        "from 550 ms on 30 s in 4.x, 2 s since 5.1.4; 60 s from 1,000 ms on is right for 4.x",
+        "from 550 ms on 30 s up to 5.1.3, where 60 s from 1,000 ms on is right; since 5.1.4 2 s",
         (
             "test_the_table_is_upstreams",
             "test_articles_about_latency_faults_describe_a_table_that_no_release_has",
@@ -70,14 +70,22 @@ ERRATA = (
     Erratum(
         "001",
         "the round-robin index is read once a call, and the walk is the call's own",
-        "up to 4.7.1; since then every queue that is looked at steps the shared index",
-        ("test_since_4_8_each_queue_that_a_retry_passes_over_is_a_step",),
+        "up to 4.7.1, with latency faults up to 5.1.3; since then each queue looked at is a step",
+        (
+            "test_since_4_8_each_queue_that_a_retry_passes_over_is_a_step",
+            "test_with_latency_faults_each_queue_passed_over_is_a_step_since_5_1_4",
+        ),
     ),
     Erratum(
         "001",
         "when all brokers are avoided, one is picked after a shuffle, and the queue is changed",
-        "no shuffle since 4.9.4; a fresh queue since 4.9.8 and 5.1.4",
-        ("test_the_worst_case_pick_changes_the_shared_list_in_some_releases",),
+        "no shuffle from 4.9.4 to 5.1.3, and a fresh queue in 4.9.8; since 5.1.4 the next queue "
+        "is taken (the picking method shuffles again, but no producer calls it)",
+        (
+            "test_up_to_4_9_3_the_worst_case_pick_breaks_ties_by_chance",
+            "test_the_worst_case_pick_changes_the_shared_list_in_some_releases",
+            "test_since_5_1_4_the_next_that_can_be_reached_is_taken_when_all_are_avoided",
+        ),
     ),
     Erratum(
         "001",
@@ -88,7 +96,7 @@ ERRATA = (
     Erratum(
         "001, 002",
         "the listing of averagely wraps its index around the number of queues",
-        "the index never gets that far: the modulo changes nothing, 5.x has none",
+        "the index never gets that far: the modulo changes nothing, and is gone since 5.3.0",
         ("test_the_modulo_in_listings_of_averagely_never_acts",),
     ),
     Erratum(

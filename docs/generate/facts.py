@@ -16,6 +16,7 @@ from typing import Any
 
 from docs.generate.sections import DOCS, write_section
 from docs.generate.settings import explanations
+from emulator.docstrings import docstring_of
 from emulator.facts import Fact, Queue, all_facts
 
 PAGE = DOCS / "facts.md"
@@ -85,7 +86,7 @@ def _made_in(path: Path) -> set[str]:
 def _fact(kind: type[Fact], rooms: Iterable[str]) -> Iterator[str]:
     yield f"### {kind.__name__}"
     yield ""
-    yield inspect.getdoc(kind) or ""
+    yield docstring_of(kind)
     yield ""
     noted = ", ".join(f"`{room}`" for room in rooms)
     yield f"Severity {kind.severity}; {_when(kind)}noted by {noted or 'nobody so far'}."
@@ -116,7 +117,7 @@ def _values(kind: Any) -> str:
 
 
 def _of_module(name: str) -> str:
-    return inspect.getdoc(sys.modules[name]) or ""
+    return docstring_of(sys.modules[name])
 
 
 def _line(kind: type[Fact]) -> int:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
-
 import msgspec
 
 from docs.generate.sections import DOCS, write_section
 from emulator.cluster.faults.table import TABLE, WORLDS, Can
 from emulator.cluster.faults.values import FAULTS, Fault, LinkFault
+from emulator.docstrings import docstring_of
 
 PAGE = DOCS / "faults.md"
 SHOWN: dict[Can, str] = {"yes": "yes", "no": "–", "with_links": "with links"}
@@ -21,7 +20,7 @@ def faults_text() -> str:
 
 
 def _row(word: str, kind: type[Fault]) -> str:
-    meaning = " ".join((inspect.getdoc(kind) or "").split()).replace("``", "`")
+    meaning = " ".join(docstring_of(kind).split()).replace("``", "`")
     cans = (SHOWN[TABLE[word].can(world)] for world in WORLDS)
     return f"| `{word}` | {', '.join(_fields(kind))} | {meaning} | {' | '.join(cans)} |"
 

@@ -5,7 +5,6 @@ Read off the structs of ``scenarios.plan`` and the faults: their docstrings, fie
 
 from __future__ import annotations
 
-import inspect
 import typing
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -14,6 +13,7 @@ import msgspec
 
 from docs.generate.sections import DOCS, write_section
 from docs.generate.settings import explanations
+from emulator.docstrings import docstring_of
 from scenarios.files.quantities import spelling, written
 from scenarios.plan import (
     ClusterPlan,
@@ -27,6 +27,7 @@ from scenarios.plan import (
     TopicPlan,
     When,
 )
+from scenarios.weather.clients import FEATURES
 from scenarios.words import ACTS, FAULTS, Does
 
 PAGE = DOCS / "scenarios.md"
@@ -66,6 +67,14 @@ def words_text() -> str:
     return "\n".join(lines)
 
 
+def features_text() -> str:
+    """What a seed of weather may have, and how often."""
+    rows = (
+        (f"`{name}`", f"{feature.chance:.0%}", feature.what) for name, feature in FEATURES.items()
+    )
+    return "\n".join(_table(("feature", "of seeds", ""), rows))
+
+
 def _rows(kind: type[msgspec.Struct]) -> Iterator[tuple[str, ...]]:
     explained = explanations(kind)
     for field in msgspec.structs.fields(kind):
@@ -75,7 +84,9 @@ def _rows(kind: type[msgspec.Struct]) -> Iterator[tuple[str, ...]]:
         name = (
             f"`{plain}`" if unit is None or plain == field.name else f"`{plain}`, `{field.name}`"
         )
-        kind_of_value = f'{unit.what}: "{unit.example}"' if unit is not None else _type(field.type)
+        kind_of_value = _type(field.type) if unit is None else f'{unit.what}: "{unit.example}"'
+        if unit is not None and typing.get_origin(field.type) is tuple:
+            kind_of_value = f"list, each {kind_of_value}"
         yield name, kind_of_value, _default(field), explained.get(field.name, "")
 
 
@@ -87,7 +98,7 @@ def _word(item: tuple[str, type[Does]]) -> tuple[str, ...]:
 
 def _first(kind: type) -> str:
     """The docstring's first paragraph on one line."""
-    return " ".join((inspect.getdoc(kind) or "").split("\n\n")[0].split()).replace("*", "")
+    return " ".join(docstring_of(kind).split("\n\n")[0].split()).replace("*", "")
 
 
 def _default(field: msgspec.structs.FieldInfo) -> str:
@@ -129,6 +140,7 @@ def sections() -> Iterator[tuple[str, str]]:
     """Each generated part of the page."""
     yield "words", words_text()
     yield "fields", fields_text()
+    yield "features", features_text()
 
 
 if __name__ == "__main__":

@@ -37,11 +37,13 @@ PAGE = DOCS / "configuration.md"
 LIVE: dict[type[RoleConfig], Mapping[str, str]] = {
     NameServerConfig: {
         **{known.field: "from 5.0" for known in nameserver.SETTINGS_5.values()},
+        **{known.field: "from 5.1" for known in nameserver.SETTINGS_5_1.values()},
+        **{known.field: "from 5.1.4" for known in nameserver.SETTINGS_5_1_4.values()},
         **{known.field: "yes" for known in nameserver.SETTINGS.values()},
     },
     BrokerConfig: {
         **dict.fromkeys(broker.LIVE_5_2.values(), "from 5.2"),
-        **dict.fromkeys(broker.LIVE_5.values(), "from 5.0"),
+        **dict.fromkeys(broker.LIVE_5_1.values(), "from 5.1"),
         **dict.fromkeys(broker.LIVE.values(), "yes"),
     },
 }

@@ -2,7 +2,7 @@
 
     python -m docs.generate.studies                  all of them
     python -m docs.generate.studies skew --to DIR    one; folders of sweeps and HTML pages in DIR
-    python -m docs.generate.studies --tables         only the pages, from the data that are shipped
+    python -m docs.generate.studies --tables         tables and pictures, from the data as shipped
 
 A sweep that was finished in DIR is not run again.
 """
@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from docs.generate import study_tables
+from docs.generate import study_pictures, study_tables
 from docs.generate.sections import DOCS, with_section
 from docs.generate.study_data import COMBINATIONS, CURVES, write_data
 
@@ -44,105 +44,117 @@ class FinishedSweep(NamedTuple):
     curves: tuple[str, ...] = ()
 
 
-class Drawing(NamedTuple):
-    """A plot of a sweep's page, by its place there, after some choices; the file's size in px."""
-
-    sweep: str
-    plot: str
-    metric: str
-    choices: Mapping[str, str]  # ids of the page's fields: what is chosen
-    width: int = 900
-    height: int = 380
-
-
-class FinishedStudy(NamedTuple):
-    """A page of docs/studies, with its sweeps and its picture."""
-
-    sweeps: Mapping[str, FinishedSweep]
-    drawing: Drawing
-
-
 SHARES = ("queues_max", "queues_min", "queues_sigma", "max_to_mean", "idle_members")
 MOVES = ("moves_leave", "necessary_leave", "moves_join", "necessary_join")
-RUN_METRICS = (
-    *("no_load_members", "idle_members", "no_load_s", "settle_s", "moved_queues"),
-    *("necessary_moves", "unowned_queue_s"),
-)
-SEND_METRICS = (
-    *("send_ms_mean", "send_ms_p99", "broker_share_ill", "broker_share_well", "avoided_after_s"),
-    *("failed_sends", "retried_sends"),
-)
-STUDIES: Mapping[str, FinishedStudy] = {
-    "skew": FinishedStudy(
-        {
-            "skew-even": FinishedSweep(
-                f"allocation --seeds 1..1000 --vary strategy={ALL} --vary queues=8,24,64 "
-                "--vary members=3,5,7,10,12",
-                (*SHARES, *MOVES),
-            ),
-            "skew-shapes": FinishedSweep(
-                "allocation --seeds 1..10000 --vary queues=8,24,64 --vary members=3,5,7,10,12 "
-                "--set strategy=consistent_hash",
-                (*SHARES, *MOVES, "max_to_min"),
-                curves=("queues_max", "queues_min", "queues_sigma", "moves_leave"),
-            ),
-            "skew-nodes": FinishedSweep(
-                "allocation --seeds 1..100 --vary virtual_nodes=1,10,100,1000 "
-                "--vary members=5,10 --set strategy=consistent_hash --set queues=64",
-                SHARES,
-            ),
-            "skew-ids": FinishedSweep(
-                f"allocation --seeds 1..100 --vary strategy={ALL} "
-                "--vary ids=ip_pid,ip_pid_nanos,any_ip_pid_nanos,container,pod_name,uuid "
-                "--set queues=24 --set members=5 --set restart=true",
-                ("queues_sigma", "queues_max", "moves_restart_per_queue"),
-            ),
-            "skew-topics": FinishedSweep(
-                f"allocation --seeds 1..20 --vary strategy={ALL} --vary topics=1,10,50,100 "
-                "--vary members=3,6 --set queues=4",
-                ("first_queues", "queues_max", "queues_min", "max_to_mean"),
-            ),
-        },
-        Drawing("skew-even", "boxes", "queues_max", {"along": "members", "queues": "24"}),
-    ),
-    "idle": FinishedStudy(
-        {
-            "idle-shapes": FinishedSweep(
-                f"allocation --seeds 1..100 --vary strategy={ALL} --vary brokers=2,3,4,6 "
-                "--vary queues=4,8 --vary members=2,3,4,6,8,12,16",
-                ("read_only_idle_members", "read_only_idle_share", "read_only_max_to_mean"),
-            ),
-            "idle-runs": FinishedSweep(
-                f"read_only --seeds 1..25 --vary 'strategy={ALL},averagely_auto(4.9.6)' "
-                "--vary brokers=2,4 --vary members=3,6,8 --vary backlog=false,true "
-                "--set leaves=true",
-                RUN_METRICS,
-            ),
-        },
-        Drawing(
-            "idle-shapes",
-            "boxes",
-            "read_only_idle_share",
-            {"along": "members", "brokers": "4", "queues": "4"},
+OVER_BROKERS = ("read_only_mean_share", "read_only_least_share", "read_only_most_share")
+RUN_METRICS = ("no_load_s", "settle_s")
+SEND_METRICS = ("send_ms_mean", "broker_share_ill", "broker_share_well", "failed_sends")
+STUDIES: Mapping[str, Mapping[str, FinishedSweep]] = {  # by page: sweeps by name
+    "skew": {
+        "skew-even": FinishedSweep(
+            f"allocation --seeds 1..300 --vary strategy={ALL} "
+            "--vary ids=ip_pid_nanos,any_ip_pid_nanos --vary queues=8,24,64 "
+            "--vary members=3,5,7,10,12 --set leaver=any --set topic=any",
+            ("queues_max", "queues_min", *MOVES),
         ),
-    ),
-    "penalties": FinishedStudy(
-        {
-            "penalty-slow": FinishedSweep(
-                "a_broker_flaps --seeds 1..20 --vary avoids=never,4.9,5.1.4,prose "
-                "--vary slow_ms=300,540,600,900,1100,1700,1900,2900,3500 --vary well_s=5,20,60",
-                SEND_METRICS,
-            ),
-            "penalty-failing": FinishedSweep(
-                "a_broker_flaps --seeds 1..25 --vary avoids=never,4.9,5.1.4,5.2,prose "
-                "--vary fault=cut,busy --set flaps=1 --set well_s=700",
-                SEND_METRICS,
-            ),
-        },
-        Drawing(
-            "penalty-slow", "boxes", "broker_share_well", {"along": "slow_ms", "well_s": "20"}
+        "skew-leavers": FinishedSweep(
+            f"allocation --seeds 1..100 --vary strategy={ALL} "
+            "--vary leaver=first,middle,last,any --vary members=3,5,10,20 "
+            "--vary queues=24,60,240 --set topic=any",
+            ("moves_leave", "necessary_leave"),
         ),
-    ),
+        "skew-shapes": FinishedSweep(
+            "allocation --seeds 1..10000 --vary queues=8,24,64 --vary members=3,5,7,10,12 "
+            "--set strategy=consistent_hash --set topic=any",
+            (*SHARES, *MOVES, "max_to_min"),
+            curves=("queues_max", "queues_min", "queues_sigma", "moves_leave"),
+        ),
+        "skew-topic-names": FinishedSweep(
+            "allocation --seeds 1..300 "
+            "--vary topic=orders,payments,invoices,shipments,clicks,stock,users,audit,any "
+            "--vary queues=8,24,64 --vary members=3,5,10 --set strategy=consistent_hash",
+            ("queues_sigma", "queues_max"),
+        ),
+        "skew-nodes": FinishedSweep(
+            "allocation --seeds 1..200 --vary virtual_nodes=1,10,100,1000 "
+            "--vary members=5,10 --vary queues=24,64 --set strategy=consistent_hash "
+            "--set topic=any",
+            SHARES,
+        ),
+        "skew-ids": FinishedSweep(
+            f"allocation --seeds 1..100 --vary strategy={ALL} "
+            "--vary ids=ip_pid,ip_pid_nanos,any_ip_pid_nanos,container,pod_name,uuid "
+            "--vary surge=false,true --set queues=24 --set members=5 --set topic=any "
+            "--set restart=true",
+            ("queues_sigma", "moves_restart_per_queue"),
+        ),
+        "skew-restarts": FinishedSweep(
+            f"allocation --seeds 1..50 --vary strategy={ALL} --vary surge=false,true "
+            "--vary members=2,3,5,10,20 --vary queues=24,60,240 --set ids=any_ip_pid_nanos "
+            "--set topic=any --set restart=true",
+            ("moves_restart_per_queue",),
+        ),
+        "skew-topics": FinishedSweep(
+            f"allocation --seeds 1..20 --vary strategy={ALL} --vary topics=1,10,50,100 "
+            "--vary queues=4,8,16 --vary members=3,5,6 --set topic=any",
+            ("first_queues", "queues_min", "max_to_mean"),
+        ),
+    },
+    "idle": {
+        "idle-shapes": FinishedSweep(
+            f"allocation --seeds 1..100 --vary strategy={ALL} --vary brokers=2,3,4,5,6 "
+            "--vary queues=4,8 --vary members=2,3,4,5,6,8,10,12,16 --set topic=any",
+            OVER_BROKERS,
+        ),
+        "idle-brokers": FinishedSweep(
+            f"allocation --seeds 1..200 --vary strategy={ALL} "
+            "--vary read_only=first,middle,last --vary members=2,3,4,5,6,7,8,9,10,11,12 "
+            "--set brokers=3 --set queues=4 --set topic=any",
+            ("read_only_idle_members",),
+        ),
+        "idle-runs": FinishedSweep(
+            f"read_only --seeds 1..1 --vary 'strategy={ALL},averagely_auto(4.9.6)' "
+            "--vary members=4,8 --vary read_only=first,middle,last "
+            "--vary leaver=first,middle,last --vary order_of_ids=started,reversed "
+            "--set brokers=3 --set leaves=true",
+            RUN_METRICS,
+        ),
+        "idle-backlog": FinishedSweep(
+            f"read_only --seeds 1..1 --vary 'strategy={ALL},averagely_auto(4.9.6)' "
+            "--vary members=4,8 --vary read_only=first,middle,last --set brokers=3 "
+            "--set leaves=true --set backlog=true",
+            RUN_METRICS,
+        ),
+    },
+    "penalties": {
+        "penalty-spells": FinishedSweep(
+            "a_broker_flaps --seeds 1..3 --vary avoids=4.9,5.1.4 --vary ill_s=5,10,20 "
+            "--vary well_s=5,10,15,20,25,30,40,60 --set flaps=12",
+            SEND_METRICS,
+        ),
+        "penalty-drawn": FinishedSweep(
+            "a_broker_flaps --seeds 1..1 --vary avoids=4.9,5.1.4 --vary well_s=5,10,20,30,60 "
+            "--vary spells=1..8 --set flaps=12",
+            SEND_METRICS,
+        ),
+        "penalty-slow": FinishedSweep(
+            "a_broker_flaps --seeds 1..1 --vary avoids=never,4.9,5.1.4,prose "
+            "--vary slow_ms=540,600,1100,1700,1900,2900,3500 --vary spells=1..5 "
+            "--set flaps=12",
+            SEND_METRICS,
+        ),
+        "penalty-around": FinishedSweep(
+            "a_broker_flaps --seeds 1..1 --vary avoids=4.9,5.1.4 --vary brokers=2,4 "
+            "--vary broker=broker-a,broker-b --vary rate=2,10 --vary spells=1..3 "
+            "--set flaps=10",
+            SEND_METRICS,
+        ),
+        "penalty-failing": FinishedSweep(
+            "a_broker_flaps --seeds 1..2 --vary avoids=never,4.9,5.1.4,5.2,prose "
+            "--vary fault=cut,busy --vary ill_s=4,10,25 --set flaps=1 --set well_s=700",
+            (*SEND_METRICS, "avoided_after_s", "retried_sends"),
+        ),
+    },
 }
 
 
@@ -151,20 +163,15 @@ def main(words: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m docs.generate.studies")
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(STUDIES))
     parser.add_argument("--to", type=Path, default=FOLDER)
-    parser.add_argument("--tables", action="store_true", help="only the tables of the pages")
-    parser.add_argument("--pictures", action="store_true", help="the pictures, too (Chromium)")
+    parser.add_argument("--tables", action="store_true", help="only the tables and pictures")
     given = parser.parse_args(words)
     if unknown := [name for name in given.names if name not in STUDIES]:
         parser.error(f"there is no study {unknown[0]!r}: there are {', '.join(STUDIES)}")
     names = given.names or list(STUDIES)
     if not given.tables:
         run_studies(names, given.to)
-    if given.pictures:
-        from docs.generate.study_pictures import draw  # noqa: PLC0415  # the tests' own browser
-
-        for name in names:
-            draw(STUDIES[name].drawing, given.to, PAGES / f"{name}.svg")
     for name in names:
+        (PAGES / f"{name}.svg").write_text(study_pictures.PICTURES[name]())
         page = PAGES / f"{name}.md"
         page.write_text(with_tables(page.read_text(), name))
 
@@ -186,7 +193,7 @@ def run_studies(names: Sequence[str], to: Path) -> None:
     for name in names:
         began_s, more_s = time.monotonic(), 0.0
         cores = spark.sparkContext.defaultParallelism
-        for key, sweep in STUDIES[name].sweeps.items():
+        for key, sweep in STUDIES[name].items():
             sweep_s = _swept(spark, to / key, sweep)
             made = _studied(spark, to / key, sweep)
             write_data(made, key, sweep.curves)
@@ -255,7 +262,7 @@ def _say(text: str) -> None:
 def shipped() -> Iterator[Path]:
     """The files of data that all studies come to."""
     for study in STUDIES.values():
-        for key, sweep in study.sweeps.items():
+        for key, sweep in study.items():
             yield COMBINATIONS / f"{key}.csv"
             if sweep.curves:
                 yield CURVES / f"{key}-curves.csv"

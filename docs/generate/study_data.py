@@ -8,7 +8,10 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
+
 from docs.generate.sections import DOCS
+from pipeline.studies.uncertainty import of_mean, t_975
 
 if TYPE_CHECKING:
     from pipeline.studies.study import Study
@@ -20,15 +23,28 @@ OF_A_COMBINATION = (  # of pipeline.studies.files.combination_rows
 )
 
 
-class Datum(NamedTuple):
+class Datum(msgspec.Struct, frozen=True):
     """A metric of a combination: the numbers of a row, by their column."""
 
     at: Mapping[str, str]
     metric: str
     numbers: Mapping[str, float]
 
-    def __getitem__(self, column: str) -> float:  # type: ignore[override]
+    def __getitem__(self, column: str) -> float:
         return self.numbers[column]
+
+
+class Pool(NamedTuple):
+    """Runs of several combinations as one sample: what they differ in is as likely as the seed.
+
+    ``half`` is half the width of the 95 % confidence interval of the mean.
+    """
+
+    runs: int
+    mean: float
+    half: float
+    least: float
+    most: float
 
 
 def write_data(study: Study, name: str, curves: Collection[str]) -> None:
@@ -54,15 +70,50 @@ def data(name: str) -> tuple[Datum, ...]:
 
 
 def one(name: str, metric: str, **at: object) -> Datum:
-    """The only row of this metric at these values."""
+    """The only row of this metric at these values.  Raises ``ValueError``."""
     found = [
         datum
         for datum in data(name)
         if datum.metric == metric
         and all(datum.at[column] == str(value) for column, value in at.items())
     ]
-    assert len(found) == 1, f"{name}: {len(found)} rows of {metric} at {at}"
+    if len(found) != 1:
+        raise ValueError(f"{name}: {len(found)} rows of {metric} at {at}")
     return found[0]
+
+
+def pooled(name: str, metric: str, **at: object) -> Pool:
+    """All rows of this metric at these values, whatever the columns that are not named."""
+    found = [
+        datum
+        for datum in data(name)
+        if datum.metric == metric
+        and all(datum.at[column] == str(value) for column, value in at.items())
+    ]
+    assert found, f"{name}: no row of {metric} at {at}"
+    runs = round(sum(datum["runs"] for datum in found))
+    mean = sum(datum["runs"] * datum["mean"] for datum in found) / runs
+    squares = sum(
+        datum["runs"] * (datum["mean"] - mean) ** 2 + _squares_within(datum) for datum in found
+    )
+    deviation = (squares / (runs - 1)) ** 0.5 if runs > 1 else 0.0
+    high = of_mean(mean, deviation, runs).high
+    return Pool(
+        runs,
+        mean,
+        0.0 if high is None else high - mean,
+        min(datum["smallest"] for datum in found),
+        max(datum["largest"] for datum in found),
+    )
+
+
+def _squares_within(datum: Datum) -> float:
+    """Of a row's runs, about their mean: read off the interval that stands beside it."""
+    runs = datum["runs"]
+    if runs < 2:
+        return 0.0
+    deviation: float = (datum["high_95"] - datum["mean"]) * runs**0.5 / t_975(runs - 1)
+    return (runs - 1) * deviation * deviation
 
 
 def share_up_to(name: str, metric: str, value: float, **at: object) -> tuple[float, float]:

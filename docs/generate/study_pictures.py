@@ -1,50 +1,250 @@
-"""The pictures of docs/studies: plots of a study's own page, saved as SVG by a Chromium."""
+"""The pictures of docs/studies, from the data that are shipped: panels of lines, as plain SVG.
+
+Colours are those of the studies' pages, which people with any kind of colour vision tell apart;
+each line has its own mark and dash as well.  The paper is white: pictures are seen in dark
+pages, too.
+"""
 
 from __future__ import annotations
 
-import re
-import sys
-from pathlib import Path
-from typing import TYPE_CHECKING
-from urllib.parse import unquote
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from html import escape
+from typing import NamedTuple
 
-from docs.generate.sections import DOCS
+from docs.generate.penalty_formula import share_of_spells
+from docs.generate.study_data import one, pooled
+from docs.generate.study_parts import EVEN, RING, STRATEGIES, half
+from docs.generate.study_penalties import (
+    DRAWN_WELL_S,
+    FLAPS,
+    PENALTY_S,
+    SLOW_S,
+    WELL_S,
+)
 
-if TYPE_CHECKING:
-    from docs.generate.studies import Drawing
+WIDTH, HEIGHT = 900, 360
+TOP, LEFT, GAP, RIGHT = 64, 56, 34, 16
+HEAD, FOOT = TOP + 18, HEIGHT - 52  # of the y axis
+INK, FAINT, GRID = "#1f2328", "#59626d", "#e3e6ea"
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#6b5b00")
+DASHES = ("", "7 4", "2 3", "9 3 2 3")
+POINT = 4.0  # half the size of a mark
 
-PAPER = '<rect width="100%" height="100%" fill="#ffffff"/>'
+
+class Line(NamedTuple):
+    """Points (x, y); *sure* is half an interval for each y; *style* is one of the four."""
+
+    label: str
+    points: Sequence[tuple[float, float]]
+    style: int
+    sure: Sequence[float] = ()
+    has_marks: bool = True
+    has_line: bool = True
 
 
-def draw(drawing: Drawing, folder: Path, file: Path) -> None:
-    """The plot of a page that was made before, on white: it is seen in dark pages, too."""
-    sys.path[:0] = [str(DOCS.parent / "tests")]
-    from headless import Browser  # noqa: PLC0415  # the tests' own
+class Panel(NamedTuple):
+    """Lines over one x axis; *y_max* is the upper end, and *y_text* writes a value there."""
 
-    browser = Browser()
-    try:
-        page = folder / drawing.sweep / "study.html"
-        browser.tell("open", page.resolve().as_uri(), width=1280, height=900)
-        browser.tell("eval", _choose("metric", drawing.metric))
-        for field, value in drawing.choices.items():
-            browser.tell("eval", _choose(field, value))
-        address = browser.tell(
-            "eval",
-            f"Plotly.toImage(document.querySelector('#{drawing.plot} .plot'), "
-            f"{{format: 'svg', width: {drawing.width}, height: {drawing.height}}})",
+    title: str
+    x_title: str
+    x_ticks: Sequence[float]
+    y_max: float
+    y_step: float
+    lines: Sequence[Line]
+    y_text: Callable[[float], str] = "{:g}".format
+
+
+def idle_picture() -> str:
+    """How many members idle, by which of three brokers is read-only."""
+    members = range(2, 13)
+    panels = []
+    for strategy in (*EVEN, RING):
+        lines = []
+        for style, place in enumerate(("first", "middle", "last")):
+            found = [
+                one(
+                    "idle-brokers",
+                    "read_only_idle_members",
+                    strategy=strategy,
+                    read_only=place,
+                    members=m,
+                )
+                for m in members
+            ]
+            points = [(m, datum["mean"]) for m, datum in zip(members, found, strict=True)]
+            sure = [half(datum) for datum in found]
+            lines.append(Line(f"the {place} broker is read-only", points, style, sure))
+        panels.append(Panel(STRATEGIES[strategy], "members", range(2, 13, 2), 4, 1, lines))
+    title = "Members without work, of 3 brokers with 4 queues each, one of them read-only"
+    return drawn(title, panels)
+
+
+def skew_picture() -> str:
+    """What share of all queues moves when one member leaves, by its place among sorted ids."""
+    sizes = (3, 5, 10, 20)
+    panels = []
+    for strategy in (*EVEN, RING):
+        lines = []
+        for style, leaver in enumerate(("first", "middle", "last", "any")):
+            at = {"strategy": strategy, "queues": 240, "leaver": leaver}
+            found = [one("skew-leavers", "moves_leave", members=m, **at) for m in sizes]
+            points = [(m, datum["mean"] / 240) for m, datum in zip(sizes, found, strict=True)]
+            sure = [half(datum) / 240 for datum in found]
+            text = "any member leaves" if leaver == "any" else f"the {leaver} one leaves"
+            lines.append(Line(text, points, style, sure))
+        panels.append(
+            Panel(STRATEGIES[strategy], "members", sizes, 1, 0.25, lines, "{:.0%}".format)
         )
-    finally:
-        browser.stop()
-    svg = unquote(address.partition(",")[2])
-    file.write_text(re.sub(r"(<svg[^>]*>)", rf"\1{PAPER}", svg, count=1) + "\n")
+    return drawn("Queues that change their owner when one member leaves, of 240", panels)
 
 
-def _choose(field: str, text: str) -> str:
-    """Script that chooses what reads *text* in the field of that id, or of that parameter."""
-    return (
-        "(() => { const labels = [...document.querySelectorAll('#bar label')];"
-        f"const select = labels.find(label => label.textContent.startsWith({field!r} + ' ') "
-        f"|| label.querySelector('select').id === {field!r}).querySelector('select');"
-        f"select.value = [...select.options].find(it => it.textContent === {text!r}).value;"
-        "select.dispatchEvent(new Event('change')); })()"
+def penalties_picture() -> str:
+    """The share of a broker while it is well, by how long it is well; ill for 10 s, 600 ms."""
+    panels = []
+    for avoids in ("4.9", "5.1.4"):
+        alike = [
+            (s, pooled("penalty-spells", "broker_share_well", avoids=avoids, ill_s=10, well_s=s))
+            for s in WELL_S
+        ]
+        drawn_ones = [
+            (s, pooled("penalty-drawn", "broker_share_well", avoids=avoids, well_s=s))
+            for s in DRAWN_WELL_S
+        ]
+        every = [at / 4 for at in range(4 * min(WELL_S), 4 * max(WELL_S) + 1)]
+        computed = [
+            (s, share_of_spells([(10, s)] * FLAPS, PENALTY_S[avoids], SLOW_S)) for s in every
+        ]
+        lines = [
+            Line("each spell as long (runs)", [(s, p.mean) for s, p in alike], 0, has_line=False),
+            Line("the same, computed", computed, 0, has_marks=False),
+            Line(
+                "spells of any length with this mean",
+                [(s, p.mean) for s, p in drawn_ones],
+                1,
+                [p.half for _, p in drawn_ones],
+            ),
+        ]
+        title = f"table of {avoids}: {PENALTY_S[avoids]} s for 600 ms"
+        x_title = "s for which it is well; it is ill for 10 s"
+        panels.append(Panel(title, x_title, range(0, 61, 10), 0.6, 0.1, lines, "{:.0%}".format))
+    title = "Share of all sends that one of two brokers gets while it is well"
+    return drawn(title, panels)
+
+
+PICTURES: Mapping[str, Callable[[], str]] = {
+    "skew": skew_picture,
+    "idle": idle_picture,
+    "penalties": penalties_picture,
+}
+
+
+# Drawing -----------------------------------------------------------------------------------
+
+
+def drawn(title: str, panels: Sequence[Panel]) -> str:
+    """Panels side by side below one legend."""
+    size = f'viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}"'
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="12">',
+        f"<title>{escape(title)}</title>",
+        '<rect width="100%" height="100%" fill="#ffffff"/>',
+        _text(LEFT, 20, title, size=14, weight="bold"),
+        *_legend(panels[0].lines),
+    ]
+    room = (WIDTH - LEFT - RIGHT - GAP * (len(panels) - 1)) / len(panels)
+    for at, panel in enumerate(panels):
+        parts += _panel(panel, LEFT + at * (room + GAP), room, has_y_axis=at == 0)
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def _legend(lines: Sequence[Line]) -> list[str]:
+    parts, x = [], float(LEFT)
+    for line in lines:
+        parts += _drawn_line([(x, 38.0), (x + 28, 38.0)], line) if line.has_line else []
+        parts += [_mark(x + 14, 38.0, line.style)] if line.has_marks else []
+        parts.append(_text(x + 36, 42, line.label))
+        x += 36 + 6.6 * len(line.label) + 24
+    return parts
+
+
+class Frame(NamedTuple):
+    """Where a panel stands, and where its values are."""
+
+    panel: Panel
+    left: float
+    room: float
+
+    def x_of(self, value: float) -> float:
+        low, high = min(self.panel.x_ticks), max(self.panel.x_ticks)
+        return self.left + 8 + (self.room - 16) * (value - low) / (high - low)
+
+    def y_of(self, value: float) -> float:
+        return FOOT - (FOOT - HEAD) * value / self.panel.y_max
+
+
+def _panel(panel: Panel, left: float, room: float, *, has_y_axis: bool) -> list[str]:
+    frame = Frame(panel, left, room)
+    parts = [_text(left, TOP + 6, panel.title, weight="bold"), *_axes(frame, has_y_axis)]
+    for line in panel.lines:
+        places = [(frame.x_of(x), frame.y_of(y)) for x, y in line.points]
+        for (x, y), sure in zip(line.points, line.sure, strict=False):
+            ends = f"{frame.y_of(max(0, y - sure)):.1f}V{frame.y_of(y + sure):.1f}"
+            if sure:
+                parts.append(
+                    f'<path d="M{frame.x_of(x):.1f} {ends}" stroke="{COLOURS[line.style]}"/>'
+                )
+        parts += _drawn_line(places, line) if line.has_line else []
+        if line.has_marks:
+            parts += [_mark(x, y, line.style) for x, y in places]
+    return parts
+
+
+def _axes(frame: Frame, has_y_axis: bool) -> Iterator[str]:  # of the panel
+    panel, left, room = frame
+    for step in range(round(panel.y_max / panel.y_step) + 1):
+        y = frame.y_of(step * panel.y_step)
+        yield f'<path d="M{left:.1f} {y:.1f}H{left + room:.1f}" stroke="{GRID}"/>'
+        if has_y_axis:
+            text = panel.y_text(step * panel.y_step)
+            yield _text(left - 8, y + 4, text, anchor="end", fill=FAINT)
+    for tick in panel.x_ticks:
+        yield _text(frame.x_of(tick), FOOT + 18, f"{tick:g}", anchor="middle", fill=FAINT)
+    yield _text(left + room / 2, FOOT + 38, panel.x_title, anchor="middle", fill=FAINT)
+
+
+def _drawn_line(places: Sequence[tuple[float, float]], line: Line) -> list[str]:
+    path = "L".join(f"{x:.1f} {y:.1f}" for x, y in places)
+    dash = f' stroke-dasharray="{DASHES[line.style]}"' if DASHES[line.style] else ""
+    stroke = f'stroke="{COLOURS[line.style]}" stroke-width="1.8"'
+    return [f'<path d="M{path}" {stroke} fill="none"{dash}/>']
+
+
+def _mark(x: float, y: float, style: int) -> str:
+    """A disc, a square, a triangle, a cross."""
+    p, colour = POINT, COLOURS[style]
+    pen = f'stroke="{colour}" stroke-width="1.8"'
+    square = f'x="{x - p:.1f}" y="{y - p:.1f}" width="{2 * p}" height="{2 * p}"'
+    triangle = f"M{x:.1f} {y - p:.1f}L{x + p:.1f} {y + p:.1f}H{x - p:.1f}Z"
+    cross = f"M{x - p:.1f} {y - p:.1f}l{2 * p} {2 * p}m0 {-2 * p}l{-2 * p} {2 * p}"
+    shapes = (
+        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{p}" fill="{colour}"/>',
+        f'<rect {square} fill="#ffffff" {pen}/>',
+        f'<path d="{triangle}" fill="{colour}"/>',
+        f'<path d="{cross}" {pen} fill="none"/>',
     )
+    return shapes[style]
+
+
+def _text(
+    x: float,
+    y: float,
+    text: str,
+    *,
+    anchor: str = "start",
+    fill: str = INK,
+    size: int = 12,
+    weight: str = "normal",
+) -> str:
+    place = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"'
+    look = f'fill="{fill}" font-size="{size}" font-weight="{weight}"'
+    return f"<text {place} {look}>{escape(text)}</text>"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from docs.generate.sections import DOCS, write_section
 from emulator.checks.table import METRICS as CHECKED
+from emulator.docstrings import docstring_of
 from pipeline.session import spark_session
 from pipeline.tables.facts import RUN, journal_schema
 from pipeline.tables.metrics import METRICS
@@ -39,7 +39,7 @@ def tables_text(spark: SparkSession) -> str:
 
 def _table(name: str, made: DataFrame) -> Iterator[str]:
     step = STEPS[name]
-    said = (inspect.getdoc(step.make) or "").replace("``", "`")
+    said = docstring_of(step.make).replace("``", "`")
     yield f"#### {name}"
     yield ""
     yield said

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
-
 from docs.generate.sections import DOCS, write_section
 from emulator.cluster.world import CAPABILITIES, VERBS, Verb, World, WorldKind
+from emulator.docstrings import docstring_of
 
 PAGE = DOCS / "worlds.md"
 WORLDS: tuple[WorldKind, ...] = ("processes", "embedded", "virtual")
@@ -17,7 +16,7 @@ def verbs_text() -> str:
 
 
 def _row(verb: Verb) -> str:
-    paragraphs = (inspect.getdoc(getattr(World, verb)) or "").split("\n\n")
+    paragraphs = docstring_of(getattr(World, verb)).split("\n\n")
     meaning = " ".join(" ".join(paragraphs).split()).replace("``", "`")
     has = ("yes" if world in CAPABILITIES[verb] else "–" for world in WORLDS)
     return f"| `{verb}` | {meaning} | {' | '.join(has)} |"

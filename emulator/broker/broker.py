@@ -35,7 +35,7 @@ from emulator.broker.topic_routes import TopicRouteInfo
 from emulator.config import BrokerConfig
 from emulator.disk.port import NOT_WRITTEN, Disk
 from emulator.disk.refusals import reason
-from emulator.facts import Queue
+from emulator.facts import Queue, TopicDeleted
 from emulator.journal import Journal
 from emulator.net.faq import see_faq
 from emulator.net.results import Later, Peer, Push, Refusal, Ring
@@ -307,6 +307,7 @@ class Broker:
             remark = f"the topic {name} cannot be deleted: {reason(error)}"
             raise Refusal(ResponseCode.SERVICE_NOT_AVAILABLE, remark) from error
         self.topics.delete(name, now_ms)
+        self.note(TopicDeleted(name))
         self.store.figures.forget_topic(name)
         if self.release >= OFFSETS_DELETED_WITH_TOPIC:
             self.offsets.delete_topic(name, now_ms)

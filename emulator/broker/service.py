@@ -207,6 +207,9 @@ class ScheduledTasks:
         flushing.on_failed = partial(server.give_up_mark, FLUSHED_TO)
         flushing.on_planned = self._plan_flush
         flushing.put_off = server.turn.at_end
+        for deliveries in (broker.delays, broker.timers):
+            if deliveries is not None:
+                deliveries.wall_ms = clock.now_ms
 
     def start(self, nursery: trio.Nursery) -> None:
         """Run them in *nursery* from now on."""

@@ -19,6 +19,7 @@ class BrokerShares(Checker):
     """Counts; brokers that no fault ever touched have only their attempts."""
 
     name = "broker_shares"
+    is_measure = True
     rule = "brokers that are well get their share of the sends"
     metrics = (
         Metric("send_attempts", "attempts", "of sends, to this broker", "node"),

@@ -43,7 +43,7 @@ class Shared:
 
 
 class Checker(ABC):
-    """One rule or a few that belong together.
+    """One rule or a few that belong together; or a measure, which counts and never objects.
 
     ``needs`` are kinds of facts: if the journal has none of them, nothing is judged.
     """
@@ -53,6 +53,7 @@ class Checker(ABC):
     metrics: ClassVar[tuple[Metric, ...]] = ()
     needs: ClassVar[tuple[type[Fact], ...]] = ()
     needs_whole: ClassVar[bool] = True  # a journal with holes proves nothing
+    is_measure: ClassVar[bool] = False  # then ``rule`` says what would be good
 
     def __init__(self, shared: Shared) -> None:
         self.scene = shared.scene
@@ -60,6 +61,7 @@ class Checker(ABC):
         self.violations: list[Violation] = []
         self.more_violations = 0
         self.measured: dict[str, float] = {}
+        self.tried = 0  # how often what the rule is about happened, so that it could object
 
     @abstractmethod
     def table(self) -> Table:
@@ -71,6 +73,10 @@ class Checker(ABC):
     def why_not(self) -> str:
         """Why the journal cannot show whether the rule was kept; empty: it can."""
         return ""
+
+    def tries(self, count: int = 1) -> None:
+        """The rule's premise held so often: it would have objected, had something been wrong."""
+        self.tried += count
 
     # What it says -----------------------------------------------------------------------
 
@@ -107,9 +113,9 @@ class Checker(ABC):
         """All that was measured; a metric's number for the run follows from its parts."""
         found = dict(self.measured)
         for metric in self.metrics:
-            if metric.name in found:
-                continue
             parts = [n for name, n in found.items() if name.startswith(metric.name + ".")]
+            if metric.name in found:
+                parts.append(found[metric.name])  # what belongs to no group
             found[metric.name] = float((sum if metric.total == "sum" else max)(parts or [0.0]))
         return found
 

@@ -32,6 +32,7 @@ class Churn(Checker):
     """Counts; which strategy moves how much is no rule."""
 
     name = "churn"
+    is_measure = True
     rule = "a rebalance moves as few queues as its strategy allows"
     metrics = (
         Metric("rebalances", "times", "the shares of a topic changed and settled", "group"),

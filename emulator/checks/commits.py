@@ -1,15 +1,18 @@
-"""A committed offset never passes what was really handed to a listener, or out of a poll.
+"""A committed offset never passes a message that is not finished, and never goes back.
 
 The committed offset is the smallest unfinished one (client invariant 43); a group that dies
-goes on from there, so whatever it passed and nobody had is gone.
+goes on from there, so whatever it passed and nobody finished is gone.  While a member holds a
+queue its commits only rise: a lower one comes from a tool, or from a queue that it gave away.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from emulator.checks.checker import Checker, Metric, Shared, place_of
+from emulator.checks.checker import Checker, Metric, Shared, key_of, place_of
 from emulator.checks.folding import Table
+from emulator.checks.holds import Hold
+from emulator.checks.queue_records import QueueReading
 from emulator.facts import (
     ConsumerStarted,
     MemberJoined,
@@ -23,6 +26,8 @@ from emulator.facts import (
 from emulator.journal import Entry, EntryKey
 
 NOBODY: Mapping[str, EntryKey] = {}
+WRITTEN_US = 15_000_000  # offsets are written every 5 s
+REORDERED_US = 10_000_000  # a request that a fault held up may come so long after its end
 RELEASED_US = 10_000_000  # what was on its way when a queue was released has come by then
 
 
@@ -31,13 +36,26 @@ class CommitsFollowDelivery(Checker):
 
     name = "commits"
     rule = (
-        "the committed offset never passes a message that nobody was given (client invariant 43)"
+        "the committed offset never passes a message that nobody has finished (client invariant "
+        "43), and never goes back while a member holds the queue"
     )
     metrics = (
+        Metric("early_commits", "commits", "that passed a message which nobody finished", "group"),
+        Metric("lower_commits", "commits", "below one of the same member before", "group"),
         Metric(
-            "early_commits", "commits", "that passed a message which nobody was given", "group"
+            "excused_lower_commits",
+            "commits",
+            "the same, at a broker that a fault touched",
+            "group",
         ),
+        Metric("late_offsets", "queues", "consumed further than committed, for long", "group"),
         Metric("late_commits", "commits", "by a member that gave the queue away before", "group"),
+        Metric(
+            "excused_late_commits",
+            "commits",
+            "the same, as a fault of the broker or the member held them up",
+            "group",
+        ),
     )
     needs = (OffsetCommitted,)
 
@@ -59,14 +77,21 @@ class CommitsFollowDelivery(Checker):
     def end(self) -> None:
         """Every group that is known has a number."""
         for group in self.scene.seats:
-            self.adds("early_commits", 0, group)
-            self.adds("late_commits", 0, group)
+            for metric in self.metrics:
+                self.adds(metric.name, 0, group)
+        for reader, reading in self.progress.readings():
+            if reader in self.scene.seats:
+                self._look_for_end(reader, reading)
 
     def why_not(self) -> str:
         """Commits alone prove nothing."""
         if not self.scene.seats:
             return f"the journal has no {ConsumerStarted.__name__}: no group is known"
-        if not any(reading.given.ends for _, reading in self.progress.readings()):
+        if not any(
+            hold.given.ends
+            for _, reading in self.progress.readings()
+            for hold in reading.holds.values()
+        ):
             return f"the journal has no {MessageConsumed.__name__} or {MessagePolled.__name__}"
         return ""
 
@@ -74,19 +99,81 @@ class CommitsFollowDelivery(Checker):
         if (all_released := self._released.get(fact.group)) is not None:
             self._look_for_late(fact, all_released.get(fact.queue, NOBODY), entry)
         reading = self.progress.reading
-        # What stands in places that the group was beyond, when they were used again, is hidden.
-        given = reading.given.behind(max(reading.start, reading.reused_to))
-        if fact.offset <= max(given, reading.reused_to):
+        self.tried += 1
+        self._look_for_lower(fact, reading, entry)
+        start = max(reading.start, reading.reused_to)
+        if fact.offset <= reading.done.behind(start) or not self._is_judged(fact):
             return
-        if not self._is_judged(fact) or not self._has(fact, given):
+        passed = self.progress.messages.chains.unsettled(reading, start, fact.offset)
+        unfinished = next((offset for offset in passed if self._has(fact, offset, entry)), None)
+        if unfinished is None:
             return
         self.adds("early_commits", 1, fact.group)
-        place = place_of(fact.queue)
+        given = reading.given_entries(unfinished)
+        by = f"which {given[0].node} has not finished" if given else "which nobody was given"
         self.objects(
-            f"{fact.group} committed {fact.offset} of {place}, and nobody was given {given}",
+            f"{fact.group} committed {fact.offset} of {place_of(fact.queue)} and passed "
+            f"{unfinished}, {by}",
+            *reading.records.life_of(unfinished)[:1],
+            *(key_of(each) for each in given[:1]),
             entry,
             node=reading.owner,
         )
+
+    def _look_for_end(self, group: str, reading: QueueReading) -> None:
+        """A member that runs writes every 5 s how far it has come: also the last time."""
+        hold = reading.holds.get(reading.owner)
+        seat = self.scene.seat(group, reading.owner)
+        if hold is None or hold.ended_us is not None or seat is None or not seat.lives:
+            return
+        if reading.committed is None or seat.started.consumer_kind == "pull":
+            return
+        since_us = self.scene.now_us - WRITTEN_US
+        done = reading.done.behind(max(reading.committed, reading.start, reading.reused_to))
+        done = min(done, reading.records.behind)  # more was consumed of a log that lost its end
+        last_us = reading.consumed_us
+        if done <= reading.committed or last_us > since_us or self.scene.last is None:
+            return
+        if not self.scene.touched(
+            (reading.owner, reading.queue.broker), since_us, last_us + WRITTEN_US
+        ):
+            self.adds("late_offsets", 1, group)
+            self.objects(
+                f"{reading.owner} has consumed {place_of(reading.queue)} up to {done} and wrote "
+                f"{reading.committed} as its offset",
+                key_of(self.scene.last),
+                node=reading.owner,
+                rule="a member's offset is written within 5 s (client invariant 1)",
+            )
+
+    def _look_for_lower(self, fact: OffsetCommitted, reading: QueueReading, entry: Entry) -> None:
+        """By a member that holds the queue, below what it committed before."""
+        client = self._clients.get((entry.node, fact.group, fact.peer))
+        hold = None if client is None else self._hold_of(fact.group, client, reading)
+        if hold is None or hold.ended_us is not None:
+            return
+        before = hold.committed
+        hold.committed = fact.offset, key_of(entry)
+        if before is None or fact.offset >= before[0]:
+            return
+        # A broker that is busy, or was paused, takes requests of different pools out of order.
+        since_us = entry.mono_us - REORDERED_US
+        if self.scene.touched((entry.node, hold.node), since_us, entry.mono_us):
+            self.adds("excused_lower_commits", 1, fact.group)
+            return
+        self.adds("lower_commits", 1, fact.group)
+        self.objects(
+            f"{hold.node} commits {fact.offset} of {place_of(fact.queue)} after {before[0]}",
+            before[1],
+            entry,
+            node=hold.node,
+        )
+
+    def _hold_of(self, group: str, client: str, reading: QueueReading) -> Hold | None:
+        for seat in reversed(self.scene.seats.get(group, ())):
+            if seat.started.client == client and seat.started.consumer_kind != "pull":
+                return reading.holds.get(seat.node)
+        return None
 
     def _look_for_late(
         self, fact: OffsetCommitted, released: Mapping[str, EntryKey], entry: Entry
@@ -95,18 +182,21 @@ class CommitsFollowDelivery(Checker):
             return
         client = self._clients.get((entry.node, fact.group, fact.peer), "")
         key = released.get(client)
-        if key is None or self.scene.is_disturbed_since(key.mono_us):
-            return  # a stalled link delivers late
-        if entry.mono_us - key.mono_us > RELEASED_US:
-            self.adds("late_commits", 1, fact.group)
-            self.objects(
-                f"{client} commits {fact.offset} of {place_of(fact.queue)}, which it gave away "
-                f"{(entry.mono_us - key.mono_us) // 1_000_000} s before",
-                key,
-                entry,
-                node=key.node,
-                rule="a member commits nothing of queues it gave away (client invariant 56)",
-            )
+        if key is None or entry.mono_us - key.mono_us <= RELEASED_US:
+            return
+        since_us = entry.mono_us - RELEASED_US  # a stalled link delivers late
+        if self.scene.touched((entry.node, key.node), since_us, entry.mono_us):
+            self.adds("excused_late_commits", 1, fact.group)
+            return
+        self.adds("late_commits", 1, fact.group)
+        self.objects(
+            f"{client} commits {fact.offset} of {place_of(fact.queue)}, which it gave away "
+            f"{(entry.mono_us - key.mono_us) // 1_000_000} s before",
+            key,
+            entry,
+            node=key.node,
+            rule="a member commits nothing of queues it gave away (client invariant 56)",
+        )
 
     def _joined(self, fact: MemberJoined, entry: Entry) -> None:
         self._clients[entry.node, fact.group, fact.peer] = fact.client
@@ -128,20 +218,23 @@ class CommitsFollowDelivery(Checker):
             released.setdefault(queue, {})[seat.started.client] = key
 
     def _is_judged(self, fact: OffsetCommitted) -> bool:
-        """Filters pass over messages, and pull consumers' applications commit as they like."""
+        """Pull consumers' applications commit as they like."""
         kinds = self.scene.kinds(fact.group)
         if not kinds or "pull" in kinds:
             return False
-        if "lite_pull" in kinds and not self._polls_are_known(fact.group):
-            return False
-        return self.scene.takes_all(fact.group, fact.queue)
+        return "lite_pull" not in kinds or self._polls_are_known(fact.group)
 
-    def _has(self, fact: OffsetCommitted, offset: int) -> bool:
-        """The journal saw that message stored, so that somebody could be given it."""
-        records = self.progress.records(fact.queue)
+    def _has(self, fact: OffsetCommitted, offset: int, entry: Entry) -> bool:
+        """The journal saw that message stored, and all members that ran since take it."""
+        records = self.progress.messages.records(fact.queue)
         first = records.first
-        return first is not None and first <= offset < records.behind
+        if first is None or not first <= offset < records.behind:
+            return False
+        since_us = records.stored_us(offset) or 0
+        return self.scene.is_wanted(
+            fact.group, fact.queue.topic, records.tags_at(offset), since_us, entry.mono_us
+        )
 
     def _polls_are_known(self, group: str) -> bool:
         readings = self.progress.readers.get(group, {})
-        return any(reading.given.ends for reading in readings.values())
+        return any(hold.given.ends for each in readings.values() for hold in each.holds.values())

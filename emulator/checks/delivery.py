@@ -8,6 +8,10 @@ end, unless it keeps its offsets in a folder; until 4.9.8 and 5.2.0 also in queu
 for 5 s or longer.  A message is lost once the group's committed offset
 has passed it and nobody has consumed it; before that it is backlog.
 
+A message is followed through the places of its copies: it waits for its time, comes again as a
+retry, ends as a dead letter.  A copy that its broker passed over, or that is overdue for 30 s
+although nothing happened to the broker, is lost; so is what was acknowledged and never stored.
+
 A broker that lost the end of its log gives the same offsets again.  A consumer that was beyond
 goes on from where it was, and never sees the new messages in those places: RocketMQ does not
 promise otherwise, so they are counted as hidden, and are no violation.
@@ -15,18 +19,28 @@ promise otherwise, so they are counted as hidden, and are no violation.
 
 from __future__ import annotations
 
-from emulator.checks.checker import Checker, Metric
+from emulator.checks.chains import Copy
+from emulator.checks.checker import Checker, Metric, key_of, place_of
 from emulator.checks.folding import Table
-from emulator.checks.queue_records import QueueReading
+from emulator.checks.lives import life_of
+from emulator.checks.queue_records import QueueReading, QueueRecords
 from emulator.facts import (
     ConsumerStarted,
     DelayedMessageDropped,
     MessageSent,
+    MessageStored,
     Queue,
 )
-from emulator.journal import Entry
+from emulator.journal import Entry, EntryKey
 
 OFFSETS_NAMED_MAX = 8
+OVERDUE_US_MAX = 30_000_000
+EXCUSES = {  # metric: its cause in a reading, what it counts
+    "excused_moved": ("moved", "skipped by a tool or a seek"),
+    "excused_not_in_log": ("not in the log", "skipped, as the broker had deleted them"),
+    "excused_began_anew": ("began anew", "before a broadcasting member's start, or its queue's"),
+    "excused_lost_with_memory": ("lost with memory", "of a broker that keeps nothing on a disk"),
+}
 
 
 class NothingIsLost(Checker):
@@ -40,7 +54,28 @@ class NothingIsLost(Checker):
     metrics = (
         Metric("lost", "messages", "acknowledged, and no group member ever consumed it", "group"),
         Metric("lost_with_power", "messages", "acknowledged, never flushed, gone with the power"),
-        Metric("excused", "messages", "not owed: a tool, retention or a lost log's end", "group"),
+        Metric("excused", "messages", "not owed, for one of the causes below", "group"),
+        *(
+            Metric(name, "messages", f"not owed: {what}", "group")
+            for name, (_, what) in EXCUSES.items()
+        ),
+        Metric(
+            "excused_unfinished",
+            "messages",
+            "not owed: a broadcasting member ended with them in hand, and did not come back",
+            "group",
+        ),
+        Metric(
+            "excused_inconsistent",
+            "messages",
+            "not owed: wanted by some members of the group, and not by the one that got the queue",
+            "group",
+        ),
+        Metric(
+            "excused_overdue",
+            "messages",
+            "whose time has come, and something happened to their broker",
+        ),
         Metric(
             "hidden",
             "messages",
@@ -49,6 +84,7 @@ class NothingIsLost(Checker):
         ),
         Metric("filtered", "messages", "passed over by a group with a tag expression", "group"),
         Metric("backlog", "messages", "stored, and not yet consumed at the end", "group"),
+        Metric("waiting", "messages", "that wait for their time at the end, retries included"),
         Metric(
             "unrouted",
             "messages",
@@ -56,25 +92,31 @@ class NothingIsLost(Checker):
             "group",
         ),
     )
-    needs = (MessageSent,)
+    needs = (MessageSent, MessageStored)
 
     def table(self) -> Table:
         """Delayed messages that a broker gave up are lost at once."""
         return {DelayedMessageDropped: self._dropped}
 
     def end(self) -> None:
-        """Look at every queue of every group."""
+        """Look at every queue of every group, and at every copy that still waits."""
         for group in self.scene.seats:
             for metric in ("lost", "excused", "hidden", "filtered", "backlog", "unrouted"):
                 self.measures(metric, 0.0, group)
-        for records in self.progress.queues.values():
+        self.measures("waiting", 0.0)
+        self.measures("excused_overdue", 0.0)
+        for records in self.progress.messages.queues.values():
             self._broken(records.queue, records.broken)
+            self._never_stored(records)
             self.adds("lost_with_power", records.unflushed_lost)
+        for copies in self.progress.messages.chains.waiting.values():
+            for copy in copies:
+                self._judge_copy(copy)
         for reader, reading in self.progress.readings():
             group = reader.partition("@")[0]
             if group not in self.scene.seats:
                 continue
-            self.adds("excused", sum(reading.excused.values()), group)
+            self._count_excused(group, reading)
             self._judge(group, reader, reading)
         self._unread()
 
@@ -92,49 +134,136 @@ class NothingIsLost(Checker):
 
     # Inside -----------------------------------------------------------------------------
 
+    def _count_excused(self, group: str, reading: QueueReading) -> None:
+        for metric, (cause, _) in EXCUSES.items():
+            if count := reading.excused.get(cause, 0):
+                self.adds("excused", count, group)
+                self.adds(metric, count, group)
+        self.adds("filtered", reading.excused.get("filtered", 0), group)
+
     def _judge(self, group: str, reader: str, reading: QueueReading) -> None:
         queue, records = reading.queue, reading.records
-        is_filtered = not self.scene.takes_all(group, queue)
         passed = self._passed_to(group, reading)
-        lost: list[int] = []
-        for start, end in reading.done.holes(reading.start, passed):
-            for first, behind in list(records.acked.runs(start, end)):
-                lost += [o for o in range(first, behind) if not self._waits(reading, o)]
+        self.tries(max(0, passed - reading.start))
+        lost = [
+            offset
+            for offset in self.progress.messages.chains.unsettled(reading, reading.start, passed)
+            if self._is_promised(records, offset)
+        ]
         hidden = [offset for offset in lost if offset < reading.reused_to]
-        lost = lost[len(hidden) :]
         self.adds("hidden", len(hidden), group)
-        if is_filtered:
-            self.adds("filtered", len(lost), group)
-        elif lost:
+        lost = [offset for offset in lost if offset >= reading.reused_to]
+        unsure = [o for o in lost if not self._is_wanted(group, reading, o)]
+        if unsure:
+            self.adds("filtered", len(unsure), group)
+            self.adds("excused_inconsistent", len(unsure), group)
+            lost = sorted(set(lost).difference(unsure))
+        if group in self.scene.broadcast and not self.scene.reads(reader):
+            in_hand = [offset for offset in lost if reading.given_entries(offset)]
+            self.adds("excused", len(in_hand), group)
+            self.adds("excused_unfinished", len(in_hand), group)
+            lost = sorted(set(lost).difference(in_hand))
+        if lost:
             self.adds("lost", len(lost), group)
             self._object_to(reader, reading, lost, passed)
-        waiting = sum(b - a for a, b in reading.done.holes(passed, max(passed, records.behind)))
-        waiting -= sum(1 for offset in reading.failed if offset >= passed)
-        self.adds(self._left_as(queue), max(0, waiting), group)
+        if group in self.scene.broadcast and not self.scene.reads(reader):
+            return  # nobody else reads for a member that has left
+        end = max(passed, records.behind)
+        waiting = sum(1 for _ in self.progress.messages.chains.unsettled(reading, passed, end))
+        self.adds(self._left_as(queue), waiting, group)
+
+    def _is_promised(self, records: QueueRecords, offset: int) -> bool:
+        """It was acknowledged; where producers note nothing, it was stored."""
+        if self.progress.messages.has_sent:
+            return offset in records.acked
+        return records.key_at(offset) is not None
+
+    def _is_wanted(self, group: str, reading: QueueReading, offset: int) -> bool:
+        """By all members that ran between its storing and the commit that passed it."""
+        records = reading.records
+        passes = (key.mono_us for passed_to, key in reading.passes if passed_to > offset)
+        return self.scene.is_wanted(
+            group,
+            reading.queue.topic,
+            records.tags_at(offset),
+            records.stored_us(offset) or 0,
+            next(passes, self.scene.now_us),
+        )
 
     def _object_to(self, reader: str, reading: QueueReading, lost: list[int], passed: int) -> None:
-        shown = ", ".join(map(str, lost[:OFFSETS_NAMED_MAX]))
-        more = f" and {len(lost) - OFFSETS_NAMED_MAX} more" if len(lost) > 8 else ""
-        queue = reading.queue
-        assert self.scene.last is not None
+        place = place_of(reading.queue)
+        key = reading.records.key_at(lost[0])
+        named = f" ({key})" if key else ""
         self.objects(
-            f"{reader} never consumed offset {shown}{more} of {queue.topic}@{queue.broker}:"
-            f"{queue.queue_id}, which were acknowledged, and goes on from {passed}",
-            self.scene.last,
+            f"{reader} never consumed offset {_named(lost)} of {place}{named}, which were "
+            f"acknowledged, and goes on from {passed}",
+            *life_of(self.progress, reading, lost[0]),
+            *self._end(),
             node=reading.owner,
         )
+
+    def _never_stored(self, records: QueueRecords) -> None:
+        """Acknowledged, says a producer, and the broker never noted it."""
+        if not records.early or records.queue.broker not in self.scene.stores:
+            return
+        self.adds("lost", len(records.early))
+        (key, sent), *more = records.early.values()
+        others = f" (and {len(more)} more)" if more else ""
+        self.objects(
+            f"{records.queue.broker} acknowledged {key} in {place_of(records.queue)} and never "
+            f"stored it{others}",
+            sent,
+            *(each for _, each in more[:OFFSETS_NAMED_MAX]),
+            node=records.queue.broker,
+        )
+
+    def _judge_copy(self, copy: Copy) -> None:
+        """A copy that still waits: passed over, overdue, or with time left."""
+        broker, now_us = copy.records.queue.broker, self.scene.now_us
+        self.tries()
+        passed_over = copy.is_scheduled and copy.offset < copy.records.delivered_to
+        is_overdue = copy.due_us is not None and now_us - copy.due_us > OVERDUE_US_MAX
+        if is_overdue and not passed_over and self._is_held_up(copy):
+            self.adds("excused_overdue", 1)
+            is_overdue = False
+        if not passed_over and not is_overdue:
+            self.adds("waiting", 1)
+            return
+        self.adds("lost", 1, copy.group)
+        what = "a retry" if copy.group else "a delayed message"
+        why = "passed it over" if passed_over else "has not delivered it"
+        failures = self.progress.messages.chains.failures.get(copy.key, {}).get(copy.group, [])
+        self.objects(
+            f"{what} ({copy.key}) waits at offset {copy.offset} of "
+            f"{place_of(copy.records.queue)}, and {broker} {why}",
+            *sorted(
+                {
+                    *(failure.failed for failure in failures),
+                    copy.stored,
+                    *([copy.sent] if copy.sent else []),
+                    *self._end(),
+                }
+            ),
+            node=broker,
+        )
+
+    def _is_held_up(self, copy: Copy) -> bool:
+        """Its broker never had time enough, since it was due, in which nothing happened to it."""
+        broker, now_us = copy.records.queue.broker, self.scene.now_us
+        since_us = copy.stored.mono_us
+        moved_us = self.scene.clock_moved_us(broker, since_us, now_us)
+        quiet_us = self.scene.undisturbed_us((broker,), copy.due_us or since_us, now_us)
+        return self.scene.is_gone(broker) or quiet_us <= OVERDUE_US_MAX + moved_us
+
+    def _end(self) -> tuple[EntryKey, ...]:
+        return () if self.scene.last is None else (key_of(self.scene.last),)
 
     def _passed_to(self, group: str, reading: QueueReading) -> int:
         """Up to here nothing will be delivered any more."""
         if group in self.scene.broadcast:
             beyond = min(reading.reused_to, reading.records.behind)
-            return max([*reading.given.ends[-1:], reading.start, beyond])
+            return max(reading.given_to, reading.start, beyond)
         return reading.start if reading.committed is None else reading.committed
-
-    def _waits(self, reading: QueueReading, offset: int) -> bool:
-        """It failed, and is stored for another try, or as a dead letter."""
-        key = reading.failed.get(offset)
-        return key is not None and self.progress.passed_on.get(key, "consumed") != ""
 
     def _unread(self) -> None:
         """Queues that a group subscribes and never pulled from are backlog as a whole."""
@@ -143,33 +272,34 @@ class NothingIsLost(Checker):
                 continue
             read = self.progress.readers.get(group, {})
             topics = {topic for seat in self.scene.seats[group] for topic in seat.topics}
-            for queue, records in self.progress.queues.items():
+            for queue, records in self.progress.messages.queues.items():
                 if queue.topic in topics and queue not in read:
                     self.adds(self._left_as(queue), records.stored_count, group)
 
     def _left_as(self, queue: Queue) -> str:
         """The metric that counts what is left in *queue*."""
-        return "unrouted" if queue.broker in self.scene.topics.partial else "backlog"
+        return "unrouted" if self.scene.topics.is_partial(queue) else "backlog"
 
     def _is_blind(self, group: str) -> bool:
         kinds = self.scene.kinds(group)
         has_taken = any(
-            reading.given.ends
+            any(hold.given.ends for hold in reading.holds.values())
             for reader, reading in self.progress.readings()
             if reader.partition("@")[0] == group
         )
         return "pull" in kinds or ("lite_pull" in kinds and not has_taken)
 
-    def _broken(self, queue: Queue, offsets: list[int]) -> None:
-        if not offsets:
+    def _broken(self, queue: Queue, broken: list[tuple[int, tuple[EntryKey, ...]]]) -> None:
+        if not broken:
             return
-        assert self.scene.last is not None
+        broken = sorted(broken)
+        offsets = [offset for offset, _ in broken]
         self.adds("lost", len(offsets))
-        shown = ", ".join(map(str, offsets[:OFFSETS_NAMED_MAX]))
         self.objects(
-            f"{queue.broker} acknowledged offset {shown} of {queue.topic}:{queue.queue_id} "
+            f"{queue.broker} acknowledged offset {_named(offsets)} of {place_of(queue)} "
             f"({len(offsets)} messages) and does not have them after a restart",
-            self.scene.last,
+            *broken[0][1],
+            *self._end(),
             node=queue.broker,
             rule="an acknowledged message survives its broker's death, with SYNC_FLUSH a loss of "
             "power too",
@@ -181,3 +311,10 @@ class NothingIsLost(Checker):
             f"{fact.reason}",
             entry,
         )
+
+
+def _named(offsets: list[int]) -> str:
+    """The first of them, and how many more there are."""
+    more = len(offsets) - OFFSETS_NAMED_MAX
+    shown = ", ".join(map(str, offsets[:OFFSETS_NAMED_MAX]))
+    return f"{shown} and {more} more" if more > 0 else shown

@@ -21,6 +21,7 @@ class ProducerFailover(Checker):
     """Client invariant 58."""
 
     name = "producer_failover"
+    is_measure = True
     rule = "producers stop choosing a broker soon after its fault began (client invariant 58)"
     metrics = (
         Metric(

@@ -88,6 +88,7 @@ class SharesAreFairAgain(Checker):
         for (node, topic), counts in self._sends.items():
             if self._has_keys(topic) or sum(counts.values()) < SENDS_MIN:
                 continue
+            self.tries(node in self._until_us)
             fair = sum(counts.values()) / len(self._seen[topic])
             worst = max(sorted(self._seen[topic]), key=lambda queue: abs(counts[queue] - fair))
             unfair = abs(counts[worst] - fair) / fair

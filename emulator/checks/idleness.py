@@ -18,6 +18,7 @@ class Idleness(Checker):
     """Counts: under some strategies idleness is what one asks for."""
 
     name = "idleness"
+    is_measure = True
     rule = "every member of a group that works gets work"
     metrics = (
         Metric(

@@ -11,23 +11,31 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from emulator.checks.checker import Checker, Shared
+from emulator.checks.completeness import QUIET_US, Completeness, divided, needed_by
 from emulator.checks.folding import Table, Take
 from emulator.checks.progress import Progress
+from emulator.checks.reading import Skipped
 from emulator.checks.scene import Scene
-from emulator.checks.table import CHECKERS
-from emulator.checks.violation import Judgement
+from emulator.checks.stored_messages import StoredMessages
+from emulator.checks.table import ALL
+from emulator.checks.violation import Gap, Judgement, Violation
 from emulator.facts import Fact
 from emulator.journal import Entry
 
 Takers = tuple[Take, ...]
 
 
-def judge(entries: Iterable[Entry], checkers: Sequence[type[Checker]] | None = None) -> Judgement:
+def judge(
+    entries: Iterable[Entry],
+    checkers: Sequence[type[Checker]] | None = None,
+    skipped: Skipped | None = None,
+) -> Judgement:
     """What *checkers* (default: all) find in *entries*, which are in the order of time.
 
-    Raises only what *entries* raise.
+    *skipped* counts what their reader leaves out.  Entries that are not whole, or in no order,
+    are judged as far as they are.  Raises only what *entries* raise.
     """
-    judging = Judging(checkers)
+    judging = Judging(checkers, skipped=skipped)
     judging.take(entries)
     return judging.end()
 
@@ -35,31 +43,54 @@ def judge(entries: Iterable[Entry], checkers: Sequence[type[Checker]] | None = N
 class Judging:
     """A judgement under way: entries may come in parts, as from a cluster that runs."""
 
-    def __init__(self, checkers: Sequence[type[Checker]] | None = None) -> None:
+    def __init__(
+        self,
+        checkers: Sequence[type[Checker]] | None = None,
+        *,
+        skipped: Skipped | None = None,
+        completeness: Callable[[Scene], Completeness] = Completeness,
+    ) -> None:
         self.scene = Scene()
-        self.progress = Progress(self.scene)
+        self.messages = StoredMessages(self.scene)
+        self.progress = Progress(self.scene, self.messages)
+        self.completeness = completeness(self.scene)
+        self._skipped = skipped
         shared = Shared(self.scene, self.progress)
         self.raised: dict[str, str] = {}
         self.checkers: list[Checker] = []
         self._tables: list[tuple[str, Table]] = [
             ("scene", self.scene.table()),
+            ("messages", self.messages.table()),
             ("progress", self.progress.table()),
+            ("completeness", self.completeness.table()),
         ]
-        for kind in CHECKERS.values() if checkers is None else checkers:
+        for kind in ALL.values() if checkers is None else checkers:
             self._add(kind, shared)
         self._takers = _Takers(self._takers_of)
-        self._next_seq: dict[str, int] = {}
+        self._last: dict[str, Entry] = {}  # of each node
         self._count = 0
 
     def take(self, entries: Iterable[Entry]) -> None:
         """Give each entry to all who take its kind."""
-        takers, next_seq, count, entry = self._takers, self._next_seq, 0, self.scene.last
+        whole, takers, last_of, count = self.completeness, self._takers, self._last, 0
+        before, now_us = self.scene.last, self.scene.now_us
+        if whole.is_over:
+            return
         try:
-            for count, entry in enumerate(entries, 1):  # noqa: B007  # how many, and the last
-                node, seq, fact = entry.node, entry.seq, entry.fact
-                if next_seq.get(node, 1) != seq and seq != 1:
-                    self.scene.misses(node, seq, next_seq.get(node, 1))
-                next_seq[node] = seq + 1
+            for entry in entries:
+                node, fact, mono_us = entry.node, entry.fact, entry.mono_us
+                last = last_of.get(node)
+                if (
+                    last is None
+                    or entry.seq != last.seq + 1
+                    or not 0 <= mono_us - now_us <= QUIET_US
+                ):
+                    whole.odd(entry, last, before)
+                    if whole.is_over:
+                        return
+                count += 1
+                now_us = mono_us
+                before = last_of[node] = entry
                 for take in takers[type(fact)]:
                     try:
                         take(fact, entry)
@@ -67,11 +98,12 @@ class Judging:
                         self._drop(take, error, entry)
         finally:
             self._count += count
-            self.scene.last = entry
+            self.scene.last = before
 
     def end(self) -> Judgement:
         """The judgement of all that was taken."""
         seen = self._takers.keys()
+        gaps = self._gaps()
         not_judged: dict[str, str] = {}
         numbers: dict[str, float] = {}
         for checker in self.checkers:
@@ -79,32 +111,46 @@ class Judging:
                 continue
             try:
                 checker.end()
-                why = self._why_not(checker, seen)
+                why = self._why_not(checker, seen, gaps)
                 found = checker.numbers()
             except Exception as error:  # noqa: BLE001
                 self.raised[checker.name] = _text_of(error)
                 continue
             if why:
                 not_judged[checker.name] = why
-                if not checker.violations:
+                if not divided(checker, gaps)[0]:
                     continue
             numbers.update(found)
-        violations = [each for checker in self.checkers for each in checker.violations]
+        parts = [divided(checker, gaps) for checker in self.checkers]
         return Judgement(
-            violations=tuple(sorted(violations, key=lambda each: (each.mono_us, each.node))),
+            violations=_in_time(sure for sure, _ in parts),
             metrics=dict(sorted(numbers.items())),
             fact_count=self._count,
             not_judged=not_judged,
             raised=dict(self.raised),
-            more_violations=sum(checker.more_violations for checker in self.checkers),
+            tried={
+                checker.name: checker.tried for checker in self.checkers if not checker.is_measure
+            },
+            more_violations=sum(
+                each.more_violations for each in self.checkers if not needed_by(each, gaps)
+            ),
+            incomplete=tuple(gap.text for gap in gaps),
+            doubtful=_in_time(doubtful for _, doubtful in parts),
         )
 
-    def _why_not(self, checker: Checker, seen: Iterable[type[Fact]]) -> str:
+    def is_doubtful(self, checker: Checker, violation: Violation) -> bool:
+        """It may come from what the journal lacks, as far as that is known by now."""
+        return any(gap.since_us <= violation.mono_us for gap in needed_by(checker, self._gaps()))
+
+    def _gaps(self) -> list[Gap]:
+        return self.completeness.gaps(self._last, self._skipped)
+
+    def _why_not(self, checker: Checker, seen: Iterable[type[Fact]], gaps: Iterable[Gap]) -> str:
         if checker.needs and not set(checker.needs) & set(seen):
             names = " or ".join(kind.__name__ for kind in checker.needs)
             return f"the journal has no {names}"
-        if checker.needs_whole and (missing := self.scene.what_is_missing()):
-            return missing
+        if missing := needed_by(checker, gaps):
+            return "; ".join(gap.text for gap in missing)
         return checker.why_not()
 
     def _add(self, kind: type[Checker], shared: Shared) -> None:
@@ -140,6 +186,11 @@ class _Takers(dict[type[Fact], Takers]):
     def __missing__(self, kind: type[Fact]) -> Takers:
         found = self[kind] = self._find(kind)
         return found
+
+
+def _in_time(parts: Iterable[list[Violation]]) -> tuple[Violation, ...]:
+    found = [violation for part in parts for violation in part]
+    return tuple(sorted(found, key=lambda each: (each.mono_us, each.node)))
 
 
 def _text_of(error: Exception) -> str:

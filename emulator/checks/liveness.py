@@ -9,10 +9,12 @@ routes.
 
 from __future__ import annotations
 
-from emulator.checks.checker import Checker, Metric, Shared
+from emulator.checks.checker import Checker, Metric, Shared, key_of
 from emulator.checks.folding import Table
-from emulator.checks.queue_records import QueueReading
+from emulator.checks.lives import life_of
+from emulator.checks.queue_records import QueueReading, QueueRecords
 from emulator.facts import ConsumerStarted
+from emulator.journal import EntryKey
 
 BOUND_US = 180_000_000
 
@@ -26,7 +28,18 @@ class LivenessReturns(Checker):
     )
     metrics = (
         Metric("stuck", "messages", "not consumed although the bound has passed", "group"),
+        Metric(
+            "excused_stuck",
+            "messages",
+            "the same, where some NameServer lacks the topic at the broker (apache/rocketmq#4522)",
+            "group",
+        ),
         Metric("unrest", "runs", "that waited in vain until nothing moved any more"),
+        Metric(
+            "excused_unrest",
+            "runs",
+            "the same, and a group's topic is lacking so in some route",
+        ),
     )
     needs = (ConsumerStarted,)
 
@@ -42,33 +55,53 @@ class LivenessReturns(Checker):
         """Look at what is left."""
         ended = self.scene.run_ended
         is_restless = ended is not None and ended.reason == "finished" and ended.detail != ""
-        is_excused = bool(self.scene.topics.partial)  # what is left there is waited for in vain
+        is_excused = self._lacks_routes()  # what is left there is waited for in vain
         self.measures("unrest", float(is_restless and not is_excused))
+        self.measures("excused_unrest", float(is_restless and is_excused))
         for group in self.scene.seats:
             self.adds("stuck", 0, group)
+            self.adds("excused_stuck", 0, group)
         for reader, reading in self.progress.readings():
             group = reader.partition("@")[0]
-            if reading.queue.broker in self.scene.topics.partial:
-                continue
-            if self.scene.living(group) and self.scene.takes_all(group, reading.queue):
+            if self.scene.reads(reader):
                 self._look_at(group, reading)
 
+    def _lacks_routes(self) -> bool:
+        """A topic that a group subscribes has queues of which some NameServer does not know."""
+        topics = self.scene.topics
+        return any(
+            topics.partial.lacks(broker, topic)
+            for group in self.scene.seats
+            for seat in self.scene.living(group)
+            for topic in seat.topics
+            for broker in topics.brokers_of(topic)
+        )
+
     def _look_at(self, group: str, reading: QueueReading) -> None:
+        self.tries()
         records = reading.records
         owed_from = max(reading.start, records.first or 0, reading.reused_to)
-        holes = reading.done.holes(owed_from, records.behind)
-        left = [o for a, b in holes for o in range(a, b) if not self._waits(reading, o)]
+        left = [
+            offset
+            for offset in self.progress.messages.chains.unsettled(
+                reading, owed_from, records.behind
+            )
+            if self._is_owed(group, records, offset)
+        ]
+        if self.scene.topics.is_partial(reading.queue):
+            self.adds("excused_stuck", len(left), group)
+            return
         self._left_count += len(left)
         if not left or self._too_soon():
             return
         self.adds("stuck", len(left), group)
-        assert self.scene.last is not None
         queue = reading.queue
         self.objects(
             f"{group} has not consumed {len(left)} messages of {queue.topic}@"
             f"{queue.broker}:{queue.queue_id} from {left[0]} on, although nothing is "
             f"broken for {(self.scene.now_us - self._quiet_from_us()) // 1_000_000} s",
-            self.scene.last,
+            *life_of(self.progress, reading, left[0]),
+            *self._end(),
             node=reading.owner,
         )
 
@@ -89,9 +122,12 @@ class LivenessReturns(Checker):
         return ""
 
     def _quiet_from_us(self) -> int:
-        return max(self.progress.stored_us, self.scene.healed_us or 0)
+        return max(self.progress.messages.stored_us, self.scene.healed_us or 0)
 
-    def _waits(self, reading: QueueReading, offset: int) -> bool:
-        """It failed and waits for its retry, or is a dead letter."""
-        key = reading.failed.get(offset)
-        return key is not None and self.progress.passed_on.get(key, "consumed") != ""
+    def _is_owed(self, group: str, records: QueueRecords, offset: int) -> bool:
+        """All members want it that ran of late."""
+        tags, now_us = records.tags_at(offset), self.scene.now_us
+        return self.scene.is_wanted(group, records.queue.topic, tags, now_us, now_us)
+
+    def _end(self) -> tuple[EntryKey, ...]:
+        return () if self.scene.last is None else (key_of(self.scene.last),)

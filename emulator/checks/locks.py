@@ -11,7 +11,6 @@ from __future__ import annotations
 from emulator.checks.checker import Checker, Metric, Shared, place_of
 from emulator.checks.folding import Table
 from emulator.facts import (
-    FaultBegan,
     MessageGivenToListener,
     NodeStarted,
     Queue,
@@ -44,6 +43,12 @@ class LocksAreSafe(Checker):
             "a listener had a lock that its broker forgot in a restart, and gave another member",
             "group",
         ),
+        Metric(
+            "excused_wrong_clocks",
+            "times",
+            "a lock was too old, or granted twice, after the clock that measures it was moved",
+            "group",
+        ),
     )
     needs = (QueuesLocked,)
 
@@ -52,7 +57,6 @@ class LocksAreSafe(Checker):
         self._holders: dict[tuple[str, Queue], tuple[str, EntryKey]] = {}
         self._granted: dict[tuple[str, Queue, str], int] = {}  # to a client: when, last
         self._started_us: dict[str, int] = {}  # brokers
-        self._wrong_clocks: set[str] = set()  # brokers whose clock was moved
 
     def table(self) -> Table:
         """What it reads."""
@@ -61,7 +65,6 @@ class LocksAreSafe(Checker):
             QueuesUnlocked: self._unlocked,
             MessageGivenToListener: self._given,
             NodeStarted: self._node_started,
-            FaultBegan: self._fault_began,
         }
 
     def end(self) -> None:
@@ -76,7 +79,13 @@ class LocksAreSafe(Checker):
         for queue in fact.granted:
             client, granted = self._holders.get((fact.group, queue), (fact.client, key))
             is_valid = entry.mono_us - granted.mono_us < BROKER_LOCK_US
-            if client != fact.client and is_valid and entry.node not in self._wrong_clocks:
+            self.tried += 1
+            left_us = BROKER_LOCK_US - (entry.mono_us - granted.mono_us)  # by a clock that jumps
+            if (
+                client != fact.client
+                and is_valid
+                and not self._is_excused(entry, granted.mono_us, left_us, fact.group)
+            ):
                 self.adds("lock_violations", 1, fact.group)
                 self.objects(
                     f"{entry.node} gave {fact.client} the lock of {queue.topic}:{queue.queue_id}, "
@@ -107,9 +116,8 @@ class LocksAreSafe(Checker):
         if granted_us is None:
             what = f"without ever having its lock: {place}"
         elif (
-            entry.mono_us - granted_us > CLIENT_LOCK_US + ANSWER_US
-            and entry.node not in self._wrong_clocks
-        ):
+            over_us := entry.mono_us - granted_us - CLIENT_LOCK_US - ANSWER_US
+        ) > 0 and not self._is_excused(entry, granted_us, over_us, fact.group):
             what = f"with a lock of {(entry.mono_us - granted_us) // 1_000_000} s ago: {place}"
         elif holder is not None and holder[0] != client and holder[1].mono_us > granted_us:
             if self._started_us.get(fact.queue.broker, 0) > granted_us:
@@ -128,9 +136,13 @@ class LocksAreSafe(Checker):
             del self._holders[known]
         self._started_us[entry.node] = entry.mono_us
 
-    def _fault_began(self, fact: FaultBegan, entry: Entry) -> None:
-        if self.scene.all_faults[-1].word in ("clock_jump", "clock_drift"):
-            self._wrong_clocks.update(fact.nodes)
+    def _is_excused(self, entry: Entry, granted_us: int, wrong_us: int, group: str) -> bool:
+        """The clock by which the node measures the lock's age was moved by *wrong_us* since."""
+        moved_us = self.scene.clock_moved_us(entry.node, granted_us, entry.mono_us)
+        if moved_us < wrong_us:
+            return False
+        self.adds("excused_wrong_clocks", 1, group)
+        return True
 
 
 def _seconds(before: EntryKey, entry: Entry) -> str:

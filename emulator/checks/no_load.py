@@ -39,6 +39,7 @@ class NoLoad(Checker):
     """Counts: what a group's strategy does with such queues is no rule."""
 
     name = "no_load"
+    is_measure = True
     rule = "a member has some queue to which messages come"
     metrics = (
         Metric(
@@ -141,7 +142,7 @@ class NoLoad(Checker):
         perm = self.scene.topics.perm(queue.topic, queue.broker)
         if not is_declared_idle(perm, 0):
             return False
-        records = self.progress.queues.get(queue)
+        records = self.progress.messages.queues.get(queue)
         if records is None or records.first is None:
             return True  # nothing was ever stored there
         reading = self.progress.readers.get(group, {}).get(queue)

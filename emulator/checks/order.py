@@ -44,6 +44,7 @@ class OrderIsKept(Checker):
     def _consumed(self, fact: MessageConsumed, entry: Entry) -> None:
         if fact.group not in self.scene.orderly:
             return
+        self.tried += 1
         known = (fact.group, fact.queue)
         key = EntryKey(entry.mono_us, entry.node, entry.seq)
         expected, before = self._next.get(known, (fact.offset, key))
@@ -70,18 +71,23 @@ class OrderIsKept(Checker):
     ) -> bool:
         """A known cause put the reader elsewhere, or nothing that is due lies between."""
         if fact.offset < expected:
-            return bool(self.progress.reading.why_again(fact.offset))
+            reading = self.progress.reading
+            hold = reading.holds[entry.node]
+            comes_again = self.progress.is_repeat or hold.why == "older_offsets"
+            return comes_again and fact.offset not in reading.unjust
         if entry.mono_us - before.mono_us < BATCH_US and entry.node == before.node:
             return True  # the rest of a batch that failed as a whole
-        if not self.scene.takes_all(fact.group, fact.queue):
+        if not self.scene.takes_all(fact.group, fact.queue.topic):
             return True
         due = self.progress.reading.done.holes(expected, fact.offset)
         return all(self._is_away(each) for start, end in due for each in range(start, end))
 
     def _is_away(self, offset: int) -> bool:
         """It was given up, and waits in the retry topic or as a dead letter."""
-        key = self.progress.reading.failed.get(offset)
-        return key is not None and self.progress.passed_on.get(key, "consumed") != ""
+        reading = self.progress.reading
+        return offset in reading.failed and self.progress.messages.chains.is_settled(
+            reading, offset
+        )
 
     def _claimed(self, fact: QueuesClaimed, entry: Entry) -> None:
         """The new owner begins at the committed offset."""

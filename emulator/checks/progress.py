@@ -1,36 +1,33 @@
-"""Who has stored, acknowledged, handed out, consumed and committed which messages.
+"""Who has been given, consumed and committed which messages.
 
 The state that the checkers of delivery share, kept as runs of offsets: a queue whose messages
 come in order takes a few numbers, however long the journal.  What grows is what is open:
-holes (messages taken out of order), failed messages that wait for a retry, unflushed records,
-and the times of messages that some group has not yet consumed (8 bytes each, at most
-``TIMES_MAX`` a queue).
-
-A record is a place in a queue.  Where a broker lost the end of its log the places are used
-again: the progress forgets the old ones.
+holes (messages taken out of order), what is on its way between places (``chains``), unflushed
+records, and the lives of messages that some group has not yet consumed (about 120 bytes each, at
+most ``LIVES_MAX`` a queue).  Which messages there are at all is in ``stored_messages``.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 
 from emulator.checks.folding import Table
+from emulator.checks.holds import Hold
 from emulator.checks.local_offsets import LocalOffsets
-from emulator.checks.queue_records import Place, QueueReading, QueueRecords
+from emulator.checks.queue_records import LISTENER_US_MAX, QueueReading, QueueRecords
 from emulator.checks.scene import Scene
+from emulator.checks.stored_messages import StoredMessages, name_of, skip_unwanted
 from emulator.facts import (
     ConsumerStarted,
+    ConsumerStopped,
     GroupOffsetMoved,
-    LogFlushed,
     LogRecovered,
     MessageConsumed,
     MessageGivenToListener,
     MessagePolled,
-    MessageSent,
-    MessageStored,
     OffsetCommitted,
     OffsetRepaired,
+    OldestDropped,
     PowerLost,
     PullAnswered,
     Queue,
@@ -38,10 +35,10 @@ from emulator.facts import (
     QueuesReleased,
     SeekRequested,
 )
-from emulator.journal import Entry
+from emulator.journal import Entry, EntryKey
 
-CONSUMED = ("topic", "retry")  # places from which members pull
-UNFLUSHED_MAX = 1_000_000  # records of a broker; beyond it the oldest count as flushed
+GIVEN_US = 10_000_000  # after a release a member is given nothing more of the queue
+WRITTEN_US = 15_000_000  # a broker writes offsets every 5 s; a loss of power takes the last ones
 
 Readings = dict[Queue, QueueReading]
 
@@ -49,29 +46,26 @@ Readings = dict[Queue, QueueReading]
 class Progress:
     """Everything by queue; and by reader, which is a group, or ``group@node`` if broadcast."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: Scene, messages: StoredMessages) -> None:
         self._scene = scene
-        self.queues: dict[Queue, QueueRecords] = {}
+        self.messages = messages
         self.readers: dict[str, Readings] = {}
-        self.has_sent = False
-        self.passed_on: dict[str, Place] = {}  # uniq_key of what failed: where it waits
+        self.has_given = False  # the journal says what listeners were called with
         # Of the message or offset that is being looked at: consumed, polled or committed,
         self.reading: QueueReading = QueueReading(
             "", Queue("", "", 0), 0, QueueRecords(Queue("", "", 0))
         )
         self.is_repeat = False  # it was consumed before
-        self.place: Place = ""  # stored: in which kind of topic
-        self.stored_us = 0  # when the last message was stored that somebody is to consume
-        self._first_owners: dict[tuple[str, Queue], list[str]] = {}  # of queues not yet pulled
-        self._unflushed: dict[str, deque[tuple[int, QueueRecords, int]]] = {}
+        # Claims of queues of which nothing else is known yet, that do not say where they begin.
+        self._claims: dict[tuple[str, Queue], list[tuple[str, EntryKey]]] = {}
+        self._ended: dict[tuple[str, Queue], Hold] = {}  # of broadcasting members' last processes
         self._local = LocalOffsets(scene)
 
     def table(self) -> Table:
         """What it reads."""
         return {
             ConsumerStarted: self._started,
-            MessageStored: self._stored,
-            MessageSent: self._sent,
+            ConsumerStopped: self._stopped,
             MessageGivenToListener: self._given,
             MessageConsumed: self._consumed,
             MessagePolled: self._polled,
@@ -82,19 +76,12 @@ class Progress:
             OffsetRepaired: self._repaired,
             QueuesClaimed: self._claimed,
             QueuesReleased: self._released,
-            LogFlushed: self._flushed,
-            PowerLost: self._power_lost,
-            LogRecovered: self._recovered,
+            OldestDropped: self._oldest_dropped,
+            PowerLost: self._offsets_are_older,
+            LogRecovered: self._offsets_are_older,
         }
 
     # What checkers ask --------------------------------------------------------------------
-
-    def records(self, queue: Queue) -> QueueRecords:
-        """Of *queue*, made if need be."""
-        found = self.queues.get(queue)
-        if found is None:
-            found = self.queues[queue] = QueueRecords(queue)
-        return found
 
     def reader(self, group: str, node: str) -> str:
         """Under which name *group* on *node* reads."""
@@ -113,87 +100,101 @@ class Progress:
             readings = self.readers[reader] = {}
         found = readings.get(queue)
         if found is None:
-            records = self.records(queue)
+            records = self.messages.records(queue)
             found = readings[queue] = QueueReading(reader, queue, offset, records)
-            owners = self._first_owners.pop((reader, queue), [""])
-            found.owner = owners[-1]
-            if len(owners) > 1:
-                found.comes_again(offset, "another member had it")
             records.readings.append(found)
+            for node, claimed in self._claims.pop((reader, queue), ()):
+                found.claimed(node, claimed, None)
+            if not self._scene.takes_all(reader.partition("@")[0], queue.topic):
+                records.filtered.append(found)
+                for place, tags in enumerate(records.tags, records.lives_from):
+                    if place >= offset:
+                        skip_unwanted(self._scene, found, place, tags)
         return found
 
     # Messages come ------------------------------------------------------------------------
 
-    def _stored(self, fact: MessageStored, entry: Entry) -> None:
-        records = self.queues.get(fact.queue)
-        if records is None:
-            records = self.records(fact.queue)
-        offset = fact.offset
-        if offset < records.behind:
-            self._cut_queue(records, offset)
-        records.store(offset, entry.mono_us)
-        self.place = place = records.place
-        if place in CONSUMED:
-            self.stored_us = entry.mono_us
-        if place != "topic":
-            if place == "retry":
-                records.acked.add(offset)
-            if fact.uniq_key in self.passed_on:
-                self.passed_on[fact.uniq_key] = place
-        unflushed = self._unflushed.get(entry.node)
-        if unflushed is None:
-            unflushed = self._unflushed[entry.node] = deque(maxlen=UNFLUSHED_MAX)
-        unflushed.append((fact.position + fact.size_bytes, records, offset))
-
-    def _sent(self, fact: MessageSent, entry: Entry) -> None:
-        self.has_sent = True
-        records = self.queues.get(fact.queue)
-        if records is None:
-            records = self.records(fact.queue)
-        if fact.status != "SEND_OK":
-            records.unsafe.add(fact.offset)
-        if fact.offset < records.behind or not records.behind:
-            records.acked.add(fact.offset)
-        else:
-            records.early.add(fact.offset)  # the producer's journal is ahead of the broker's
-
     # Messages go --------------------------------------------------------------------------
 
     def _given(self, fact: MessageGivenToListener, entry: Entry) -> None:
-        reader = fact.group
-        if reader in self._scene.broadcast:
-            reader = f"{reader}@{entry.node}"
-        try:
-            reading = self.readers[reader][fact.queue]
-        except KeyError:
-            reading = self.reading_of(reader, fact.queue, fact.offset)
-        reading.given.add(fact.offset)
+        self.has_given = True
+        reading = self._reading_at(fact.group, fact.queue, fact.offset, entry.node)
+        self._gives(reading, fact.offset, fact.uniq_key, entry)
+        hold = reading.holds[entry.node]
+        hold.in_hand[fact.offset] = entry
+        if hold.ended_us is not None and self._is_long_over(hold, entry):
+            reading.unjust.add(fact.offset)
+
+    def _is_long_over(self, hold: Hold, entry: Entry) -> bool:
+        """The member gave the queue up long before, and did not stand still since."""
+        ended_us, now_us = hold.ended_us or 0, entry.mono_us
+        if now_us - ended_us <= GIVEN_US:
+            return False
+        return self._scene.undisturbed_us((hold.node,), ended_us, now_us) > GIVEN_US
+
+    def _gives(
+        self, reading: QueueReading, offset: int, key: str, entry: Entry, *, polled: bool = False
+    ) -> None:
+        reading.gives(entry.node, offset, entry, polled=polled)
+        records = reading.records
+        stands = records.key_at(offset)
+        if stands is not None:
+            self.messages.seen["given"] += 1
+            if stands != key and records.cut_messages.get(offset, (0, ""))[1] != key:
+                self._given_another(reading, offset, key, entry)
+
+    def _given_another(self, reading: QueueReading, offset: int, key: str, entry: Entry) -> None:
+        """Not the message that stands there; one of a lost log may still be on its way."""
+        records = reading.records
+        if offset < reading.reused_to or records.was_cut:
+            return
+        what = (
+            f"{entry.node} was given {key} as offset {offset} of {name_of(reading.queue)}, where "
+            f"{records.key_at(offset)} stands"
+        )
+        here = EntryKey(entry.mono_us, entry.node, entry.seq)
+        self.messages.is_odd("other message", what, *records.life_of(offset), here)
 
     def _consumed(self, fact: MessageConsumed, entry: Entry) -> None:
-        reader, offset = fact.group, fact.offset
-        if reader in self._scene.broadcast:
-            reader = f"{reader}@{entry.node}"
-        try:
-            reading = self.readers[reader][fact.queue]
-        except KeyError:
-            reading = self.reading_of(reader, fact.queue, offset)
+        offset, node = fact.offset, entry.node
+        reading = self._reading_at(fact.group, fact.queue, offset, node)
         self.reading = reading
-        reading.given.add(offset)
-        if fact.ok or reader is not fact.group:  # who broadcasts drops what fails
+        reading.consumed_us = entry.mono_us
+        hold = reading.holds.get(node)
+        if hold is None or hold.finishes(offset) is None:  # the journal does not say when given
+            self._gives(reading, offset, fact.uniq_key, entry)
+            hold = reading.holds[node]
+        is_broadcast = reading.reader != fact.group
+        if fact.ok or is_broadcast:  # who broadcasts drops what fails
             self.is_repeat = reading.takes(offset)
             if reading.failed:
                 reading.failed.pop(offset, None)
-            if fact.reconsume_times:
-                self.passed_on.pop(fact.uniq_key, None)
+            if fact.uniq_key in self.messages.chains.failures:
+                self.messages.chains.takes(fact.uniq_key, fact.group, fact.queue, offset)
+            if is_broadcast:
+                reading.comes_to(entry.mono_us)
         else:
             self.is_repeat = offset in reading.done and offset not in reading.skipped
             reading.failed[offset] = fact.uniq_key
-            self.passed_on.setdefault(fact.uniq_key, "")
+            hold.again.add(offset)
+            if not self.is_repeat:
+                self.messages.chains.fails(
+                    fact.uniq_key, fact.group, reading.records, offset, entry
+                )
+
+    def _reading_at(self, group: str, queue: Queue, offset: int, node: str) -> QueueReading:
+        if group in self._scene.broadcast:
+            group = f"{group}@{node}"
+        try:
+            return self.readers[group][queue]
+        except KeyError:
+            return self.reading_of(group, queue, offset)
 
     def _polled(self, fact: MessagePolled, entry: Entry) -> None:
         reading = self.reading_of(self.reader(fact.group, entry.node), fact.queue, fact.offset)
         self.reading = reading
-        reading.given.add(fact.offset)
+        reading.consumed_us = entry.mono_us
+        self._gives(reading, fact.offset, fact.uniq_key, entry, polled=True)
         self.is_repeat = reading.takes(fact.offset)
 
     def _pulled(self, fact: PullAnswered, entry: Entry) -> None:
@@ -205,6 +206,7 @@ class Progress:
             reading = self.reading_of(fact.group, fact.queue, fact.offset)
         if fact.response_code == 0 and fact.next_offset > reading.pulled_to:
             reading.pulled_to = fact.next_offset
+        reading.last_pull = entry
 
     def _committed(self, fact: OffsetCommitted, entry: Entry) -> None:
         try:
@@ -213,105 +215,118 @@ class Progress:
             reading = self.reading_of(fact.group, fact.queue, fact.offset)
         self.reading = reading
         reading.commits(fact.offset, entry.mono_us)
+        if fact.offset > reading.done.behind(reading.start):
+            reading.passes.append((fact.offset, EntryKey(entry.mono_us, entry.node, entry.seq)))
+
+    # Holds --------------------------------------------------------------------------------
 
     def _started(self, fact: ConsumerStarted, entry: Entry) -> None:
-        """A lite pull consumer pulls what is its share before it has claimed the queue."""
-        for reading in self.readers.get(fact.group, {}).values():
-            if reading.owner == entry.node:
-                reading.comes_again(reading.older, "its consumer was started again")
+        """A new process: its last one holds nothing any more."""
+        for name in (fact.group, f"{fact.group}@{entry.node}"):
+            for reading in self.readers.get(name, {}).values():
+                ended = reading.holds.pop(entry.node, None)
+                if ended is not None and name != fact.group:
+                    self._ended[name, reading.queue] = ended
+                    if ended.ended_us is None:
+                        ended.ended_us = self._scene.last_end_us(fact.group, entry.node)
+                for known in list(reading.records.filtered):
+                    if known is reading:
+                        reading.records.filtered.remove(known)
+                if not self._scene.takes_all(fact.group, reading.queue.topic):
+                    reading.records.filtered.append(reading)
+
+    def _stopped(self, fact: ConsumerStopped, entry: Entry) -> None:
+        for reading in self.readers.get(self.reader(fact.group, entry.node), {}).values():
+            reading.released(entry.node, entry.mono_us)
 
     def _claimed(self, fact: QueuesClaimed, entry: Entry) -> None:
+        key = EntryKey(entry.mono_us, entry.node, entry.seq)
+        reader = self.reader(fact.group, entry.node)
+        forgot: list[Queue] = []
         if fact.group in self._scene.broadcast:
-            self._begin_anew(fact, entry)
-            return
-        for queue in fact.queues:
-            readings = self.readers.get(fact.group)
-            if readings is not None and queue in readings:
-                readings[queue].claimed(entry.node)
+            forgot = self._local.claimed(fact, entry.node, entry.mono_us)
+        for index, queue in enumerate(fact.queues):
+            offset = fact.offsets[index] if fact.offsets else None
+            readings = self.readers.get(reader, {})
+            if queue in readings or offset is not None:
+                reading = self.reading_of(reader, queue, offset or 0)
+                if queue in forgot:
+                    self._begin_anew(reading, offset, entry)
+                hold = reading.claimed(entry.node, key, offset)
+                # Who is orderly asks again, under its lock: it may still be told the old offset.
+                asks_again = fact.group in self._scene.orderly
+                if offset is not None and not hold.given.ends and not asks_again:
+                    reading.comes_back_to(offset, entry.node)
             else:
-                owners = self._first_owners.setdefault((fact.group, queue), [])
-                if entry.node not in owners:
-                    owners.append(entry.node)
+                self._claims.setdefault((reader, queue), []).append((entry.node, key))
 
-    def _begin_anew(self, fact: QueuesClaimed, entry: Entry) -> None:
-        """A broadcasting member begins at the end where it has lost its offset."""
-        readings = self.readers.get(self.reader(fact.group, entry.node), {})
-        for queue in self._local.claimed(fact, entry.node, entry.mono_us):
-            if (reading := readings.get(queue)) is not None:
-                behind = reading.records.behind
-                reading.excuse(reading.given.behind(reading.start), behind, "began anew")
-                reading.claimed(entry.node)
+    def _begin_anew(self, reading: QueueReading, offset: int | None, entry: Entry) -> None:
+        """A broadcasting member begins at the end where it has lost its offset.
+
+        What its end or its release kept it from is not owed; what it had forgotten before is.
+        """
+        behind = reading.records.behind
+        end = behind if offset is None else min(offset, behind)
+        hold = self._ended.pop((reading.reader, reading.queue), reading.holds.get(entry.node))
+        start = reading.start
+        if hold is not None:
+            ended_us = entry.mono_us if hold.ended_us is None else hold.ended_us
+            since_us = ended_us - LISTENER_US_MAX
+            if not self._scene.touched((entry.node,), since_us, ended_us - 1):
+                for forgotten in reading.forgotten(hold, end, since_us):
+                    reading.excuse(start, forgotten, "began anew")
+                    start = forgotten + 1
+        reading.excuse(start, end, "began anew")
 
     def _released(self, fact: QueuesReleased, entry: Entry) -> None:
         if fact.group in self._scene.broadcast:
             self._local.released(fact, entry.node, entry.mono_us)
+        readings = self.readers.get(self.reader(fact.group, entry.node), {})
+        for queue in fact.queues:
+            if (reading := readings.get(queue)) is not None:
+                reading.released(entry.node, entry.mono_us)
 
     # Offsets change otherwise ---------------------------------------------------------------
 
     def _moved(self, fact: GroupOffsetMoved, entry: Entry) -> None:
-        self._go_to(self.reading_of(fact.group, fact.queue, fact.offset), fact.offset, "moved")
+        reading = self.reading_of(fact.group, fact.queue, fact.offset)
+        self._go_to(reading, fact.offset, entry)
 
     def _sought(self, fact: SeekRequested, entry: Entry) -> None:
         reader = self.reader(fact.group, entry.node)
-        self._go_to(self.reading_of(reader, fact.queue, fact.offset), fact.offset, "moved")
+        reading = self.reading_of(reader, fact.queue, fact.offset)
+        self._go_to(reading, fact.offset, entry, entry.node)
+
+    def _go_to(self, reading: QueueReading, offset: int, entry: Entry, node: str = "") -> None:
+        """Somebody chose where to go on: what lies between is skipped, or comes again."""
+        front = reading.done.behind(min(reading.start, offset))
+        reading.goes_to(offset, "older_offsets", entry.mono_us, node)
+        reading.excuse(front, offset, "moved")
 
     def _repaired(self, fact: OffsetRepaired, entry: Entry) -> None:
         reader = self.reader(fact.group, entry.node)
         reading = self.reading_of(reader, fact.queue, fact.corrected)
+        records = reading.records
         if fact.corrected > fact.asked:
-            reading.excuse(fact.asked, fact.corrected, "not in the log")
+            # What the journal saw stored is there, unless retention has deleted it.
+            end = min(fact.corrected, max(records.first or 0, records.dropped_to))
+            reading.excuse(fact.asked, end, "not in the log")
         else:
-            reading.comes_again(fact.corrected, "the broker did not have the wanted offset")
-
-    def _go_to(self, reading: QueueReading, offset: int, cause: str) -> None:
-        """Somebody chose where to go on: what lies between is skipped, or comes again."""
-        reading.start = min(reading.start, offset)
-        reading.excuse(reading.given.behind(reading.start), offset, cause)
-        reading.comes_again(offset, "a tool moved the group")
+            reading.goes_to(fact.corrected, "older_offsets", entry.mono_us, entry.node)
 
     # The log loses its end, or becomes safe -------------------------------------------------
 
-    def _flushed(self, fact: LogFlushed, entry: Entry) -> None:
-        unflushed = self._unflushed.get(entry.node)
-        while unflushed and unflushed[0][0] <= fact.position:
-            unflushed.popleft()
+    def _oldest_dropped(self, fact: OldestDropped, entry: Entry) -> None:
+        for queue, records in self.messages.queues.items():
+            if queue.broker == entry.node:
+                records.drop_before(fact.min_position)
 
-    def _power_lost(self, fact: PowerLost, entry: Entry) -> None:
-        promise = self._scene.stores.get(entry.node)
-        is_promised = promise is not None and promise.flush_disk_type == "SYNC_FLUSH"
-        self._cut_log(entry.node, fact.kept_position, is_promised=is_promised)
-        self._offsets_are_older(entry.node, "a broker lost power, with newer offsets", 0)
-
-    def _recovered(self, fact: LogRecovered, entry: Entry) -> None:
-        """A process that is killed loses nothing that a store outside of it has."""
-        promise = self._scene.stores.get(entry.node)
-        is_promised = promise is not None and promise.outlives_process
-        self._cut_log(entry.node, fact.end_position, is_promised=is_promised)
-        # Offsets that a full or slow disk did not take are older than any interval says.
-        offset = 0 if self._scene.had_bad_disk(entry.node) else None
-        why = "a broker was started again, with older offsets"
-        self._offsets_are_older(entry.node, why, offset)
-
-    def _offsets_are_older(self, broker: str, why: str, offset: int | None = None) -> None:
+    def _offsets_are_older(self, fact: PowerLost | LogRecovered, entry: Entry) -> None:
+        """The broker has the offsets that it last wrote, in time for its end."""
+        broker, now_us = entry.node, entry.mono_us
+        ended_us = self._scene.ended_us(broker, now_us)
+        since_us = self._scene.written_since_us(broker, ended_us, WRITTEN_US)
         for readings in self.readers.values():
             for queue, reading in readings.items():
-                if queue.broker == broker and reading.committed is not None:
-                    reading.comes_again(reading.older if offset is None else offset, why)
-
-    def _cut_log(self, broker: str, end_position: int, *, is_promised: bool) -> None:
-        """What ends beyond *end_position* in the log of *broker* is gone."""
-        unflushed = self._unflushed.get(broker)
-        while unflushed and unflushed[-1][0] > end_position:
-            _, records, offset = unflushed.pop()
-            if offset in records.acked:
-                if is_promised and offset not in records.unsafe:
-                    records.broken.append(offset)
-                else:
-                    records.unflushed_lost += 1
-            self._cut_queue(records, offset)
-
-    def _cut_queue(self, records: QueueRecords, offset: int) -> None:
-        """The queue ends at *offset* now; later records take the same places."""
-        records.cut(offset)
-        for reading in records.readings:
-            reading.cut(offset)
+                if queue.broker == broker:
+                    reading.is_restored(since_us, now_us)

@@ -1,30 +1,35 @@
-"""One queue in the progress: its records, and how far each reader has come in it."""
+"""One queue as the facts tell it: what was stored in it, and how far each reader has come.
+
+A place is an offset of a queue.  What is kept of each message (when it was stored and as which
+entry, its key, its tags, its acknowledgement) is forgotten once all readers have consumed it,
+and beyond ``LIVES_MAX`` messages from the oldest on.
+
+A message that is consumed twice is explained by two holds that both reach it (``holds``), by an
+offset that went back, or it is not explained.
+"""
 
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from collections import deque
-from typing import Literal, TypeAlias
 
-import msgspec
-
+from emulator.checks.holds import Hold
+from emulator.checks.kinds_of_topics import Place, place_of
 from emulator.checks.offset_runs import OffsetRuns
-from emulator.facts import Queue
-from protocol.names import (
-    DLQ_GROUP_TOPIC_PREFIX,
-    RETRY_GROUP_TOPIC_PREFIX,
-    SCHEDULE_TOPIC,
-    TIMER_TOPIC,
-)
+from emulator.facts import MessageStored, Queue
+from emulator.journal import Entry, EntryKey
 
-TIMES_MAX = 1 << 20  # of messages of one queue that somebody has not consumed
+LIVES_MAX = 1 << 18  # messages of one queue that somebody has not consumed
 TRIMMED_EVERY = 1 << 12  # messages
-AGAINS_MAX = 8  # ranges that may come again, of one reader in one queue
-OLDER_US = 6_000_000  # clients and brokers write offsets every five seconds
+ASKED_US = 60_000_000  # from the question for an offset to the claim: at most, with slow brokers
+KNOWN_US = 6_000_000  # the same where a claim does not say where it begins
+WRITTEN_EVERY_US = 1_000_000  # is remembered of a member that keeps its offsets itself
+LISTENER_US_MAX = 60_000_000  # in which a message that was given is finished
+LEAPS_MAX = 64  # times that a member was given a message before earlier ones
+COMMITS_MAX = 256  # that are remembered of one reader in one queue
 SKIPPED_MAX = 1 << 12  # messages of one range whose coming after all is noticed
-IN_FLIGHT_MAX = 64  # messages of pulls that are under way
-
-Place: TypeAlias = Literal["", "topic", "waiting", "retry", "dead"]  # "": nowhere yet
+PASSES_MAX = 8  # commits that passed a message, as evidence
 
 
 class QueueRecords:
@@ -34,151 +39,308 @@ class QueueRecords:
         "acked",
         "behind",
         "broken",
-        "cut_times",
+        "cut_messages",
+        "delivered_to",
+        "dropped_to",
         "early",
+        "filtered",
         "first",
+        "keys",
+        "lives_from",
         "place",
+        "positions",
         "queue",
         "readings",
+        "sent",
+        "seqs",
         "stored_count",
+        "tags",
         "times",
-        "times_from",
         "unflushed_lost",
+        "unnoted",
         "unsafe",
+        "was_cut",
     )
 
     def __init__(self, queue: Queue) -> None:
         self.queue = queue
-        self.place = place_of(queue.topic)
+        self.place: Place = place_of(queue.topic)
         self.first: int | None = None  # the first offset that the journal has
         self.behind = 0  # the last one stored
         self.stored_count = 0
+        self.was_cut = False  # its broker lost the end of its log, or all of it
+        self.unnoted = False  # its broker was killed before it noted all that it had stored
         self.acked = OffsetRuns()
-        self.early = OffsetRuns()  # acknowledged, says the producer, before they were stored
+        self.early: dict[int, tuple[str, EntryKey]] = {}  # acknowledged, and not (yet) stored
         self.unsafe: set[int] = set()  # acknowledged, and not as safe as the broker should
         self.readings: list[QueueReading] = []
-        self.broken: list[int] = []  # acknowledged as flushed, and lost with the power
+        self.filtered: list[QueueReading] = []  # of these: of groups that do not want all
+        # Acknowledged as safe, and lost by a broker: its life, up to the fact that says so.
+        self.broken: list[tuple[int, tuple[EntryKey, ...]]] = []
         self.unflushed_lost = 0  # acknowledged, lost with the power, and never promised
-        self.times = array("q")  # mono_us at which offsets from times_from on were stored
-        self.times_from = 0
-        self.cut_times: dict[int, int] = {}  # of lost messages whose places are not used again
+        self.delivered_to = 0  # of a queue whose messages wait: the highest that came, and one
+        self.dropped_to = 0  # the first offset that retention has left
+        self.lives_from = 0  # the offset of the first message in these:
+        self.times = array("q")  # mono_us at which it was stored
+        self.seqs = array("q")  # number of that entry of its broker
+        self.positions = array("q")  # in the broker's log
+        self.keys: list[str] = []
+        self.tags: list[str] = []
+        self.sent: dict[int, EntryKey] = {}  # where a producer noted the acknowledgement
+        # Of lost messages whose places are not used again: when it was stored, and its key.
+        self.cut_messages: dict[int, tuple[int, str]] = {}
 
-    def store(self, offset: int, now_us: int) -> None:
-        """A message was stored, at *offset* or behind a hole."""
+    def store(self, fact: MessageStored, entry: Entry) -> None:
+        """A message was stored, at the next offset or behind a hole."""
+        offset = fact.offset
         if self.first is None:
-            self.first = self.times_from = offset
+            self.first = self.lives_from = offset
         self.behind = offset + 1
         self.stored_count += 1
-        if self.cut_times:
-            self.cut_times.pop(offset, None)
-        times = self.times
-        index = offset - self.times_from
-        if index != len(times):
-            self.times_from, index = offset, 0
-            del times[:]
-        times.append(now_us)
+        if self.cut_messages:
+            self.cut_messages.pop(offset, None)
+        index = offset - self.lives_from
+        if index != len(self.times):
+            self.lives_from, index = offset, 0
+            self._drop_lives(len(self.times))
+        self.times.append(entry.mono_us)
+        self.seqs.append(entry.seq)
+        self.positions.append(fact.position)
+        self.keys.append(fact.uniq_key)
+        self.tags.append(fact.tags)
         if not (index + 1) % TRIMMED_EVERY:
             self._trim()
-        if self.early.ends and offset in self.early:
-            self.acked.add(offset)
 
     def stored_us(self, offset: int) -> int | None:
         """When it was stored; None if that is not known any more.
 
         A message that its broker has lost may still be on its way to a listener.
         """
-        index = offset - self.times_from
-        return self.times[index] if 0 <= index < len(self.times) else self.cut_times.get(offset)
+        index = offset - self.lives_from
+        if 0 <= index < len(self.times):
+            return self.times[index]
+        lost = self.cut_messages.get(offset)
+        return None if lost is None else lost[0]
+
+    def key_at(self, offset: int) -> str | None:
+        """The key of the message that stands there now; None if that is not known."""
+        index = offset - self.lives_from
+        return self.keys[index] if 0 <= index < len(self.keys) else None
+
+    def tags_at(self, offset: int) -> str | None:
+        """The tags of that message; None if they are not known."""
+        index = offset - self.lives_from
+        return self.tags[index] if 0 <= index < len(self.tags) else None
+
+    def position_of(self, offset: int) -> int | None:
+        """Where its record begins in the log; None if that is not known."""
+        index = offset - self.lives_from
+        return self.positions[index] if 0 <= index < len(self.positions) else None
+
+    def life_of(self, offset: int) -> tuple[EntryKey, ...]:
+        """Where the journal has the message's storing and its acknowledgement."""
+        found = []
+        index = offset - self.lives_from
+        if 0 <= index < len(self.times):
+            found.append(EntryKey(self.times[index], self.queue.broker, self.seqs[index]))
+        if (sent := self.sent.get(offset)) is not None:
+            found.append(sent)
+        return tuple(found)
 
     def cut(self, offset: int) -> None:
         """The queue ends at *offset*."""
+        self.was_cut = True
         self.behind = min(self.behind, offset)
         self.acked.cut(offset)
-        self.early.cut(offset)
-        kept = max(0, offset - self.times_from)
-        lost = enumerate(self.times[kept:], self.times_from + kept)
-        self.cut_times.update(lost)
-        del self.times[kept:]
+        self.delivered_to = min(self.delivered_to, offset)
+        kept = max(0, offset - self.lives_from)
+        for index in range(kept, len(self.times)):
+            self.cut_messages[self.lives_from + index] = self.times[index], self.keys[index]
+        for lives in (self.times, self.seqs, self.positions, self.keys, self.tags):
+            del lives[kept:]
+        for lost in [each for each in self.sent if each >= offset]:
+            del self.sent[lost]
+
+    def drop_before(self, position: int) -> None:
+        """Retention deleted all records that begin before *position* in the commit log."""
+        dropped_to = self.lives_from + bisect_left(self.positions, position)
+        self.dropped_to = max(self.dropped_to, dropped_to)
 
     def _trim(self) -> None:
-        """Forget the times of what all readers have consumed."""
+        """Forget what all readers have consumed."""
         needed = min((each.done.behind(each.start) for each in self.readings), default=0)
-        gone = max(needed - self.times_from, len(self.times) - TIMES_MAX)
+        gone = max(needed - self.lives_from, len(self.times) - LIVES_MAX)
         if gone > 0:
-            self.times_from += gone
-            del self.times[:gone]
+            self.lives_from += gone
+            self._drop_lives(gone)
+            for offset in [each for each in self.sent if each < self.lives_from]:
+                del self.sent[offset]
 
-
-class Again(msgspec.Struct, frozen=True):
-    """A range of offsets that may come again, and why."""
-
-    start: int
-    end: int
-    why: str
+    def _drop_lives(self, count: int) -> None:
+        for lives in (self.times, self.seqs, self.positions, self.keys, self.tags):
+            del lives[:count]
 
 
 class QueueReading:
     """How far one reader has come in one queue."""
 
     __slots__ = (
-        "agains",
         "committed",
+        "consumed_us",
         "done",
         "excused",
         "failed",
-        "given",
-        "older",
-        "older_next",
-        "older_us",
+        "given_to",
+        "holds",
+        "last_pull",
+        "leaps",
         "owner",
+        "passes",
+        "past",
         "pulled_to",
         "queue",
         "reader",
         "records",
+        "refused_pull",
         "reused_to",
         "skipped",
         "start",
+        "unjust",
+        "unwanted",
     )
 
     def __init__(self, reader: str, queue: Queue, start: int, records: QueueRecords) -> None:
         self.reader, self.queue, self.start, self.records = reader, queue, start, records
-        self.given = OffsetRuns()  # to a listener, or by a poll
         self.done = OffsetRuns()  # consumed; skipped for a known cause
         self.failed: dict[int, str] = {}  # offset: uniq_key, of what a listener did not take
+        self.given_to = start  # behind the last message that a member was given
+        # When it was given which message while earlier ones had not been given.
+        self.leaps: deque[tuple[int, int]] = deque(maxlen=LEAPS_MAX)
         self.committed: int | None = None
+        self.consumed_us = 0  # when a member consumed something of it, last
         self.pulled_to = start
         self.excused: dict[str, int] = {}  # cause: messages that were skipped by right
         self.skipped: set[int] = set()  # of what is done: excused, and nobody has had it yet
         self.reused_to = 0  # places below it were used before the broker lost them
-        self.owner = ""  # node
-        self.agains: deque[Again] = deque(maxlen=AGAINS_MAX)
-        # What was committed at least OLDER_US ago, and what will be that next.
-        self.older = self.older_next = start
-        self.older_us = 0
+        self.owner = ""  # node that claimed it last
+        self.holds: dict[str, Hold] = {}  # by node: its last one
+        self.unjust: set[int] = set()  # given to a member that should not have got it
+        self.unwanted = OffsetRuns()  # of what is done: its tags are not the group's
+        self.past: deque[tuple[int, int]] = deque(maxlen=COMMITS_MAX)  # when, offset at the broker
+        self.passes: deque[tuple[int, EntryKey]] = deque(maxlen=PASSES_MAX)
+        self.last_pull: Entry | None = None
+        self.refused_pull: Entry | None = None
+
+    # Offsets at the broker ------------------------------------------------------------------
 
     def commits(self, offset: int, now_us: int) -> None:
         """A member committed *offset*."""
-        if now_us - self.older_us > OLDER_US:
-            self.older, self.older_next, self.older_us = self.older_next, offset, now_us
-        if self.committed is not None and offset < self.committed:
-            self.comes_again(offset, "a lower offset was committed")
-            self.older = min(self.older, offset)
         self.committed = offset
+        self.past.append((now_us, offset))
 
-    def claimed(self, node: str) -> None:
-        """*node* begins where the offset is: what others had not committed comes again."""
-        came_from, self.owner = self.owner, node
-        why = "another member had it" if came_from not in ("", node) else "it was claimed anew"
-        self.comes_again(self.older, why)
+    def comes_to(self, now_us: int) -> None:
+        """A broadcasting member has consumed: it writes its own offsets."""
+        if not self.past or now_us - self.past[-1][0] > WRITTEN_EVERY_US:
+            self.past.append((now_us, self.done.behind(self.start)))
 
-    def comes_again(self, offset: int, why: str) -> None:
-        """What was pulled from *offset* on up to now may come again."""
-        end = max(self.pulled_to, *self.given.ends[-1:], offset)
-        self.agains.append(Again(offset, end + IN_FLIGHT_MAX, why))
+    def lowest_since(self, since_us: int) -> int:
+        """The lowest offset that the broker may have told since then; 0 where that is unknown."""
+        lowest: int | None = None
+        for at_us, offset in reversed(self.past):
+            lowest = offset if lowest is None else min(lowest, offset)
+            if at_us <= since_us:
+                return lowest
+        return lowest if lowest is not None and len(self.past) == COMMITS_MAX else 0
 
-    def why_again(self, offset: int) -> str:
-        """What explains that the message at *offset* comes again; empty: nothing."""
-        return next((a.why for a in reversed(self.agains) if a.start <= offset < a.end), "")
+    def is_restored(self, since_us: int, now_us: int) -> None:
+        """The broker was started again, with an offset that it had at *since_us* or later."""
+        if self.committed is not None:
+            self.past.append((now_us, self.lowest_since(since_us)))
+
+    # Holds --------------------------------------------------------------------------------
+
+    def claimed(self, node: str, claimed: EntryKey, offset: int | None) -> Hold:
+        """*node* begins at *offset*, or where the broker's offset may be (None)."""
+        now_us = claimed.mono_us
+        window_us = KNOWN_US if offset is None else ASKED_US
+        lowest = self.lowest_since(now_us - window_us)
+        start = lowest if offset is None else max(lowest, offset)
+        before = self.holds.get(node)
+        if before is not None and before.claimed is None and before.ended_us is None:
+            before.claimed = claimed  # it pulled its share before it could claim it
+            self.owner = node
+            return before
+        hold = Hold(node, start, claimed, "handed_over")
+        if before is not None:
+            hold.late = {**before.late, **before.in_hand}
+        self.holds[node] = hold
+        self.owner = node
+        return hold
+
+    def comes_back_to(self, offset: int, node: str) -> None:
+        """*node* reads from there on what stands there now, unless others still are beyond."""
+        others = (hold for name, hold in self.holds.items() if name != node)
+        if all(hold.ended_us is not None for hold in others):
+            self.reused_to = min(self.reused_to, offset)
+
+    def released(self, node: str, now_us: int) -> None:
+        """*node* gave it up, or has ended."""
+        hold = self.holds.get(node)
+        if hold is not None and hold.ended_us is None:
+            hold.ended_us = now_us
+
+    def gives(self, node: str, offset: int, entry: Entry, *, polled: bool = False) -> None:
+        """A member is given the message at *offset*: by right, or not.
+
+        *polled*: by a lite pull consumer, which may pull its share before it claims it.
+        """
+        hold = self.holds.get(node)
+        if hold is not None and polled and hold.ended_us is not None:
+            start = self.lowest_since(entry.mono_us - ASKED_US)
+            hold = self.holds[node] = Hold(node, start, None, "handed_over")
+        if hold is None:
+            start = self.lowest_since(entry.mono_us - KNOWN_US) if self.holds else 0
+            hold = self.holds[node] = Hold(node, start, None, "handed_over")
+        if not hold.given.ends and hold.claimed is not None:
+            # An orderly member asks again, under its lock, where its first pull begins.
+            hold.start = min(hold.start, self.lowest_since(hold.claimed.mono_us))
+        if hold.given.add(offset):
+            if offset < hold.start:
+                self.unjust.add(offset)
+            elif self.unjust:
+                self.unjust.discard(offset)
+        elif offset in hold.again:
+            hold.again.discard(offset)
+        else:
+            self.unjust.add(offset)
+        if offset >= self.given_to:
+            if offset > self.given_to:
+                self.leaps.append((entry.mono_us, offset))
+            self.given_to = offset + 1
+
+    def why_again(self, node: str, offset: int) -> str:
+        """The cause for which *node* may consume a message again; empty: there is none."""
+        if offset in self.unjust:
+            return ""
+        hold = self.holds[node]
+        if hold.why != "handed_over":
+            return hold.why
+        others = (each for each in self.holds.values() if each is not hold)
+        is_shared = hold.ended_us is None and any(
+            each.ended_us is None and offset in each.given for each in others
+        )
+        return "two_owners" if is_shared else "handed_over"
+
+    def goes_to(self, offset: int, why: str, now_us: int, node: str = "") -> None:
+        """*node*, or everybody, goes on from *offset* (a tool, ``seek``, a repair)."""
+        for hold in self.holds.values():
+            if node in ("", hold.node):
+                hold.goes_to(offset, why)
+        self.start = min(self.start, offset)
+        if not node or "@" in self.reader:  # a member of a group commits it first
+            self.past.append((now_us, offset))
+
+    # Messages -----------------------------------------------------------------------------
 
     def takes(self, offset: int) -> bool:
         """It is consumed now; whether it was before."""
@@ -189,36 +351,48 @@ class QueueReading:
             return False
         return True
 
+    def forgotten(self, hold: Hold, end: int, since_us: int) -> list[int]:
+        """What *hold* left open although it was given, or passed over, before *since_us*."""
+        found = []
+        for first, behind in self.done.holes(self.start, min(end, self.given_to)):
+            for offset in range(first, behind):
+                given = hold.in_hand.get(offset) or hold.late.get(offset)
+                if given is not None:
+                    at_us: int | None = given.mono_us
+                else:
+                    at_us = next((at for at, leapt in self.leaps if leapt > offset), None)
+                if at_us is not None and at_us < since_us:
+                    found.append(offset)
+        return found
+
     def excuse(self, start: int, end: int, cause: str) -> None:
         """What is not done of these is not owed."""
         for first, behind in list(self.done.holes(start, end)):
             self.excused[cause] = self.excused.get(cause, 0) + behind - first
             self.skipped.update(range(first, min(behind, first + SKIPPED_MAX)))
-        self.given.add_run(start, end)
         self.done.add_run(start, end)
+
+    def given_entries(self, offset: int) -> list[Entry]:
+        """Where members were given it that never finished it."""
+        found = [hold.in_hand.get(offset) or hold.late.get(offset) for hold in self.holds.values()]
+        return [entry for entry in found if entry is not None]
 
     def cut(self, offset: int) -> None:
         """The queue ends at *offset*: new messages take the places of lost ones.
 
         A reader that was beyond skips them: nobody promised it otherwise.
         """
-        beyond = max(self.committed or 0, self.pulled_to, *self.given.ends[-1:], 0)
-        self.given.cut(offset)
+        beyond = max(self.committed or 0, self.pulled_to, self.given_to)
         self.done.cut(offset)
         self.skipped = {each for each in self.skipped if each < offset}
+        self.unjust = {each for each in self.unjust if each < offset}
         self.pulled_to = min(self.pulled_to, offset)
+        self.given_to = min(self.given_to, offset)
         self.start = min(self.start, offset)
         for lost in [each for each in self.failed if each >= offset]:
             del self.failed[lost]
         if beyond > offset:
             self.reused_to = max(self.reused_to, beyond)
-        self.comes_again(min(self.older, offset), "the broker lost the end of its log")
-
-
-def place_of(topic: str) -> Place:
-    """What a message that is stored there waits for."""
-    if topic.startswith(RETRY_GROUP_TOPIC_PREFIX):
-        return "retry"
-    if topic.startswith(DLQ_GROUP_TOPIC_PREFIX):
-        return "dead"
-    return "waiting" if topic in (SCHEDULE_TOPIC, TIMER_TOPIC) else "topic"
+        for hold in self.holds.values():
+            hold.given.cut(offset)
+            hold.start = min(hold.start, offset)

@@ -52,14 +52,19 @@ class BadJournal(Exception):
 
 
 class Skipped:
-    """Counts the lines that could not be read, and keeps the first places."""
+    """Counts the lines that could not be read, and keeps the first places.
+
+    ``since_us``: what was noted before that moment was read, of all files.
+    """
 
     def __init__(self) -> None:
         self.count = 0
         self.places: list[BadJournal] = []
+        self.since_us = 0
 
-    def add(self, place: BadJournal) -> None:
-        """One more."""
+    def add(self, place: BadJournal, since_us: int = 0) -> None:
+        """One more; the line before it, of the same file, is of *since_us*."""
+        self.since_us = min(self.since_us, since_us) if self.count else since_us
         self.count += 1
         if len(self.places) < PLACES_MAX:
             self.places.append(place)
@@ -76,6 +81,18 @@ def read_journals(paths: Sequence[Path], skipped: Skipped | None = None) -> Iter
         return _entries_of(files[0], skipped)
     journals = [_with_times(_entries_of(file, skipped)) for file in files]
     return (entry for *_, entry in heapq.merge(*journals))
+
+
+def as_far_as_read(paths: Sequence[Path], skipped: Skipped) -> Iterator[Entry]:
+    """``read_journals`` without the lines that cannot be read, which *skipped* counts.
+
+    Raises ``BadJournal`` also if there is no line that can be read.
+    """
+    entry = None
+    for entry in read_journals(paths, skipped):
+        yield entry
+    if entry is None and skipped.count:
+        raise skipped.places[0]
 
 
 def journal_files(paths: Sequence[Path]) -> list[Path]:
@@ -102,8 +119,7 @@ def entries_in(
     lines: Iterable[bytes], name: str = "journal", skipped: Skipped | None = None
 ) -> Iterator[Entry]:
     """The entries of *lines*, each whole; *name* stands for the file in errors."""
-    for number, line in enumerate(lines, 1):
-        yield from _one_by_one([line], name, number, skipped)
+    yield from _one_by_one(lines, name, 1, skipped)
 
 
 def _with_times(entries: Iterator[Entry]) -> Iterator[tuple[int, str, int, Entry]]:
@@ -122,7 +138,7 @@ def _entries_of(path: Path, skipped: Skipped | None) -> Iterator[Entry]:
 
 def _entries(file: IO[bytes], name: str, skipped: Skipped | None) -> Iterator[Entry]:
     """Many lines at a time: a decoder that is called once for them is a third faster."""
-    number = 1
+    number, last_us = 1, 0
     while lines := file.readlines(CHUNK_BYTES):
         try:
             entries = _decode.decode_lines(b"".join(lines))
@@ -131,13 +147,16 @@ def _entries(file: IO[bytes], name: str, skipped: Skipped | None) -> Iterator[En
             is_plain = False
         if is_plain:
             yield from entries
+            last_us = entries[-1].mono_us
         else:
-            yield from _one_by_one(lines, name, number, skipped)
+            for entry in _one_by_one(lines, name, number, skipped, last_us):
+                last_us = entry.mono_us
+                yield entry
         number += len(lines)
 
 
 def _one_by_one(
-    lines: Sequence[bytes], name: str, first: int, skipped: Skipped | None
+    lines: Iterable[bytes], name: str, first: int, skipped: Skipped | None, last_us: int = 0
 ) -> Iterator[Entry]:
     for number, line in enumerate(lines, first):
         if line.isspace():
@@ -148,8 +167,9 @@ def _one_by_one(
             place = BadJournal(name, number, _what_is_wrong(line, number, error))
             if skipped is None:
                 raise place from None
-            skipped.add(place)
+            skipped.add(place, last_us)
             continue
+        last_us = entry.mono_us
         yield entry
 
 

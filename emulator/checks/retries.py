@@ -36,12 +36,18 @@ class Retries(Checker):
         for group in self.scene.seats:
             for name in ("failed_deliveries", "sent_back", "dead_letters"):
                 self.adds(name, 0, group)
-        for queue, records in self.progress.queues.items():
+        for queue, records in self.progress.messages.queues.items():
             if records.place == "dead" and records.stored_count:
                 group = queue.topic.removeprefix(DLQ_GROUP_TOPIC_PREFIX)
                 self.adds("dead_letters", records.stored_count, group)
-        waiting = [each for each in self.progress.passed_on.values() if each != "dead"]
-        self.measures("waiting_retries", len(waiting))
+        failures = self.progress.messages.chains.failures.values()
+        waiting = sum(
+            failure.passed != "dead"
+            for groups in failures
+            for of_group in groups.values()
+            for failure in of_group
+        )
+        self.measures("waiting_retries", waiting)
 
     def _consumed(self, fact: MessageConsumed, entry: Entry) -> None:
         if not fact.ok:
@@ -49,12 +55,27 @@ class Retries(Checker):
 
     def _sent_back(self, fact: MessageSentBack, entry: Entry) -> None:
         if fact.target_topic.startswith(DLQ_GROUP_TOPIC_PREFIX):
+            self._dies(fact, entry)
             return
+        self.tries()
         self.adds("sent_back", 1, fact.group)
         if fact.reconsume_times > self._retries_max(fact.group):
             self.objects(
                 f"a message of {fact.origin_topic} was sent back for the {fact.reconsume_times}th "
                 f"time by {fact.group}, and is no dead letter",
+                entry,
+            )
+
+    def _dies(self, fact: MessageSentBack, entry: Entry) -> None:
+        """It is a dead letter when its group allows no more retries, and not before."""
+        self.tries()
+        if self.scene.seats.get(fact.group) and fact.reconsume_times <= self._retries_max(
+            fact.group
+        ):
+            self.objects(
+                f"a message of {fact.origin_topic} is a dead letter of {fact.group} after "
+                f"{fact.reconsume_times - 1} retries, where {self._retries_max(fact.group)} are "
+                "allowed",
                 entry,
             )
 

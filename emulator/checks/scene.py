@@ -5,10 +5,11 @@ Checkers look here; the driver keeps it up to date before they are given an entr
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
+from emulator.checks.disturbances import ENDING, Disturbances
 from emulator.checks.folding import Table
 from emulator.checks.topic_table import TopicTable
 from emulator.facts import (
@@ -17,17 +18,20 @@ from emulator.facts import (
     FaultBegan,
     FaultEnded,
     NodeKilled,
+    NodeStarted,
+    NodeStopped,
     PowerLost,
-    Queue,
     RunEnded,
     RunStarted,
     StoreOpened,
 )
 from emulator.journal import Entry
 
-ENDING = frozenset({"kill", "stop", "power_off"})  # faults that end a process
-DISKS = frozenset({"full_disk", "slow_disk", "failing_flush"})
+PRODUCERS_MAX = 100_000  # of a load
 EVERYTHING = ("", "*")  # expressions that take every message
+TAGS_SINCE = 3  # schema
+SUBSCRIBED_US = 180_000_000  # until a member that ended in silence is in no subscription any more
+Wanted: TypeAlias = Literal["all", "some", "none"]
 
 
 class Seat(msgspec.Struct):
@@ -49,24 +53,46 @@ class Seat(msgspec.Struct):
         """That it subscribes."""
         return self.started.topics
 
+    def wants(self, topic: str, tags: str) -> bool:
+        """Does it take messages of *topic* with *tags*?"""
+        wanted = dict(zip(self.topics, self.started.expressions, strict=False)).get(topic, "*")
+        return wanted in EVERYTHING or tags in {each.strip() for each in wanted.split("||")}
+
     def takes_all_of(self, topic: str) -> bool:
         """No message of *topic* is filtered."""
         wanted = dict(zip(self.topics, self.started.expressions, strict=False))
         return wanted.get(topic, "*") in EVERYTHING
 
 
-class HeldFault(msgspec.Struct, frozen=True):
-    """A fault that began."""
+class _Clients(msgspec.Struct, frozen=True):
+    """What checkers read of a part of a plan."""
 
-    word: str
-    nodes: tuple[str, ...]
-    began_us: int
+    group: str = ""
+    settings: dict[str, Any] = {}
+    producers: Annotated[int, msgspec.Meta(ge=0, le=PRODUCERS_MAX)] = 1
+    from_ms: int = 0
 
 
-class Scene:
+class _Cluster(msgspec.Struct, frozen=True):
+    broker_settings: dict[str, Any] = {}
+    name_server_settings: dict[str, Any] = {}
+    settings_of: dict[str, dict[str, Any]] = {}
+
+
+class _Plan(msgspec.Struct):
+    """What they read of a plan: one that is of another shape is as if there were none."""
+
+    cluster: _Cluster = _Cluster()
+    consumers: list[_Clients] = []
+    load: list[_Clients] = []
+    programs: list[dict[str, Any]] = []
+
+
+class Scene(Disturbances):
     """The cluster as the facts up to now tell it."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.last: Entry | None = None  # of those that were given to the driver so far
         self.run: RunStarted | None = None
         self.run_ended: RunEnded | None = None
@@ -76,11 +102,10 @@ class Scene:
         self.orderly: set[str] = set()
         self.topics = TopicTable()
         self.stores: dict[str, StoreOpened] = {}  # by broker, as last opened
-        self.faults: dict[int, HeldFault] = {}  # those that hold
-        self.all_faults: list[HeldFault] = []
-        self.healed_us: int | None = None  # when the last fault ended
-        self._missing: dict[str, str] = {}
         self._takes_all: dict[tuple[str, str], bool] = {}  # by group and topic, until one joins
+        self.has_filters = False  # some member, ever, did not take every message
+        self.knows_tags = True  # stored messages are noted with their tags
+        self._wants: dict[tuple[str, str, str], Wanted] = {}  # with tags; the same
 
     def table(self) -> Table:
         """What it reads."""
@@ -91,6 +116,8 @@ class Scene:
             ConsumerStarted: self._consumer_started,
             ConsumerStopped: self._consumer_stopped,
             StoreOpened: self._store_opened,
+            NodeStarted: self._node_started,
+            NodeStopped: self._node_stopped,
             NodeKilled: self._node_killed,
             PowerLost: self._power_lost,
             FaultBegan: self._fault_began,
@@ -112,13 +139,48 @@ class Scene:
         """The last member of *group* on *node*."""
         return next((s for s in reversed(self.seats.get(group, ())) if s.node == node), None)
 
-    def takes_all(self, group: str, queue: Queue) -> bool:
-        """No member of *group* ever filtered messages of the queue's topic."""
-        if (known := self._takes_all.get((group, queue.topic))) is not None:
+    def last_end_us(self, group: str, node: str) -> int | None:
+        """When the member of *group* on *node* ended before the one that is there now."""
+        ended = [s.until_us for s in self.seats.get(group, ()) if s.node == node and s.until_us]
+        return ended[-1] if ended else None
+
+    def takes_all(self, group: str, topic: str) -> bool:
+        """No member of *group* ever filtered messages of *topic*."""
+        if (known := self._takes_all.get((group, topic))) is not None:
             return known  # asked for each message
-        found = all(seat.takes_all_of(queue.topic) for seat in self.seats.get(group, ()))
-        self._takes_all[group, queue.topic] = found
+        found = all(seat.takes_all_of(topic) for seat in self.seats.get(group, ()))
+        self._takes_all[group, topic] = found
         return found
+
+    def wants(self, group: str, topic: str, tags: str) -> Wanted:
+        """Whether all members of *group*, some or none take messages of *topic* with *tags*."""
+        if not self.knows_tags:
+            return "some"
+        known = self._wants.get((group, topic, tags))
+        if known is None:
+            answers = {
+                seat.wants(topic, tags)
+                for seat in self.seats.get(group, ())
+                if topic in seat.topics
+            }
+            known = "some" if len(answers) > 1 else "none" if answers == {False} else "all"
+            self._wants[group, topic, tags] = known
+        return known
+
+    def is_wanted(
+        self, group: str, topic: str, tags: str | None, since_us: int, until_us: int
+    ) -> bool:
+        """All members that ran between, or shortly before, take *tags* (None: any, not known)."""
+        if self.takes_all(group, topic):
+            return True
+        knows_tags = self.knows_tags and tags is not None
+        return all(
+            seat.takes_all_of(topic) or (knows_tags and seat.wants(topic, tags or ""))
+            for seat in self.seats.get(group, ())
+            if topic in seat.topics
+            and seat.from_us <= until_us
+            and (seat.until_us is None or seat.until_us >= since_us - SUBSCRIBED_US)
+        )
 
     def keeps_offsets(self, group: str) -> bool:
         """A broadcasting group's members find their offsets again in a folder, says the plan."""
@@ -127,43 +189,28 @@ class Scene:
             for each in self.plan.get("consumers", ())
         )
 
+    def reads(self, reader: str) -> bool:
+        """A member lives that reads as *reader*: one of the group, or that one if broadcast."""
+        group, _, node = reader.partition("@")
+        if not node:
+            return bool(self.living(group))
+        seat = self.seat(group, node)
+        return seat is not None and seat.lives
+
     def kinds(self, group: str) -> set[str]:
         """The kinds of consumers that were members of *group*: push, lite_pull, pull."""
         return {seat.started.consumer_kind for seat in self.seats.get(group, ())}
 
-    def had_bad_disk(self, node: str) -> bool:
-        """Some fault of its disk held, once."""
-        return any(each.word in DISKS and node in each.nodes for each in self.all_faults)
-
-    def held_by(self, node: str) -> list[HeldFault]:
-        """The faults that hold and touch *node*."""
-        return [fault for fault in self.faults.values() if node in fault.nodes]
-
-    def is_disturbed_since(self, since_us: int) -> bool:
-        """Some fault holds, or held after that moment."""
-        return bool(self.faults) or (self.healed_us or 0) > since_us
-
-    def what_is_missing(self) -> str:
-        """Why the journal is not whole, or empty."""
-        return "; ".join(self._missing.values())
-
-    def misses(self, node: str, seq: int, expected: int) -> None:
-        """The entries of *node* jump from *expected* to *seq*: lines are missing."""
-        if expected == 1:
-            text = f"the journal of {node} begins in its middle, at number {seq}"
-        else:
-            text = f"the journal of {node} lacks what is before its number {seq}"
-        self._missing.setdefault(node, text)
-
     # What happens -------------------------------------------------------------------------
 
     def _run_started(self, fact: RunStarted, entry: Entry) -> None:
+        self.knows_tags = fact.schema >= TAGS_SINCE
         self.run = fact
         try:
-            plan = msgspec.json.decode(fact.plan or "{}")
-        except msgspec.DecodeError:
-            plan = None
-        self.plan = plan if isinstance(plan, dict) else {}
+            msgspec.json.decode(fact.plan or "{}", type=_Plan)
+            self.plan = msgspec.json.decode(fact.plan or "{}")
+        except msgspec.MsgspecError:
+            self.plan = {}
 
     def _run_ended(self, fact: RunEnded, entry: Entry) -> None:
         self.run_ended = fact
@@ -172,6 +219,8 @@ class Scene:
         self._end_seats(entry.node, entry.mono_us, fact.group)
         self.seats.setdefault(fact.group, []).append(Seat(entry.node, fact, entry.mono_us))
         self._takes_all.clear()
+        self._wants.clear()
+        self.has_filters = self.has_filters or not set(fact.expressions) <= set(EVERYTHING)
         if fact.broadcast:
             self.broadcast.add(fact.group)
         if fact.orderly and not fact.broadcast:
@@ -186,23 +235,29 @@ class Scene:
         self.stores[entry.node] = fact
         self.topics.restarted(entry.node)
 
+    def _node_started(self, fact: NodeStarted, entry: Entry) -> None:
+        self.knows_tags = self.knows_tags and fact.schema >= TAGS_SINCE
+        self.process_begins(entry.node, entry.mono_us)
+
+    def _node_stopped(self, fact: NodeStopped, entry: Entry) -> None:
+        self.process_ends(entry.node, entry.mono_us)
+
     def _node_killed(self, fact: NodeKilled, entry: Entry) -> None:
+        self.process_ends(fact.node, entry.mono_us)
         self._end_seats(fact.node, entry.mono_us)
 
     def _power_lost(self, fact: PowerLost, entry: Entry) -> None:
+        self.process_ends(entry.node, entry.mono_us)
         self._end_seats(entry.node, entry.mono_us)
 
     def _fault_began(self, fact: FaultBegan, entry: Entry) -> None:
-        held = HeldFault(_word_of(fact.fault), fact.nodes, entry.mono_us)
-        self.faults[fact.fault_id] = held
-        self.all_faults.append(held)
-        if held.word in ENDING:
+        self.fault_begins(fact, entry.mono_us)
+        if self.all_faults[-1].word in ENDING:
             for node in fact.nodes:
                 self._end_seats(node, entry.mono_us)
 
     def _fault_ended(self, fact: FaultEnded, entry: Entry) -> None:
-        if self.faults.pop(fact.fault_id, None) is not None:
-            self.healed_us = entry.mono_us
+        self.fault_ends(fact, entry.mono_us)
 
     def _end_seats(self, node: str, at_us: int, group: str | None = None) -> None:
         """The process on *node* has ended, or a new one has taken its place."""
@@ -211,11 +266,3 @@ class Scene:
                 for seat in seats:
                     if seat.node == node and seat.lives:
                         seat.until_us, seat.was_killed = at_us, True
-
-
-def _word_of(fault: str) -> str:
-    try:
-        found = msgspec.json.decode(fault)
-    except msgspec.DecodeError:
-        return ""
-    return str(found.get("fault", "")) if isinstance(found, dict) else ""

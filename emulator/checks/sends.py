@@ -15,6 +15,7 @@ class Sends(Checker):
     """Counts; nothing here is against a rule."""
 
     name = "sends"
+    is_measure = True
     rule = "a send ends with an answer or an error"
     metrics = (
         Metric("sends", "messages", "whose send was acknowledged", "topic"),

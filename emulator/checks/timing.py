@@ -23,6 +23,7 @@ class DeliveryTimes(Checker):
     """Times of delivery.  Retries wait as they must, so only first deliveries are measured."""
 
     name = "waiting"
+    is_measure = True
     rule = "a message is delivered soon after it was stored"
     metrics = (
         Metric("deliver_ms_p50", "ms", "the median from stored to consumed", "group", "max"),

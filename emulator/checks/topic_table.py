@@ -35,6 +35,10 @@ class TopicTable:
         self._perms: dict[str, int] = {}  # brokers that may do less than all
         self._down: set[str] = set()  # brokers that are in no route
         self.partial = PartialRoutes()
+        self.name_servers: set[str] = set()
+        self.brokers: set[str] = set()  # that ever had a topic
+        self._last_topic: dict[str, str] = {}  # by broker: that it made or changed last
+        self._changed_us: dict[str, int] = {}  # by broker: a topic, a permission, its place
 
     def table(self) -> Table:
         """What it reads."""
@@ -59,6 +63,29 @@ class TopicTable:
         """What may be done there; 0 where there is no such topic."""
         config = self._topics.get(topic, {}).get(broker)
         return 0 if config is None else config.perm & self._perms.get(broker, READ_WRITE)
+
+    def brokers_of(self, topic: str) -> set[str]:
+        """The brokers that have *topic*."""
+        return set(self._topics.get(topic, ()))
+
+    def has(self, queue: Queue) -> bool:
+        """Its topic has such a queue there, as far as is known."""
+        config = self._topics.get(queue.topic, {}).get(queue.broker)
+        if config is None:
+            return True
+        return queue.queue_id < max(config.read_queue_count, config.write_queue_count)
+
+    def is_down(self, broker: str) -> bool:
+        """Some NameServer lost it, and has not got it back."""
+        return broker in self._down
+
+    def is_partial(self, queue: Queue) -> bool:
+        """Some NameServer has the queue's broker in its routes, and not the queue."""
+        return self.partial.lacks(queue.broker, queue.topic)
+
+    def changed_us(self, broker: str) -> int:
+        """When its topics, what may be done with them, or its being there changed last."""
+        return self._changed_us.get(broker, 0)
 
     def route(self, topic: str) -> list[QueueData]:
         """As a NameServer that knows everything would tell it."""
@@ -85,16 +112,21 @@ class TopicTable:
         self._perms.pop(broker, None)
 
     def _changed(self, fact: TopicCreated | TopicChanged, entry: Entry) -> None:
+        self.brokers.add(entry.node)
+        self._changed_us[entry.node] = entry.mono_us
+        self._last_topic[entry.node] = fact.topic
         self._topics.setdefault(fact.topic, {})[entry.node] = fact
 
     def _settings_changed(self, fact: SettingsChanged, entry: Entry) -> None:
         for text in fact.settings:
             value = text.removeprefix(SETTING)
             if value != text and value.isdecimal():
+                self._changed_us[entry.node] = entry.mono_us
                 self._restricts(entry.node, int(value))
 
     def _write_perm_changed(self, fact: WritePermChanged, entry: Entry) -> None:
         self._restricts(fact.broker, READ_WRITE if fact.writable else READ)
+        self._changed_us[fact.broker] = entry.mono_us
 
     def _restricts(self, broker: str, perm: int) -> None:
         self._perms[broker] = perm
@@ -102,10 +134,15 @@ class TopicTable:
             del self._perms[broker]
 
     def _registered(self, fact: BrokerRegistered, entry: Entry) -> None:
+        if fact.broker in self._down:
+            self._changed_us[fact.broker] = entry.mono_us
         self._down.discard(fact.broker)
         topic_count = sum(1 for rows in self._topics.values() if fact.broker in rows)
-        self.partial.registered(entry.node, fact, topic_count)
+        last_topic = self._last_topic.get(fact.broker, "")
+        self.partial.registered(entry.node, fact, topic_count, last_topic, entry.mono_us)
+        self.name_servers.add(entry.node)
 
     def _lost(self, fact: BrokerUnregistered | BrokerExpired, entry: Entry) -> None:
         self._down.add(fact.broker)
-        self.partial.lost(entry.node, fact.broker)
+        self._changed_us[fact.broker] = entry.mono_us
+        self.partial.lost(entry.node, fact.broker, entry.mono_us)

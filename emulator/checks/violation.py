@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from emulator.journal import EntryKey
@@ -23,11 +25,26 @@ class Violation(msgspec.Struct, frozen=True, kw_only=True):
     entries: tuple[EntryKey, ...] = ()
 
 
+Whose = Literal["all", "clients", "none"]  # rules of which facts cannot be judged
+
+
+class Gap(msgspec.Struct, frozen=True):
+    """What a journal lacks, in words; *since_us*: what was noted before that moment is whole.
+
+    *whose*: which rules cannot do without: all, or those that read what clients tell.
+    """
+
+    text: str
+    since_us: int
+    whose: Whose = "all"
+
+
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     """What all checkers found in one journal: violations in the order of time, and metrics.
 
     Metrics are numbers by name; one of a group or topic is called ``name.group``.  A metric of
-    a checker that is ``not_judged`` is missing.
+    a checker that is ``not_judged`` is missing.  A journal that is ``incomplete`` proves no pass:
+    what rules objected to after something was missing is ``doubtful``, and is no violation.
     """
 
     violations: tuple[Violation, ...]
@@ -36,3 +53,6 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     not_judged: dict[str, str] = {}  # checker: why there is no evidence, or no whole one
     raised: dict[str, str] = {}  # checker: the error that ended it, a defect of ours
     more_violations: int = 0  # beyond what each checker may name
+    tried: dict[str, int] = {}  # checker: how often it could have objected; measures have none
+    incomplete: tuple[str, ...] = ()  # what the journal lacks, as sentences
+    doubtful: tuple[Violation, ...] = ()  # objections that may come from what is missing

@@ -2,17 +2,20 @@
 
 A broker's own facts show it: a pull is held, a message that it wants is stored in its queue, and
 the answer follows at once.  An answer that comes later was the sweep's: somebody waited up to
-5 s for nothing, and neither loss nor backlog shows that.
+5 s for nothing, and neither loss nor backlog shows that.  A pull that is never answered at all
+is no better.  A broker to which something happens answers when it can, at its next sweep.
 """
 
 from __future__ import annotations
 
-from emulator.checks.checker import Checker, Metric, Shared, place_of
+from emulator.checks.checker import Checker, Metric, Shared, key_of, place_of
+from emulator.checks.disturbances import ENDING
 from emulator.checks.folding import Table
 from emulator.facts import (
     ConnectionClosed,
     FaultBegan,
     MessageStored,
+    NodeKilled,
     NodeStarted,
     PullAnswered,
     PullHeld,
@@ -20,7 +23,10 @@ from emulator.facts import (
 )
 from emulator.journal import Entry, EntryKey
 
-WOKEN_US_MAX = 1_000_000  # upstream: within 100 ms; sweeps come every 5 s
+WOKEN_US_MAX = 1_000_000  # upstream: within 100 ms
+SWEPT_US_MAX = 6_000_000  # sweeps come every 5 s
+LOSING = ENDING | {"answer"}  # faults that pulls do not outlive: the process, or the answer
+Puller = tuple[str, str]  # group, address
 
 
 class HeldPullsWake(Checker):
@@ -28,13 +34,16 @@ class HeldPullsWake(Checker):
 
     name = "wakes"
     rule = "a message wakes the held pulls that want it, long before the next sweep"
-    metrics = (Metric("late_wakes", "pulls", "answered more than 1 s after their message came"),)
+    metrics = (
+        Metric("late_wakes", "pulls", "answered more than 1 s after their message came"),
+        Metric("excused_late_wakes", "pulls", "the same, and something happened to their broker"),
+    )
     needs = (PullHeld,)
 
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
-        self._held: dict[Queue, dict[str, tuple[int, EntryKey]]] = {}  # by group
-        self._due: dict[tuple[str, Queue], tuple[EntryKey, EntryKey]] = {}  # held, stored
+        self._held: dict[Queue, dict[Puller, tuple[int, EntryKey]]] = {}
+        self._due: dict[tuple[Puller, Queue], tuple[EntryKey, EntryKey]] = {}  # held, stored
 
     def table(self) -> Table:
         """What it reads."""
@@ -42,54 +51,107 @@ class HeldPullsWake(Checker):
             PullHeld: self._hold,
             MessageStored: self._stored,
             PullAnswered: self._answered,
-            NodeStarted: self._forget,
-            ConnectionClosed: self._forget,  # whose pulls were held there is not known
-            FaultBegan: self._disturbed,
+            NodeStarted: self._started,
+            ConnectionClosed: self._closed,
+            NodeKilled: self._killed,
+            FaultBegan: self._fault_began,
         }
 
     def end(self) -> None:
-        """A run in which nobody slept has a number too."""
-        self.adds("late_wakes", 0)
+        """Pulls that were rung and are not answered to the end are late as well."""
+        for metric in self.metrics:
+            self.adds(metric.name, 0)
+        if self.scene.last is not None:
+            self._give_up(sorted(self._due), key_of(self.scene.last))
 
     def _hold(self, fact: PullHeld, entry: Entry) -> None:
         key = EntryKey(entry.mono_us, entry.node, entry.seq)
-        self._held.setdefault(fact.queue, {})[fact.group] = fact.offset, key
+        pullers = self._held.get(fact.queue)
+        if pullers is None:
+            pullers = self._held[fact.queue] = {}
+        pullers[fact.group, fact.peer] = fact.offset, key
 
     def _stored(self, fact: MessageStored, entry: Entry) -> None:
-        groups = self._held.get(fact.queue)
-        if not groups or self.scene.held_by(entry.node):
+        pullers = self._held.get(fact.queue)
+        if not pullers or any(each.word in LOSING for each in self.scene.held_by(entry.node)):
             return
         stored = EntryKey(entry.mono_us, entry.node, entry.seq)
-        for group in [each for each, (first, _) in groups.items() if first <= fact.offset]:
-            _, held = groups.pop(group)
-            if self.scene.takes_all(group, fact.queue):
-                self._due[group, fact.queue] = held, stored
+        rung = [each for each, (first, _) in pullers.items() if first <= fact.offset]
+        for puller in rung:
+            _, held = pullers.pop(puller)
+            now_us = entry.mono_us
+            if self.scene.is_wanted(puller[0], fact.queue.topic, fact.tags, now_us, now_us):
+                self.tried += 1
+                self._due[puller, fact.queue] = held, stored
 
     def _answered(self, fact: PullAnswered, entry: Entry) -> None:
-        if fact.queue in self._held:
-            self._held[fact.queue].pop(fact.group, None)
-        held, stored = self._due.pop((fact.group, fact.queue), (None, None))
-        if held is None or stored is None or entry.mono_us - stored.mono_us <= WOKEN_US_MAX:
+        puller = fact.group, fact.peer
+        pullers = self._held.get(fact.queue)
+        if pullers:
+            pullers.pop(puller, None)
+        due = self._due.pop((puller, fact.queue), None)
+        if due is not None and entry.mono_us - due[1].mono_us > WOKEN_US_MAX:
+            self._looks(fact.group, fact.queue, *due, key_of(entry), "answered")
+
+    def _looks(
+        self,
+        group: str,
+        queue: Queue,
+        held: EntryKey,
+        stored: EntryKey,
+        now: EntryKey,
+        what: str,
+    ) -> None:
+        late_us = now.mono_us - stored.mono_us
+        if late_us <= WOKEN_US_MAX:
             return
+        brokers, since_us = (queue.broker,), stored.mono_us
+        if self.scene.touched(brokers, since_us - SWEPT_US_MAX, since_us + WOKEN_US_MAX):
+            quiet_us = self.scene.undisturbed_us(brokers, since_us, now.mono_us)
+            if quiet_us <= SWEPT_US_MAX:
+                self.adds("excused_late_wakes", 1)
+                return
         self.adds("late_wakes", 1)
         self.objects(
-            f"a message came to {place_of(fact.queue)}, and a pull of {fact.group} that waited "
-            f"for it was answered {(entry.mono_us - stored.mono_us) / 1e6:.1f} s later",
+            f"a message came to {place_of(queue)}, and a pull of {group} that waited "
+            f"for it was {what} {late_us / 1e6:.1f} s later",
             held,
             stored,
-            entry,
+            now,
+            node=queue.broker,
         )
 
-    def _forget(self, fact: NodeStarted | ConnectionClosed, entry: Entry) -> None:
-        self._forget_broker(entry.node)
+    def _closed(self, fact: ConnectionClosed, entry: Entry) -> None:
+        """Nobody waits for the answers of that connection any more."""
+        for queue, pullers in self._held.items():
+            if queue.broker == entry.node:
+                for puller in [each for each in pullers if each[1] == fact.peer]:
+                    del pullers[puller]
+        gone = [
+            (puller, queue)
+            for puller, queue in self._due
+            if puller[1] == fact.peer and queue.broker == entry.node
+        ]
+        self._give_up(gone, key_of(entry))
 
-    def _disturbed(self, fact: FaultBegan, entry: Entry) -> None:
-        """A broker that is touched answers when it can."""
-        for broker in fact.nodes:
-            self._forget_broker(broker)
+    def _started(self, fact: NodeStarted, entry: Entry) -> None:
+        self._forget_broker(entry.node, key_of(entry))
 
-    def _forget_broker(self, broker: str) -> None:
+    def _killed(self, fact: NodeKilled, entry: Entry) -> None:
+        self._forget_broker(fact.node, key_of(entry))
+
+    def _fault_began(self, fact: FaultBegan, entry: Entry) -> None:
+        if self.scene.all_faults[-1].word in LOSING:
+            for broker in fact.nodes:
+                self._forget_broker(broker, key_of(entry))
+
+    def _forget_broker(self, broker: str, now: EntryKey) -> None:
         for queue in [each for each in self._held if each.broker == broker]:
             del self._held[queue]
-        for known in [each for each in self._due if each[1].broker == broker]:
-            del self._due[known]
+        self._give_up([each for each in self._due if each[1].broker == broker], now)
+
+    def _give_up(self, pulls: list[tuple[Puller, Queue]], now: EntryKey) -> None:
+        """They are not answered until *now*, and will not be."""
+        for puller, queue in pulls:
+            held, stored = self._due.pop((puller, queue))
+            self._looks(puller[0], queue, held, stored, now, "not answered yet")

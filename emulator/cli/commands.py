@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 import typer
 
+from emulator.docstrings import docstring_of
+
 SETTINGS_ORDER = (
     "Settings come from (later ones win): defaults, -c, --config, RMQEMU_…, --set, flags."
 )
@@ -73,3 +75,13 @@ def add_commands(app: typer.Typer, wanted: str = "") -> None:
             app.add_typer(command, name=name)
         else:
             app.command(name, epilog=place.epilog)(command)
+    _add_help(app)
+
+
+def _add_help(app: typer.Typer) -> None:
+    """Each command's help is its docstring, also where Python has removed it (``-OO``)."""
+    for command in app.registered_commands:
+        command.help = command.help or docstring_of(command.callback)
+    for group in app.registered_groups:
+        if group.typer_instance is not None:
+            _add_help(group.typer_instance)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
 from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated
@@ -12,17 +11,17 @@ import msgspec
 import typer
 
 from emulator.checks.judging import judge
-from emulator.checks.reading import BadJournal, read_journals
-from emulator.checks.violation import Judgement
+from emulator.checks.reading import BadJournal, Skipped, as_far_as_read, read_journals
 from emulator.cli.columns import clean
 from emulator.cli.errors import FAILED, BadUse, plain_errors
+from emulator.cli.explain_screen import explanation_lines
 from emulator.cli.shared import AsJson, make_console, show_json
 from emulator.facts import RunStarted
 from emulator.journal import Entry
-from scenarios.running.explaining import Explanation, Told, explained, in_words
-from scenarios.running.replay import start_of
-from scenarios.running.turning import TurningPoint, turn_of
-from scenarios.running.verdicts import NoMetric, unmet_of
+from scenarios.running.expected import broken_checkers, unmet_expectations, without_end
+from scenarios.running.explaining import explained
+from scenarios.running.verdicts import unproven
+from scenarios.telling.sentences import in_words
 
 COMMON_SHOWN = 3
 
@@ -34,44 +33,23 @@ Journals = Annotated[
 def explain(journals: Journals, as_json: AsJson = False) -> None:
     """Say what went wrong first, and which facts show it.
 
-    Exit code 1: something is wrong.
+    Exit code 1: something is wrong, or the journal does not show that nothing is.
     """
     with plain_errors():
-        entries = _read(journals)
-        judgement = judge(entries)
+        skipped = Skipped()
+        entries = _read(journals, skipped)
+        judgement = judge(entries, skipped=skipped)
         found = explained(entries, judgement)
-        unmet, turns = _unmet(entries, judgement, journals[0])
+        expected = unmet_expectations(entries, judgement, journals[0])
+        unknown = [*without_end(entries), *unproven(judgement), *broken_checkers(judgement)]
         if as_json:
-            show_json({"explanation": found, "unmet": unmet, "turns": turns})
+            told = {"explanation": found, **msgspec.structs.asdict(expected), "unproven": unknown}
+            show_json({**told, "not_judged": judgement.not_judged})
         else:
-            lines = [*(_lines(found) if found else []), *unmet]
-            for turn in turns:
-                lines += _lines_of_turn(turn)
+            lines = explanation_lines(found, expected, unknown)
             _print(lines or ["nothing is wrong"])
-    if found is not None or unmet:
+    if found is not None or expected.unmet or unknown:
         raise typer.Exit(FAILED)
-
-
-def _unmet(
-    entries: list[Entry], judgement: Judgement, journal: str
-) -> tuple[list[str], list[TurningPoint]]:
-    """What a plan expected and did not get, and where that became so."""
-    if not entries or not isinstance(entries[0].fact, RunStarted):
-        return [], []
-    unmet: list[str] = []
-    turns: list[TurningPoint] = []
-    for expectation in start_of(entries[0], journal).plan.expect:
-        try:
-            found = unmet_of((expectation,), judgement)
-        except NoMetric as error:
-            unmet.append(str(error))
-            continue
-        if not found:
-            continue
-        unmet.append(f"{found[0].expected} was expected, it is {found[0].actual:g}")
-        if (turn := turn_of(entries, expectation)) is not None:
-            turns.append(turn)
-    return unmet, turns
 
 
 def diff(
@@ -108,44 +86,12 @@ def _are_starts(left: Entry | None, right: Entry | None) -> bool:
     return all(entry is not None and isinstance(entry.fact, RunStarted) for entry in (left, right))
 
 
-def _read(journals: list[str]) -> list[Entry]:
+def _read(journals: list[str], skipped: Skipped | None = None) -> list[Entry]:
+    paths = [Path(name) for name in journals]
     try:
-        return [*read_journals([Path(name) for name in journals])]
+        return [*(as_far_as_read(paths, skipped) if skipped else read_journals(paths))]
     except BadJournal as error:
         raise BadUse(str(error)) from None
-
-
-def _lines(found: Explanation) -> list[str]:
-    violation = found.violation
-    at = f"{violation.mono_us / 1_000_000:.3f} s"
-    who = f", {violation.node}" if violation.node else ""
-    lines = [f"{violation.checker} at {at}{who}: {violation.what}"]
-    lines.append(f"what should have happened: {violation.rule}")
-    lines += [f"a fault that held: {fault}" for fault in found.faults]
-    lines += _told_lines(found.facts)
-    if found.left_out:
-        lines.append(f"  and {found.left_out} more facts that have to do with it")
-    if found.count > 1:
-        lines.append(f"after it come {found.count - 1} more violations")
-    return lines
-
-
-def _lines_of_turn(turn: TurningPoint) -> list[str]:
-    return [
-        f"{turn.expected} was met until {turn.at_s:.3f} s",
-        *(f"a fault that held: {fault}" for fault in turn.faults),
-        *_told_lines(turn.facts),
-    ]
-
-
-def _told_lines(facts: Iterable[Told]) -> list[str]:
-    return [
-        "the facts (> those that show it):",
-        *(
-            f"{'>' if told.is_evidence else ' '} {told.at_s:10.3f} s  {told.node:<12}  {told.text}"
-            for told in facts
-        ),
-    ]
 
 
 def _line(entry: Entry) -> str:

@@ -24,6 +24,7 @@ from emulator.cluster.control.caller import find_control
 from emulator.cluster.faults.reading import BadFault, read_fault
 from emulator.cluster.faults.table import TABLE
 from emulator.cluster.faults.values import FAULTS, Fault, FaultState, word_of
+from emulator.docstrings import docstring_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -129,7 +130,7 @@ def _add_command(kind: type[Fault]) -> Callable[..., None]:
     ]
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # a function takes any
     command.__annotations__ = {p.name: p.annotation for p in parameters}
-    command.__doc__ = inspect.getdoc(kind)
+    command.__doc__ = docstring_of(kind)
     return command
 
 

@@ -8,7 +8,7 @@ from textwrap import wrap
 from emulator.cli.columns import clean
 from scenarios.inspecting.tables import NodeTables, Row
 from scenarios.inspecting.walk import InspectedMoment, ItemChange
-from scenarios.running.explaining import in_words
+from scenarios.telling.sentences import in_words
 
 WIDTH_MIN, WIDTH_MAX = 40, 120
 CHANGES_SHOWN = 3

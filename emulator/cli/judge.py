@@ -19,7 +19,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from emulator.checks.reading import BadJournal, entries_in, read_journals
+from emulator.checks.reading import BadJournal, Skipped, as_far_as_read, entries_in
 from emulator.checks.servers.verdict import SdkJudge, SdkVerdict, kinds_to_follow
 from emulator.checks.violation import Violation
 from emulator.cli.columns import clean
@@ -59,15 +59,16 @@ def judge(
     """Say which client rules an SDK breaks.
 
     It reads what servers note of consumers in any language.  Start it before the client.
-    Exit code 0: none was broken, 1: some was, 4: no client came.
+    Exit code 0: none was broken, 1: some was, or the journals are not whole, 4: no client came.
     """
     with plain_errors():
-        sdk_judge = SdkJudge()
+        skipped = Skipped()
+        sdk_judge = SdkJudge(skipped)
         if journals:
             if how_long:
                 raise BadUse("--for is for a running cluster; journals are read to their end")
             try:
-                sdk_judge.take(read_journals(journals))
+                sdk_judge.take(as_far_as_read(journals, skipped))
             except BadJournal as error:
                 raise BadUse(str(error)) from None
         else:

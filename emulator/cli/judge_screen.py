@@ -26,6 +26,7 @@ def verdict_lines(verdict: SdkVerdict, width: int) -> Iterator[str]:
         yield ""
         yield from _rule(rule, width)
     yield ""
+    yield from _missing(verdict, width)
     yield from _coverage(verdict, width)
 
 
@@ -57,6 +58,14 @@ def _frame(frame: SeenFrame, start_us: int) -> str:
     then = f" → {frame.then}" if frame.then else ""
     at_s = (frame.mono_us - start_us) / 1_000_000
     return f"+{at_s:.3f} s {frame.server}: {frame.request}{code}{opaque}{peer} {fields}{then}"
+
+
+def _missing(verdict: SdkVerdict, width: int) -> Iterator[str]:
+    for text in verdict.incomplete:
+        yield from _folded(f"not whole: {text}", width, "")
+    if count := verdict.doubtful_count:
+        text = f"{count} objection{'s' * (count > 1)} left out: what is missing may explain them"
+        yield from _folded(text, width, "")
 
 
 def _coverage(verdict: SdkVerdict, width: int) -> Iterator[str]:

@@ -56,7 +56,7 @@ def report(
         _check_apart(journals, page, Path(perfetto))
         skipped = Skipped() if skip_damaged else None
         try:
-            story = read_and_judge(read_journals(journals, skipped))
+            story = read_and_judge(read_journals(journals, skipped), skipped)
         except (BadJournal, EmptyJournal) as error:
             raise fail(str(error), BAD_USE) from None
         text = write_page(story, title or _title(story, journals))
@@ -68,8 +68,14 @@ def report(
             _write_trace(story, Path(perfetto))
         if output != PIPE:
             typer.echo(f"{page}: {_summary(story)}")
-        if skipped and skipped.count:
-            say(f"{_counted(skipped.count, 'line')} left out, the first: {skipped.places[0]}")
+        _say_what_is_missing(story, skipped)
+
+
+def _say_what_is_missing(story: Story, skipped: Skipped | None) -> None:
+    for text in story.unproven:
+        say(f"this is no pass: {text}")
+    if skipped and skipped.count:
+        say(f"{_counted(skipped.count, 'line')} left out, the first: {skipped.places[0]}")
 
 
 def _check_apart(journals: Sequence[Path], *outputs: Path) -> None:

@@ -18,7 +18,7 @@ from emulator.cli.run_screen import SweepProgress, coverage_screen, sweep_screen
 from emulator.cli.shared import AsJson, make_console
 from emulator.cluster.world import WorldKind
 from emulator.releases import known_release
-from scenarios.finding import WEATHER, find_question, load, weather_of
+from scenarios.finding import WEATHER, find_question, given_as, load
 from scenarios.plan import Plan
 from scenarios.result import RunResult
 from scenarios.running.finished import FinishedRuns, cache_folder
@@ -26,7 +26,6 @@ from scenarios.running.junit import junit_xml
 from scenarios.running.sweep import Sweep
 from scenarios.running.weather_sweep import WeatherSweep, sweep_of
 from scenarios.validity import refusals_of
-from scenarios.weather.coverage import Coverage
 
 SEEDS_MAX = 1_000_000
 JOBS: Mapping[WorldKind, int] = {  # where time is real, runs disturb each other
@@ -145,29 +144,25 @@ def _sweep(
         finished = None if cache is None else FinishedRuns(plan, cache)
         return Sweep(plan, seeds, finished=finished, **rest)
 
-    def plan_of(seed: int, coverage: Coverage) -> Plan:
-        given = dict(pair_of(text) for text in parameters)
-        made = of_release(weather_of({**given, "seed": seed}, coverage), release)
+    def plan_of(seed: int) -> Plan:
+        made = loaded(scenario, [*parameters, f"seed={seed}"], release)
         world_for(made, f"{scenario}, seed {seed}", rest["world"])
         return made
 
-    finished = None if cache is None else FinishedRuns(sweep_of(plan, seeds), cache)
+    finished = None if cache is None else FinishedRuns(sweep_of(plan), cache)
     return WeatherSweep(plan_of, plan, seeds, finished=finished, **rest)
 
 
 def loaded(scenario: str, parameters: list[str], release: str) -> Plan:
     """The plan; raises ``BadScenario`` and ``BadUse``."""
-    return of_release(load(scenario, dict(pair_of(text) for text in parameters)), release)
-
-
-def of_release(plan: Plan, release: str) -> Plan:
-    """*plan* with a cluster of that release, if one is given.  Raises ``BadUse``."""
+    given = dict(pair_of(text) for text in parameters)
     if not release:
-        return plan
+        return load(scenario, given)
     try:
         known_release(release)
     except ValueError as error:
         raise BadUse(f"--release: {error}") from None
+    plan = load(scenario, given_as(scenario, given, release))
     return msgspec.structs.replace(
         plan, cluster=msgspec.structs.replace(plan.cluster, release=release)
     )

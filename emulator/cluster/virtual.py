@@ -33,6 +33,7 @@ from emulator.cluster.world import START_S_MAX, STOP_S_MAX, NotReady, World
 from emulator.facts import Fact, NodeKilled, PowerLost, ReplyRuleApplied, kinds_on_demand
 from emulator.journal import WORLD_NODE, Entry, Journal, Listener
 from emulator.net.address_server import HttpNames, NoHttp
+from emulator.sim.disk import VirtualFolder
 
 if TYPE_CHECKING:
     from emulator.cluster.faults.values import AnyFault, FaultState, Reason
@@ -332,6 +333,7 @@ class VirtualCluster(World[Awaitable[None]]):
                 plain_functions=InlineWithDuration(),
                 http=self.http,
                 default_namesrv="",
+                open_folder=lambda folder: VirtualFolder(machine.disk, folder),
             )
             async with process:
                 machine.ready()

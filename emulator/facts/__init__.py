@@ -29,6 +29,7 @@ from emulator.facts.brokers import (
     TimeAdvanced,
     TopicChanged,
     TopicCreated,
+    TopicDeleted,
 )
 from emulator.facts.clients import (
     BrokerIsolated,
@@ -234,6 +235,7 @@ __all__ = [
     "TimersRecovering",
     "TopicChanged",
     "TopicCreated",
+    "TopicDeleted",
     "WritePermChanged",
     "all_facts",
     "kinds_on_demand",

@@ -28,6 +28,12 @@ class TopicChanged(Fact, frozen=True):
     perm: int  # bits as in RocketMQ: 4 read, 2 write, 1 inherited
 
 
+class TopicDeleted(Fact, frozen=True):
+    """An administrator deleted a topic; if it is made again its queues begin at offset 0."""
+
+    topic: str
+
+
 class GroupCreated(Fact, frozen=True):
     """A broker created a subscription group."""
 

@@ -157,6 +157,7 @@ class QueuesClaimed(Fact, frozen=True):
 
     group: str
     queues: tuple[Queue, ...]
+    offsets: tuple[int, ...] = ()  # where it begins in each
 
 
 class QueuesReleased(Fact, frozen=True):

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 import msgspec
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 Severity = Literal["debug", "info", "warning", "error"]
 
@@ -35,7 +35,7 @@ class Fact(msgspec.Struct, frozen=True, tag=True, tag_field="kind", gc=False):
 Note = Callable[[Fact], None]
 
 
-class Queue(msgspec.Struct, frozen=True, order=True, gc=False):
+class Queue(msgspec.Struct, frozen=True, order=True, gc=False, cache_hash=True):
     """A message queue's name in facts."""
 
     topic: str

@@ -16,6 +16,7 @@ class BrokerRegistered(Fact, frozen=True):
     address: str  # where the broker listens
     topic_count: int  # of the topics it serves
     first: bool  # it was not in the routes before
+    known_count: int = -1  # of its topics, those that are in the routes now; -1: not noted
 
 
 class BrokerUnregistered(Fact, frozen=True):

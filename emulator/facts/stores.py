@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 from emulator.facts.fact import Fact, Queue, Severity
 
 
-class MessageStored(Fact, frozen=True):
+class MessageStored(Fact, frozen=True, omit_defaults=True):
     """A message was appended to the commit log and has a place in its queue."""
 
     queue: Queue
@@ -15,6 +15,7 @@ class MessageStored(Fact, frozen=True):
     position: int  # in the commit log, in bytes
     uniq_key: str
     size_bytes: int  # of the record
+    tags: str = ""  # left out where the message has none
 
 
 class DelayedDelivered(Fact, frozen=True):

@@ -51,8 +51,11 @@ class BrokerRegistration(msgspec.Struct, frozen=True, kw_only=True):
     silence_ms_max: int | None = None  # 5.x; None: the NameServer's own
     may_act: bool | None = None  # 5.x; None: not given, an older broker
 
-    def fact(self, *, first: bool) -> BrokerRegistered:
-        """The fact of this registration; *first*: the broker was not in the routes before."""
+    def fact(self, *, first: bool, known_count: int) -> BrokerRegistered:
+        """The fact of this registration; *first*: the broker was not in the routes before.
+
+        *known_count* of its topics are in the routes now.
+        """
         return BrokerRegistered(
             cluster=self.cluster,
             broker=self.broker,
@@ -60,6 +63,7 @@ class BrokerRegistration(msgspec.Struct, frozen=True, kw_only=True):
             address=self.address,
             topic_count=len(self.topics),
             first=first,
+            known_count=known_count,
         )
 
 

@@ -123,7 +123,8 @@ class Routes:
         if given.broker_id == MASTER_ID or self._is_prime_slave(given, replicas):
             self._take_topics(given, first=first)
         self.live.put(key, self._live(given, peer, now_ms), given.filter_servers)
-        self._note(given.fact(first=first))
+        known_count = len(self.topics.at(given.broker))
+        self._note(given.fact(first=first, known_count=known_count))
         if given.broker_id < smallest_before:
             self._id_changed(SmallestIdChanged(replicas, new_ha_address=given.ha_address))
         return self._master_seen_by(given, replicas)

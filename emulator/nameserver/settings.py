@@ -8,18 +8,27 @@ Upstream: NamesrvConfig, NettyServerConfig, Configuration.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from emulator.nameserver.kv_config import KV_CONFIG
 from emulator.net.results import Refusal
-from emulator.releases import NAMESRV_HAS_MORE_SETTINGS
+from emulator.releases import (
+    KV_CONFIG_PATH_IS_FIXED,
+    NAMESRV_DROPS_UNLISTED,
+    NAMESRV_HAS_BLACK_LIST,
+    NAMESRV_HAS_MORE_SETTINGS,
+    NAMESRV_MAY_WAIT,
+    SERVERS_END_GRACEFULLY,
+    STORE_PATH_IS_FIXED,
+    WORKERS_ARE_OPTIONAL,
+    Release,
+)
 from protocol.codes import ResponseCode
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from emulator.config import NameServerConfig
 
 
@@ -34,15 +43,18 @@ SETTINGS = {  # what 318 may change
     "orderMessageEnable": SettingField("order_message_enable"),
 }
 SETTINGS_5 = {
-    **SETTINGS,
     "returnOrderTopicConfigToBroker": SettingField("return_order_topic_config_to_broker"),
-    "deleteTopicWithBrokerRegistration": SettingField("delete_topic_with_broker_registration"),
     "enableAllTopicList": SettingField("enable_all_topic_list"),
     "enableTopicList": SettingField("enable_topic_list"),
     "supportActingMaster": SettingField("support_acting_master"),
     "notifyMinBrokerIdChanged": SettingField("notify_min_broker_id_changed"),
+}
+SETTINGS_5_1 = {
     "needWaitForService": SettingField("need_wait_for_service"),
     "waitSecondsForService": SettingField("wait_for_service_ms", unit=1_000),
+}
+SETTINGS_5_1_4 = {
+    "deleteTopicWithBrokerRegistration": SettingField("delete_topic_with_broker_registration"),
 }
 SHOWN = {  # what 318 may change without an effect: on threads, buffers, the port
     "clusterTest": "false",
@@ -61,21 +73,26 @@ SHOWN = {  # what 318 may change without an effect: on threads, buffers, the por
     "writeBufferLowWaterMark": "0",
 }
 SHOWN_5 = {
-    **SHOWN,
     "clientRequestThreadPoolNums": "8",
     "clientRequestThreadPoolQueueCapacity": "50000",
     "defaultThreadPoolNums": "16",
     "defaultThreadPoolQueueCapacity": "10000",
     "enableControllerInNamesrv": "false",
-    "enableShutdownGracefully": "false",
     "scanNotActiveBrokerInterval": "5000",
-    "serverNettyWorkerGroupEnable": "true",
-    "shutdownWaitTimeSeconds": "30",
     "unRegisterBrokerQueueCapacity": "3000",
 }
-BLACK_LIST = ("kvConfigPath", "configStorePath")
-BLACK_LIST_SHOWN = "configBlackList;configStorePath;kvConfigPath"  # NamesrvConfig (5.x)
-BLACK_LIST_5 = (*BLACK_LIST, "configBlackList", "rocketmqHome")
+GRACEFUL = {"enableShutdownGracefully": "false", "shutdownWaitTimeSeconds": "30"}
+NOTHING: dict[str, str] = {}
+ADDED: tuple[tuple[Release, Mapping[str, SettingField], Mapping[str, str]], ...] = (
+    (NAMESRV_HAS_MORE_SETTINGS, SETTINGS_5, SHOWN_5),
+    (NAMESRV_MAY_WAIT, SETTINGS_5_1, NOTHING),
+    (NAMESRV_DROPS_UNLISTED, SETTINGS_5_1_4, NOTHING),
+    (SERVERS_END_GRACEFULLY, {}, GRACEFUL),
+    (WORKERS_ARE_OPTIONAL, {}, {"serverNettyWorkerGroupEnable": "true"}),
+)
+FIXED_PATHS = {"kvConfigPath": KV_CONFIG_PATH_IS_FIXED, "configStorePath": STORE_PATH_IS_FIXED}
+BLACK_LIST_SHOWN = "configBlackList;configStorePath;kvConfigPath"  # NamesrvConfig
+BLACK_LIST = (*FIXED_PATHS, "configBlackList", "rocketmqHome")
 
 
 class NameServerSettings:
@@ -85,7 +102,14 @@ class NameServerSettings:
         self.config = self._first_config = config
         self.release = config.profile
         self._has_more = self.release >= NAMESRV_HAS_MORE_SETTINGS
-        self._changeable = SETTINGS_5 if self._has_more else SETTINGS
+        self._has_black_list = NAMESRV_HAS_BLACK_LIST.reached(self.release)
+        self._paths = {p for p, fixed in FIXED_PATHS.items() if fixed.reached(self.release)}
+        self._changeable = dict(SETTINGS)
+        self._first_shown = dict(SHOWN)
+        for since, changeable, shown in ADDED:
+            if self.release >= since:
+                self._changeable |= changeable
+                self._first_shown |= shown
         self._show(config)
         self.listens_at(config.listen_address)
 
@@ -98,7 +122,7 @@ class NameServerSettings:
 
     def _show(self, config: NameServerConfig) -> None:
         self._shown = {
-            **(SHOWN_5 if self._has_more else SHOWN),
+            **self._first_shown,
             "rocketmqHome": config.store,
             "serverChannelMaxIdleTimeSeconds": str(config.net.idle_ms_max // 1_000),
         }
@@ -108,7 +132,7 @@ class NameServerSettings:
     def properties(self) -> dict[str, str]:
         """Every setting by upstream's name, as text."""
         fixed = {"configStorePath": "", "kvConfigPath": KV_CONFIG}
-        if self._has_more:
+        if self._has_black_list:
             fixed["configBlackList"] = self.config.config_black_list or BLACK_LIST_SHOWN
         live = {name: self._text(known) for name, known in self._changeable.items()}
         return fixed | self._shown | live
@@ -123,11 +147,11 @@ class NameServerSettings:
 
         Raises ``Refusal`` for a black-listed name; then nothing changes.
         """
-        if self._has_more and not wanted.keys().isdisjoint(
-            (*BLACK_LIST_5, *self.config.config_black_list.split(";"))
+        if self._has_black_list and not wanted.keys().isdisjoint(
+            (*BLACK_LIST, *self.config.config_black_list.split(";"))
         ):
             raise Refusal(ResponseCode.NO_PERMISSION, "Can not update config in black list.")
-        if not wanted.keys().isdisjoint(BLACK_LIST):
+        if not wanted.keys().isdisjoint(self._paths):
             raise Refusal(ResponseCode.NO_PERMISSION, "Can not update config path")
         changes: dict[str, Any] = {}
         for name, known in self._changeable.items():

@@ -41,7 +41,7 @@ from emulator.net.results import (
 from emulator.net.timers import Timers
 from emulator.net.turn import Turn
 from emulator.net.watermarks import UpTo, Watermarks
-from emulator.releases import REPLIES_IN_OWN_SERIALIZATION, Release
+from emulator.releases import REPLIES_ECHO, Release
 from protocol.command import (
     ONE_WAY,
     RESPONSE,
@@ -100,7 +100,7 @@ class Remoting:
         self.handlers = handlers
         self.sign: Sign | None = None
         self._unknown_is_silent = unknown_is_silent
-        self._echoes = release < REPLIES_IN_OWN_SERIALIZATION
+        self._echoes = REPLIES_ECHO.holds(release)
         self.connections: dict[Peer, Connection] = {}
 
     # For services that act outside of a handler -----------------------------------------

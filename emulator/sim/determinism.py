@@ -25,12 +25,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 TRIO_FROM, TRIO_BELOW = (0, 30), (0, 36)  # pyproject.toml allows the same
-assert TRIO_FROM <= tuple(map(int, trio.__version__.split(".")[:2])) < TRIO_BELOW, (
-    f"trio {trio.__version__} is not among the releases whose private scheduler was read: "
-    "run tests/emulator/sim with it, then raise the bounds here and in pyproject.toml"
-)
-assert isinstance(getattr(_run, "_r", None), random.Random), "trio shuffles with something else"
-assert hasattr(_run, "_ALLOW_DETERMINISTIC_SCHEDULING"), "trio no longer sorts its batches"
+if not TRIO_FROM <= tuple(map(int, trio.__version__.split(".")[:2])) < TRIO_BELOW:
+    raise ImportError(
+        f"trio {trio.__version__} is not among the releases whose private scheduler was read: "
+        "run tests/emulator/sim with it, then raise the bounds here and in pyproject.toml"
+    )
+if type(getattr(_run, "_r", None)) is not random.Random:
+    raise ImportError("trio shuffles with something else")
+if not hasattr(_run, "_ALLOW_DETERMINISTIC_SCHEDULING"):
+    raise ImportError("trio no longer sorts its batches")
 
 
 class SeededRngs:

@@ -95,3 +95,18 @@ class VirtualDisk:
 
     def close(self) -> None:
         """The bytes stay for the next process."""
+
+
+class VirtualFolder:
+    """Documents of a process below a folder of its disk: the machine's next process has them."""
+
+    def __init__(self, disk: VirtualDisk, folder: str) -> None:
+        self._disk, self._folder = disk, folder
+
+    def read(self, name: str) -> bytes | None:
+        """The text called *name*, or None."""
+        return self._disk.read(f"{self._folder}/{name}")
+
+    def replace(self, name: str, data: bytes) -> None:
+        """Write it anew; it takes no virtual time."""
+        self._disk.replace(f"{self._folder}/{name}", data)

@@ -19,9 +19,12 @@ if TYPE_CHECKING:
     from trio.lowlevel import Task
 
 _RUNNER_NAMES = {"runq", "deadlines", "waiting_for_idle"}
-assert set(dir(Runner)) >= _RUNNER_NAMES, "this trio's Runner is not the one we know"
-assert hasattr(Deadlines, "next_deadline"), "this trio's Deadlines is not the one we know"
-assert hasattr(_run, "unrolled_run"), "this trio's run loop is not the one we know"
+if not set(dir(Runner)) >= _RUNNER_NAMES:
+    raise ImportError("this trio's Runner is not the one we know")
+if not hasattr(Deadlines, "next_deadline"):
+    raise ImportError("this trio's Deadlines is not the one we know")
+if not hasattr(_run, "unrolled_run"):
+    raise ImportError("this trio's run loop is not the one we know")
 
 
 def current_runner() -> Runner:

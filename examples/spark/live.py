@@ -194,7 +194,7 @@ def report(board: Board, table: dict[str, int], shop: Shop) -> bool:
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0])
+    parser = argparse.ArgumentParser(description="Counts orders with Spark, and kills a broker.")
     parser.add_argument("--seconds", type=float, default=60, help="how long it goes on")
     parser.add_argument("--rate", type=int, default=100, help="orders a second")
     parser.add_argument("--kill", type=float, default=15, help="when broker-b is killed, in s")

@@ -28,7 +28,7 @@ from pipeline.sweep.division import WAVES_AT_ONCE, RunTimes, tasks_of_wave
 from pipeline.sweep.folder import SweepFolder
 from pipeline.sweep.grid import SweepGrid
 from pipeline.sweep.rows import SHIPPED, RowKey, ShippedRow, SweptRow, read_rows
-from pipeline.sweep.work import RowOrder, work_of
+from pipeline.sweep.work import RowOrder, Work
 from pipeline.sweep.worker import TaskSettings, run_task
 from scenarios.running.fleet import RUN_S_MAX
 from scenarios.running.sweep import SweepTally
@@ -84,7 +84,7 @@ class SparkSweep:
         self._seen = {row.key for row in kept}
         self._known_count = len(kept)
         self._unsaved: dict[RowKey, SweptRow] = {}
-        self._work = work_of(grid, kept)
+        self._work = Work(grid, frozenset(self._seen))
         self._times = RunTimes()
         self._waves = 0
         self._flying: dict[Future[pa.Table], Wave] = {}
@@ -153,7 +153,7 @@ class SparkSweep:
             orders = self._again.popleft()
             return self._wave(orders, [1] * len(orders))
         cores = self._spark.sparkContext.defaultParallelism
-        sizes = tasks_of_wave(self._work.ready, cores, self._times.mean_s)
+        sizes = tasks_of_wave(self._work.left, cores, self._times.mean_s)
         orders = self._work.take(sum(sizes))
         if not orders:
             return None
@@ -235,7 +235,6 @@ class SparkSweep:
         self._unsaved[row.key] = row
         self._count(row, is_cached=False)
         self._times.add(row.took_s)
-        self._work.add(row)
         yield row
 
     def _count(self, row: SweptRow, *, is_cached: bool) -> None:

@@ -18,7 +18,7 @@ import msgspec
 
 from emulator.releases import known_release
 from scenarios.files.parameters import Value, chosen
-from scenarios.finding import WEATHER, find_question, load
+from scenarios.finding import WEATHER, find_question, given_as, load
 from scenarios.plan import Plan
 from scenarios.problems import BadScenario, nearest
 from scenarios.questions import Question
@@ -219,11 +219,11 @@ def _cell(
         plan = Plan(name=question.name, title=question.title, parameters=question.given(given))
         digest = _digest_of_question(question, plan)
     else:
-        plan = _plan(asked, given, release)
+        plan = _plan(asked, given_as(asked.scenario, given, release), release)
         digest = made_from(plan)
         if is_of_many_plans(asked):
             plan = msgspec.structs.replace(plan, name=WEATHER.name)
-            digest = made_from(sweep_of(plan, asked.seeds))
+            digest = made_from(sweep_of(plan))
     return Cell(
         number=number, varied=varied, given=given, release=release, made_from=digest, plan=plan
     )

@@ -24,7 +24,7 @@ def owners(queue_changes: DataFrame) -> DataFrame:
 
     ``owner`` is null if nobody holds it.
     """
-    is_shared = ~F.col("queue.topic").startswith(RETRY) & (F.col("how") != "lost")
+    is_shared = ~F.col("queue.topic").startswith(RETRY) & ~F.col("how").isin("lost", "back")
     events = F.array_sort(F.collect_list(F.struct("at", "how", "node")))
     history = queue_changes.where(is_shared).groupBy(*QUEUE).agg(_fold(events).alias("history"))
     return history.select(

@@ -64,6 +64,7 @@ def facts_of(journal: DataFrame, kind: type[Fact], *more: type[Fact]) -> DataFra
     """The facts of *kind*, with exactly its fields and their types, beside ``ENVELOPE``.
 
     With *more* kinds: of all of them, with the fields that any of them has, and ``kind``.
+    A field that a journal leaves out, as it has its default, has it here.
     A field with a name of the envelope (``NodeKilled.node``) is called ``fact_node``.
     """
     kinds = (kind, *more)
@@ -72,7 +73,21 @@ def facts_of(journal: DataFrame, kind: type[Fact], *more: type[Fact]) -> DataFra
     )
     wanted = [each.__name__ for each in kinds]
     is_wanted = F.col("kind") == wanted[0] if not more else F.col("kind").isin(wanted)
-    fields = [F.col(f"fact.{name}").alias(column_of(name)) for name in names]
+    absent = {
+        field.encode_name: field.default
+        for each in kinds
+        if each.__struct_config__.omit_defaults
+        for field in msgspec.structs.fields(each)
+        if field.default is not msgspec.NODEFAULT
+    }
+    fields = [
+        (
+            F.coalesce(F.col(f"fact.{name}"), F.lit(absent[name]))
+            if name in absent and not more
+            else F.col(f"fact.{name}")
+        ).alias(column_of(name))
+        for name in names
+    ]
     tag = ["kind"] if more else []
     return journal.where(is_wanted).select(*ENVELOPE, *tag, *fields)
 

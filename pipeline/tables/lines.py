@@ -141,7 +141,10 @@ def _entry(value: Column) -> Column:
     )
 
 
-READERS = {FIRST_SCHEMA: fact_of_first_schema, SCHEMA_VERSION: _entry}
+READERS = {  # from schema 2 on, fields were only added
+    FIRST_SCHEMA: fact_of_first_schema,
+    **dict.fromkeys(range(FIRST_SCHEMA + 1, SCHEMA_VERSION + 1), _entry),
+}
 
 
 def _reason(schema: int) -> Column:

@@ -2,8 +2,9 @@
 
 Holding is what consumers say: from QueuesClaimed to QueuesReleased, or to their end.  A member
 that its brokers lost, and that has noted nothing since, holds nothing any more when another one
-claims the queue: nobody may have noted who killed it.  A queue may have several holders for a
-while; the one that claimed it last counts as its owner.
+claims the queue: nobody may have noted who killed it.  If it notes something after all, it held
+the queue on and has it back.  A queue may have several holders for a while; the one that claimed
+it last counts as its owner.
 """
 
 from __future__ import annotations
@@ -24,12 +25,14 @@ from emulator.facts import (
 from pipeline.tables.facts import ORDER, RUN, at, facts_of
 
 QUEUE = (*RUN, "group", "queue")
+BEGINNINGS = ("claimed", "back")  # of holding
 
 
 def queue_changes(facts: DataFrame, members: DataFrame) -> DataFrame:
     """One row each time that a member of a group claimed a queue, or stopped holding it.
 
-    ``how``: claimed, released, ended (its process), lost (without a word; ``since_us`` is when).
+    ``how``: claimed, released, ended (its process), lost (without a word; ``since_us`` is when),
+    back (it was lost, and had not ended).
     Broadcasting groups share nothing, and are left out.
     """
     shares = members.where(~F.col("broadcast"))
@@ -48,17 +51,35 @@ def queue_changes(facts: DataFrame, members: DataFrame) -> DataFrame:
         .withColumn("since_us", F.col("at.mono_us"))
     )
     lost = _lost(facts, shares, claims)
+    back = (
+        lost.where("speaks_on")
+        .withColumns({"at": F.col("speaks_at"), "how": F.lit("back")})
+        .withColumn("since_us", F.col("at.mono_us"))
+    )
     found = claims.unionByName(releases)
-    for other in (ended, lost):
+    for other in (ended, lost, back):
         found = found.unionByName(other.select(*found.columns))
-    return found.distinct()
+    return _back_where_held(found.distinct())
+
+
+def _back_where_held(changes: DataFrame) -> DataFrame:
+    """Nobody gets back what it did not hold when it was lost."""
+    before = W.partitionBy(*QUEUE, "node").orderBy("at", "how")
+    before = before.rowsBetween(W.unboundedPreceding, -1)
+    is_word = ~F.col("how").isin("lost", "back")
+    last_word = F.last(F.when(is_word, F.col("how")), ignorenulls=True).over(before)
+    return (
+        changes.withColumn("last_word", last_word)
+        .where((F.col("how") != "back") | (F.col("last_word") == "claimed"))
+        .drop("last_word")
+    )
 
 
 def ownership(changes: DataFrame) -> DataFrame:
     """One row a holder and queue: from_us, until_us (null: to the end), how it ended."""
     in_order = W.partitionBy(*QUEUE, "node").orderBy("at", "how")
     later = in_order.rowsBetween(1, W.unboundedFollowing)
-    is_end = F.col("how") != "claimed"
+    is_end = ~F.col("how").isin(*BEGINNINGS)
     return (
         changes.withColumns(
             {
@@ -68,7 +89,7 @@ def ownership(changes: DataFrame) -> DataFrame:
                 "before": F.lag("how").over(in_order),
             }
         )
-        .where(~is_end & (F.coalesce("before", F.lit("")) != "claimed"))
+        .where(~is_end & ~F.coalesce("before", F.lit("")).isin(*BEGINNINGS))
         .select(
             *QUEUE,
             "node",
@@ -112,13 +133,15 @@ def _lost(facts: DataFrame, members: DataFrame, claims: DataFrame) -> DataFrame:
             "at",
             F.col("left_us").alias("since_us"),
             F.lit("lost").alias("how"),
+            "speaks_at",
+            "speaks_on",
         )
     )
 
 
 def _silences(facts: DataFrame, members: DataFrame) -> DataFrame:
     """From the first MemberLeft of a client to the next word of its node: silent, left_at,
-    left_us, speaks_at (null: never).
+    left_us, speaks_at (null: never), speaks_on (not of a new beginning or a claim).
     """
     names = members.select(*RUN, "group", "node", "client", "from_at", "until_at")
     left = (
@@ -131,19 +154,24 @@ def _silences(facts: DataFrame, members: DataFrame) -> DataFrame:
     lost_nodes = F.broadcast(left.select(*RUN, "node").distinct())
     words = (
         facts_of(facts, MessageConsumed, RebalancePassed, PullFailed, QueuesClaimed)
-        .select(*RUN, "node", at())
-        .unionByName(facts_of(facts, ConsumerStarted).select(*RUN, "node", at()))
+        .select(*RUN, "node", at(), (F.col("kind") != "QueuesClaimed").alias("goes_on"))
+        .unionByName(
+            facts_of(facts, ConsumerStarted).select(
+                *RUN, "node", at(), F.lit(False).alias("goes_on")
+            )
+        )
         .join(lost_nodes, on=[*RUN, "node"], how="left_semi")
     )
     of_node = W.partitionBy(*RUN, "node").orderBy("at")
+    next_word = F.first(
+        F.when(F.col("left_us").isNull(), F.struct("at", "goes_on")), ignorenulls=True
+    ).over(of_node.rowsBetween(1, W.unboundedFollowing))
     return (
         left.unionByName(words, allowMissingColumns=True)
         .withColumns(
             {
                 "is_first": F.lag("left_us").over(of_node).isNull(),
-                "speaks_at": F.first(
-                    F.when(F.col("left_us").isNull(), F.col("at")), ignorenulls=True
-                ).over(of_node.rowsBetween(1, W.unboundedFollowing)),
+                "word": next_word,
             }
         )
         .where(F.col("left_us").isNotNull() & F.col("is_first"))
@@ -152,7 +180,8 @@ def _silences(facts: DataFrame, members: DataFrame) -> DataFrame:
             F.col("node").alias("silent"),
             F.col("at").alias("left_at"),
             "left_us",
-            "speaks_at",
+            F.col("word.at").alias("speaks_at"),
+            F.coalesce("word.goes_on", F.lit(False)).alias("speaks_on"),
         )
     )
 

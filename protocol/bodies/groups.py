@@ -11,7 +11,12 @@ from protocol.bodies.topics import DataVersion
 from protocol.java_convert import ConcurrentMap
 from protocol.queues import MessageQueue
 from protocol.subscription import SubscriptionData
-from protocol.versions import R_5_0_0
+from protocol.versions import (
+    GROUPS_HAVE_ATTRIBUTES,
+    GROUPS_KEEP_SUBSCRIPTIONS,
+    HEARTBEATS_HAVE_PRINTS,
+    R_5_0_0,
+)
 
 # Enums in the order of their numbers, which some clients send.
 ConsumeType: TypeAlias = Literal["CONSUME_ACTIVELY", "CONSUME_PASSIVELY", "CONSUME_POP"]
@@ -46,7 +51,7 @@ class ConsumerData(Body, frozen=True):
 class HeartbeatData(Body, frozen=True):
     """Upstream: HeartbeatData."""
 
-    since = {"heartbeat_fingerprint": R_5_0_0, "without_sub": R_5_0_0}
+    since = dict.fromkeys(("heartbeat_fingerprint", "without_sub"), HEARTBEATS_HAVE_PRINTS)
 
     client_id: str | None = msgspec.field(default=None, name="clientID")
     producer_data_set: list[ProducerData] = []
@@ -105,12 +110,14 @@ class SubscriptionGroupConfig(Body, frozen=True):
             "consume_message_orderly",
             "group_retry_policy",
             "consume_timeout_minute",
-            "subscription_data_set",
             "group_sys_flag",
-            "attributes",
         ),
         R_5_0_0,
     )
+    since |= {
+        "subscription_data_set": GROUPS_KEEP_SUBSCRIPTIONS,
+        "attributes": GROUPS_HAVE_ATTRIBUTES,
+    }
 
     group_name: str | None = None
     consume_enable: bool = True

@@ -9,7 +9,7 @@ import msgspec
 from protocol.bodies.body import Body
 from protocol.queues import MessageQueue
 from protocol.subscription import SubscriptionData
-from protocol.versions import R_5_0_0
+from protocol.versions import PULL_OFFSETS_SHOWN, PUT_RATE_SHOWN
 
 
 class TopicOffset(Body, frozen=True):
@@ -23,7 +23,7 @@ class TopicOffset(Body, frozen=True):
 class TopicStatsTable(Body, frozen=True):
     """Upstream: TopicStatsTable."""
 
-    since = {"topic_put_tps": R_5_0_0}
+    since = {"topic_put_tps": PUT_RATE_SHOWN}
 
     offset_table: dict[MessageQueue, TopicOffset] = {}
     topic_put_tps: float = 0.0
@@ -32,7 +32,7 @@ class TopicStatsTable(Body, frozen=True):
 class OffsetWrapper(Body, frozen=True):
     """Upstream: OffsetWrapper."""
 
-    since = {"pull_offset": R_5_0_0}
+    since = {"pull_offset": PULL_OFFSETS_SHOWN}
 
     broker_offset: int = 0
     consumer_offset: int = 0
@@ -50,7 +50,7 @@ class ConsumeStats(Body, frozen=True):
 class ConsumeStatsList(Body, frozen=True):
     """Upstream: ConsumeStatsList."""
 
-    since = {"total_inflight_diff": R_5_0_0}
+    since = {"total_inflight_diff": PULL_OFFSETS_SHOWN}
 
     consume_stats_list: list[dict[str, list[ConsumeStats]]] = []
     broker_addr: str | None = None

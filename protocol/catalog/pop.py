@@ -16,7 +16,7 @@ from protocol.requests.pop import (
     PopMessageReply,
     PopMessageRequest,
 )
-from protocol.versions import R_5_0_0
+from protocol.versions import BATCH_ACK_KNOWN, R_5_0_0
 
 POP_MESSAGE = broker(
     "POP_MESSAGE", PopMessageRequest, PopMessageReply, reply_body=bytes, since=R_5_0_0
@@ -26,7 +26,7 @@ PEEK_MESSAGE = broker(
 )
 ACK_MESSAGE = broker("ACK_MESSAGE", AckMessageRequest, since=R_5_0_0)
 BATCH_ACK_MESSAGE = broker(
-    "BATCH_ACK_MESSAGE", request_body=BatchAckMessageRequestBody, since=R_5_0_0
+    "BATCH_ACK_MESSAGE", request_body=BatchAckMessageRequestBody, since=BATCH_ACK_KNOWN
 )
 CHANGE_MESSAGE_INVISIBLETIME = broker(
     "CHANGE_MESSAGE_INVISIBLETIME",

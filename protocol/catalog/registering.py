@@ -19,7 +19,7 @@ from protocol.requests.registration import (
     RemoveBrokerRequest,
     UnregisterBrokerRequest,
 )
-from protocol.versions import R_5_0_0
+from protocol.versions import FILTER_SERVERS_UNKNOWN, R_5_0_0
 
 REGISTER_BROKER = nameserver(
     "REGISTER_BROKER",
@@ -49,5 +49,8 @@ EXCHANGE_BROKER_HA_INFO = broker(
 ADD_BROKER = broker("ADD_BROKER", AddBrokerRequest, since=R_5_0_0)  # to a container of brokers
 REMOVE_BROKER = broker("REMOVE_BROKER", RemoveBrokerRequest, since=R_5_0_0)
 REGISTER_FILTER_SERVER = broker(
-    "REGISTER_FILTER_SERVER", RegisterFilterServer, RegisterFilterServer, until=R_5_0_0
+    "REGISTER_FILTER_SERVER",
+    RegisterFilterServer,
+    RegisterFilterServer,
+    until=FILTER_SERVERS_UNKNOWN,
 )

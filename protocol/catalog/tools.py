@@ -37,13 +37,15 @@ from protocol.bodies.topics import (
 from protocol.catalog.page import broker
 from protocol.requests import admin, groups, offsets
 from protocol.requests.callbacks import GetConsumerStatusRequest
-from protocol.versions import R_5_0_0
+from protocol.versions import GROUP_LISTS_KNOWN, R_5_0_0, TOPIC_LISTS_KNOWN
 
 # Topics -------------------------------------------------------------------------------
 
 UPDATE_AND_CREATE_TOPIC = broker("UPDATE_AND_CREATE_TOPIC", admin.CreateTopicRequest)
 UPDATE_AND_CREATE_TOPIC_LIST = broker(
-    "UPDATE_AND_CREATE_TOPIC_LIST", request_body=CreateTopicListRequestBody, since=R_5_0_0
+    "UPDATE_AND_CREATE_TOPIC_LIST",
+    request_body=CreateTopicListRequestBody,
+    since=TOPIC_LISTS_KNOWN,
 )
 DELETE_TOPIC_IN_BROKER = broker("DELETE_TOPIC_IN_BROKER", admin.DeleteTopicRequest)
 GET_ALL_TOPIC_CONFIG = broker(
@@ -70,7 +72,9 @@ UPDATE_AND_CREATE_SUBSCRIPTIONGROUP = broker(
     "UPDATE_AND_CREATE_SUBSCRIPTIONGROUP", request_body=SubscriptionGroupConfig
 )
 UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST = broker(
-    "UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST", request_body=SubscriptionGroupList, since=R_5_0_0
+    "UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST",
+    request_body=SubscriptionGroupList,
+    since=GROUP_LISTS_KNOWN,
 )
 DELETE_SUBSCRIPTIONGROUP = broker(
     "DELETE_SUBSCRIPTIONGROUP", groups.DeleteSubscriptionGroupRequest

@@ -172,18 +172,27 @@ class Fitting:
         unit = spelling(field).unit
         if unit is None:
             return self.value(value, wanted, path)
+        is_bare_refused = must_be is not None
+        if isinstance(value, list):
+            parts = enumerate(value)
+            numbers = [self._in_unit(n, unit, (*path, at), is_bare_refused) for at, n in parts]
+            return self.value(numbers, wanted, path)
+        return self.value(self._in_unit(value, unit, path, is_bare_refused), wanted, path)
+
+    def _in_unit(self, value: object, unit: Unit, path: Path, is_bare_refused: bool) -> object:
+        """A text as a number of that unit; what is neither text nor number as it is."""
         if isinstance(value, str):
             try:
                 exact = parse(value, unit)
             except ValueError as error:
-                if must_be is None and path in self._of_parameters:
-                    return self.value(value, wanted, path)
+                if not is_bare_refused and path in self._of_parameters:
+                    return value
                 raise self.refuse(path, str(error)) from None
-            value = int(exact) if exact == exact.to_integral_value() else float(exact)
-        elif must_be is not None and _is_number(value):
+            return int(exact) if exact == exact.to_integral_value() else float(exact)
+        if is_bare_refused and _is_number(value):
             text = f'{value} of what? Write it with its unit, such as "{unit.example}"'
             raise self.refuse(path, text)
-        return self.value(value, wanted, path)
+        return value
 
     def _code(self, codes: Mapping[str, int], value: str, path: Path) -> int:
         if value not in codes:

@@ -85,13 +85,15 @@ def _topic(topic: TopicPlan) -> dict[str, Any]:
 
 def _fields(part: msgspec.Struct) -> dict[str, Any]:
     """By the plain names, with units in the values."""
-    table = {}
+    table: dict[str, Any] = {}
     for field, value in changed_fields(part).items():
         plain, unit = spelling(field)
-        is_number = isinstance(value, int | float)
-        table[plain if is_number else field] = (
-            written(value, unit) if unit is not None and is_number else _plain(value)
-        )
+        if unit is not None and isinstance(value, int | float):
+            table[plain] = written(value, unit)
+        elif unit is not None and isinstance(value, tuple):
+            table[plain] = [written(each, unit) for each in value]
+        else:
+            table[plain if isinstance(value, int | float) else field] = _plain(value)
     return table
 
 

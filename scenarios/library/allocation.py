@@ -18,16 +18,23 @@ def allocation(
     virtual_nodes: int = 10,
     ids: str = "ip_pid_nanos",
     restart: bool = False,
+    surge: bool = False,
+    leaver: str = "last",
+    read_only: str = "last",
+    topic: str = "orders",
 ) -> dict[str, float]:
     """How evenly a strategy shares queues among the client ids that a seed makes.
 
     Topics have queues on each of the brokers.  The numbers: most and fewest queues of a member
     (queues_max, queues_min, queues_sigma, max_to_min, max_to_mean), of the member that sorts
     first (first_queues), members without any (idle_members), queues that change their owner when
-    the last member leaves or another one joins (moves_leave, moves_join) and those that have to
+    a member leaves or another one joins (moves_leave, moves_join) and those that have to
     (necessary_leave, necessary_join); with several brokers also members whose queues all are
-    on the last one (read_only_idle_members); with restart what moves while all members are
-    restarted one by one (moves_restart).
+    on the one that is read-only (read_only_idle_members), and the least, mean and most over all
+    brokers; with restart what moves while all members are restarted one by one (moves_restart),
+    with surge each new process before the old one ends.  Who leaves is the first, the middle or
+    the last of the sorted ids, or any; which broker is read-only the first, the middle, the last,
+    or a name (broker-0).  The seed draws the names of topics and brokers if the topic is any.
     """
     asked = Allocation(
         strategy=strategy,
@@ -38,5 +45,9 @@ def allocation(
         virtual_nodes=virtual_nodes,
         ids=ids,
         restart=restart,
+        surge=surge,
+        leaver=leaver,
+        read_only=read_only,
+        topic=topic,
     )
     return answer(asked, seed)

@@ -34,10 +34,13 @@ async def a_topic_grows_while_a_name_server_lacks_a_broker(
     """One of two NameServers loses one of two brokers, and a topic grows before it is back.
 
     A broker tells of a changed topic by a registration with this topic alone.  Up to 4.9.8 the
-    NameServer takes that for all the broker has, and for up to date: full registrations every 30 s
-    have the same version and change nothing.  Who asks this NameServer finds no queue of the other
-    topics on that broker, until it is started again: members share out different lists, queues
-    have two owners or none, and what is in them waits.
+    NameServer takes that for all the broker has, and for up to date: whole registrations every
+    30 s have the same version and change nothing.  Who asks this NameServer finds no queue of the
+    other topics on that broker: members share out different lists, queues have two owners or none,
+    and what is in them waits.
+    It ends with the first whole registration of a version that the NameServer does not have, after
+    a topic was made by a send or a heartbeat (at once) or deleted (within 30 s), or with the first
+    one after the NameServer has lost the broker again.  One more changed topic does not end it.
     Since 5.0.0 a first registration with one topic is refused.
     """
     topics = {"orders": 4, "invoices": 1}

@@ -11,11 +11,13 @@ async def a_new_group_is_counted_twice(
 ) -> None:
     """A group is new while its broker cannot reach one of two NameServers.
 
-    Since 5.1.4 a broker handles the first heartbeat of a group when every NameServer knows the
-    group's retry topic, or after 24 s (waits, a quirk: brokers here do not).  The client gives up
-    after 3 s, closes the connection and comes again; then the old heartbeat counts too.  A member
-    that is listed twice takes the share of one place: half of the queues wait until the broker
-    forgets the other, 120 s later.
+    A broker registers the retry topic of a new group while it handles the first heartbeat.  Since
+    5.1.4 (TopicConfigManager.registerBrokerData) it waits there until every NameServer has
+    answered, or for 24 s (waits, a quirk: brokers here do not); up to 5.1.3 it registered one way,
+    and waited only where it had to connect first.  The client gives up after 3 s, closes the
+    connection and comes again; then the old heartbeat counts too.  A member that is listed twice
+    takes the share of one place: half of the queues wait until the broker forgets the other,
+    120 s later.
     """
     await run.cluster(brokers=1, name_servers=2, topics={"orders": 8}, release=release)
     if waits:

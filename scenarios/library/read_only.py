@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rocketmq_emulator.scenarios import Run, idle_members, nothing_lost, scenario
+from scenarios.allocation_question import PLACES
+from scenarios.library.penalties import chosen
 
+ORDERS: Mapping[str, Callable[[list[int]], list[int]]] = {  # of ids: the ranks of the members
+    "started": lambda ranks: ranks,
+    "reversed": lambda ranks: ranks[::-1],
+    "interleaved": lambda ranks: [*ranks[::2], *ranks[1::2]],
+}
 ONE_BY_ONE = {"consume_threads_max": 1}
 
 
@@ -18,16 +26,24 @@ async def a_broker_turns_read_only(
     strategy: str = "averagely",
     backlog: bool = False,
     leaves: bool = False,
+    read_only: str = "last",
+    leaver: str = "last",
+    order_of_ids: str = "started",
 ) -> None:
     """A broker turns read-only for maintenance.
 
     Its queues stay in the shares, so members that hold only such queues have nothing to do once
     these are read to their end; with a backlog they go on.  When the idle member is taken away
     (leaves) its queues go to the others, and another one idles.  By circle every member has
-    queues of both brokers.
+    queues of both brokers.  Which broker it is (read_only) may be its name, or first, middle or
+    last; the member that is taken away (leaver) is the first, the middle or the last of the
+    sorted ids, which are in the order of the members' start, reversed, or interleaved
+    (order_of_ids).
     """
     cluster = await run.cluster(brokers=brokers, topics={"orders": queues})
-    in_order = range(1, min(members, 99) + 1)  # as their ids are, so the last has the last queues
+    names = cluster.broker_names
+    broker = chosen(read_only, {**_places(names), **{name: name for name in names}}, "read_only")
+    ranks = chosen(order_of_ids, ORDERS, "order_of_ids")(list(range(1, min(members, 99) + 1)))
     slowly: dict[str, Any] = (
         {"settings": ONE_BY_ONE, "listener": {"takes_ms": 4_000}} if backlog else {}
     )
@@ -36,14 +52,23 @@ async def a_broker_turns_read_only(
         members=members,
         topic="orders",
         strategy=strategy,
-        settings_of={f"billing-{at}": {"client_ip": f"10.1.0.{100 + at}"} for at in in_order},
+        settings_of={
+            f"billing-{at}": {"client_ip": f"10.1.0.{100 + rank}"}
+            for at, rank in enumerate(ranks, 1)
+        },
         **slowly,
     )
+    by_id = [name for _, name in sorted(zip(ranks, billing.members, strict=False))]
     with run.load("orders", rate=5 * members / 3):  # more than slow members can take
         await run.sleep(20)
-        with cluster.read_only(cluster.broker_names[-1]):
+        with cluster.read_only(broker):
             await run.sleep(50)
             if leaves:
-                run.leave(billing.members[-1])
+                places = _places([*by_id, *billing.members[99:]])
+                run.leave(chosen(leaver, places, "leaver"))
             await run.sleep(40)
     run.expect(nothing_lost(), idle_members("billing") == 0)
+
+
+def _places(names: Sequence[str]) -> dict[str, str]:
+    return {place: names[at(len(names))] for place, at in PLACES.items()}

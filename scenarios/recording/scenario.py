@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeAlias, overload
 
+from emulator.docstrings import NoSource, docstring_of
 from scenarios.files.parameters import Value, chosen
 from scenarios.plan import Plan
 from scenarios.problems import BadScenario, Problem
@@ -35,7 +36,7 @@ class Scenario:
         self.file, self.line = code.co_filename, code.co_firstlineno
         self.name = str(about.get("name") or function.__name__)
         self.parameters = self._defaults()
-        self.__doc__ = function.__doc__
+        self.__doc__ = self._docstring()
 
     def __repr__(self) -> str:
         return f"<scenario {self.name}>"
@@ -56,7 +57,7 @@ class Scenario:
         return plan
 
     def _fields(self, values: Mapping[str, Value]) -> dict[str, Any]:
-        title, _, teaches = inspect.cleandoc(self.__doc__ or "").partition("\n")
+        title, _, teaches = (self.__doc__ or "").partition("\n")
         made_with = self.about.get("made_with", {})
         return {
             "name": self.name,
@@ -85,6 +86,14 @@ class Scenario:
         lines = [frame.lineno for frame in frames if frame.filename == self.file]
         line = next((line for line in reversed(lines) if line), self.line)
         return BadScenario(self.file, [Problem((), text, line)])
+
+    def _docstring(self) -> str:
+        try:
+            return docstring_of(self.function)
+        except NoSource as error:
+            if self.about.get("title") and self.about.get("teaches"):
+                return ""
+            raise TypeError(f"{error}: give the scenario a title and teaches") from None
 
     def _defaults(self) -> dict[str, Value]:
         _, *parameters = inspect.signature(self.function).parameters.values()
@@ -118,6 +127,8 @@ def scenario(
 ) -> Scenario | Callable[[Recorded], Scenario]:
     """An async function is a scenario; its docstring gives title and lesson unless these do.
 
+    Under ``python -OO``, which removes docstrings, it is read from the source: a journal is the
+    same bytes.  A function without source needs *title* and *teaches* there (``TypeError``).
     *made_with* are the parameters of a plan that was printed as Python.
     """
     about = {

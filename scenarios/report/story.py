@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from emulator.checks.judging import Judging
+from emulator.checks.reading import Skipped
 from emulator.checks.violation import Judgement, Violation
 from emulator.facts import (
     ConsumerStarted,
@@ -37,6 +38,7 @@ from scenarios.report.expected import Expected, expected_of, plan_of
 from scenarios.report.flow import Flow, Points
 from scenarios.report.lives import Lives, NodeLife
 from scenarios.report.ownership import Lane, Owners
+from scenarios.running.verdicts import unproven
 
 Taker = Callable[[int, Entry, Any], None]  # is told the number of the fact
 ENTRIES_AT_ONCE = 4_096  # that the checkers are given
@@ -82,6 +84,7 @@ class Story(msgspec.Struct):
     places: list[ShownViolation]
     judgement: Judgement | None  # without its violations, which are *places*; None: nobody judged
     expected: list[Expected]  # by the run's plan
+    unproven: list[str]  # why it is no pass though nothing was objected to
     plan_title: str  # empty: there is no plan, or it has none
     facts: FactTable
 
@@ -90,9 +93,12 @@ class EmptyJournal(Exception):
     """There is no fact to show."""
 
 
-def read_and_judge(entries: Iterable[Entry]) -> Story:
-    """``read_story`` with all checkers, who are given the entries in the same pass."""
-    judging = Judging()
+def read_and_judge(entries: Iterable[Entry], skipped: Skipped | None = None) -> Story:
+    """``read_story`` with all checkers, who are given the entries in the same pass.
+
+    *skipped* counts what the reader of *entries* leaves out.
+    """
+    judging = Judging(skipped=skipped)
 
     def judged() -> Iterator[Entry]:
         rest = iter(entries)
@@ -175,6 +181,7 @@ class _Fold:
             places=[self._place(it) for it in judgement.violations] if judgement else [],
             judgement=judgement and msgspec.structs.replace(judgement, violations=()),
             expected=expected_of(plan, judgement),
+            unproven=unproven(judgement) if judgement else [],
             plan_title=plan.title if plan else "",
             facts=self.columns.table(),
         )

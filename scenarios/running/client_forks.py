@@ -10,12 +10,14 @@ import os
 import random
 import socket
 import sys
+from pathlib import Path
 from typing import NoReturn
 
 import msgspec
 import trio
 
 from emulator.client import ClientProcess
+from emulator.client.consumer.offsets import OffsetFolder
 from emulator.clock import WallClock
 from emulator.cluster.ending import end_when_told
 from emulator.cluster.forking import Forker
@@ -69,6 +71,7 @@ async def _play(order: ClientOrder) -> None:
     clock = WallClock.of_this_machine()
     journal = Journal(part.name, clock, LineFile(order.journal).append)
     journal.ask_for([kind for kind in all_facts() if kind.__name__ in FACTS_ON_DEMAND])
+    files = Path(order.journal).with_suffix("")  # relative folders are gone with the run
     ending = trio.Event()
     loop = trio.lowlevel.current_trio_token()
     with end_when_told(lambda: loop.run_sync_soon(ending.set)):
@@ -78,5 +81,6 @@ async def _play(order: ClientOrder) -> None:
             note=journal.note,
             wants=journal.wants,
             default_namesrv="",
+            open_folder=lambda folder: OffsetFolder(files / folder),
         ) as process:
             await play(part, process, lambda _under_way: None, ending)

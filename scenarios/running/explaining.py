@@ -1,52 +1,56 @@
-"""Why a journal is bad, in words: the first violation, the facts that show it, and those around.
+"""Why a journal is bad, in words: the first violation, the facts that show it, whose it was.
 
-Pure: entries and a judgement go in, lines for people come out.  Of the facts around only those are
-told that have to do with it: of the same message, or of the same queue a moment before and after.
-Faults that held then are told first.
+Pure: entries and a judgement go in, lines for people come out.  The evidence is told first, as
+sentences in the order of time.  Then who holds the queues that it is about and what was done there
+last, which is where one sees what is missing.  Then the facts around (``running.around``), many of
+a kind as one line.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import msgspec
 
+from emulator.checks.checker import place_of
 from emulator.checks.violation import Judgement, Violation
 from emulator.facts import (
+    ConsumerStarted,
+    DelayedDelivered,
     FaultBegan,
     FaultEnded,
-    LogFlushed,
-    PullAnswered,
-    PullHeld,
+    MessageConsumed,
+    MessageStored,
     Queue,
-    RebalancePassed,
-    RunStarted,
 )
-from emulator.journal import Entry, EntryKey
+from emulator.journal import Entry
+from protocol.names import SCHEDULE_TOPIC
+from scenarios.running.around import BEFORE_US, concern_of, facts_around, queues_about
+from scenarios.telling.names import NamesOfRun, fault_in_words, queues_of, words_of
+from scenarios.telling.queue_stories import Pair, lines_of, stories_of
+from scenarios.telling.runs import Told, key_of
+from scenarios.telling.sentences import many
 
-BEFORE_US, AFTER_US = 5_000_000, 1_000_000
-FACTS_MAX = 40  # around a violation
-ROUTINE = (LogFlushed, PullAnswered, PullHeld, RunStarted)  # they say little about others
-
-
-class Told(msgspec.Struct, frozen=True):
-    """One fact in words; *is_evidence*: the violation rests on it."""
-
-    at_s: float
-    node: str
-    text: str
-    is_evidence: bool
+FAULTS_MAX = 5
+QUEUES_TOLD_MAX = 2  # of which it is said whose they are
+OTHERS_MAX = 5  # rules that are broken as well
+AGAIN_MAX = 2  # violations of the same rule
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """*left_out*: how many more facts have to do with it."""
+    """*facts*: the evidence, then what has to do with it; *left_out*: how many more do.
+
+    *whose*: of the queues that it is about, who holds them, and the last acts there.
+    *others*: a line for each other rule that is broken.
+    """
 
     violation: Violation
     count: int  # of all violations
     faults: tuple[str, ...]  # that held when it happened
     facts: tuple[Told, ...]
     left_out: int
+    whose: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
 
 
 def explained(entries: Sequence[Entry], judgement: Judgement) -> Explanation | None:
@@ -54,29 +58,24 @@ def explained(entries: Sequence[Entry], judgement: Judgement) -> Explanation | N
     if not judgement.violations:
         return None
     violation = judgement.violations[0]
-    evidence = [entry for entry in entries if _key(entry) in violation.entries]
-    facts, left_out = facts_around(entries, evidence, violation.mono_us)
+    cited = set(violation.entries)
+    evidence = [entry for entry in entries if key_of(entry) in cited]
+    names = NamesOfRun(entries)
+    concern = concern_of(evidence, violation.mono_us, names, violation.node, violation.what)
+    facts, left_out = facts_around(entries, evidence, concern)
     return Explanation(
         violation=violation,
         count=len(judgement.violations) + judgement.more_violations,
-        faults=tuple(faults_at(entries, violation.mono_us)),
+        faults=tuple(faults_at(entries, violation.mono_us, concern.nodes)),
         facts=facts,
         left_out=left_out,
+        whose=tuple(_whose(entries, evidence, violation, names)),
+        others=tuple(_others(judgement)),
     )
 
 
-def facts_around(
-    entries: Sequence[Entry], evidence: Sequence[Entry], at_us: int
-) -> tuple[tuple[Told, ...], int]:
-    """The *evidence* and what has to do with it; and how many more there are than are told."""
-    around = [entry for entry in entries if _has_to_do(entry, evidence, at_us)]
-    keys = {_key(entry) for entry in evidence}
-    shown = _nearest(around, at_us, keys)
-    return tuple(_told(entry, _key(entry) in keys) for entry in shown), len(around) - len(shown)
-
-
-def faults_at(entries: Iterable[Entry], at_us: int) -> Iterator[str]:
-    """The faults that held then, each with the time since it began."""
+def faults_at(entries: Iterable[Entry], at_us: int, nodes: Collection[str] = ()) -> Iterator[str]:
+    """The faults that held then, each with the time since it began; first those of *nodes*."""
     began: dict[int, Entry] = {}
     for entry in entries:
         if entry.mono_us > at_us:
@@ -85,68 +84,104 @@ def faults_at(entries: Iterable[Entry], at_us: int) -> Iterator[str]:
             began[entry.fact.fault_id] = entry
         elif isinstance(entry.fact, FaultEnded):
             began.pop(entry.fact.fault_id, None)
-    for entry in began.values():
-        assert isinstance(entry.fact, FaultBegan)
-        since_s = (at_us - entry.mono_us) / 1_000_000
-        yield f"{entry.fact.fault} ({', '.join(entry.fact.nodes)}), for {since_s:.1f} s"
+    held = [(entry, entry.fact) for entry in began.values() if isinstance(entry.fact, FaultBegan)]
+    held.sort(key=lambda pair: set(nodes).isdisjoint(pair[1].nodes))
+    for entry, fact in held[:FAULTS_MAX]:
+        since_s, text = (at_us - entry.mono_us) / 1_000_000, fault_in_words(fact.fault)
+        if unnamed := [node for node in fact.nodes if node not in text]:
+            text += f" ({', '.join(unnamed)})"
+        yield f"{text}, for {since_s:.1f} s"
+    if (more := len(held) - FAULTS_MAX) > 0:
+        yield f"and {more} more"
 
 
-def in_words(entry: Entry) -> str:
-    """A fact as one line without its time and node."""
-    if sentence := entry.fact.sentence():
-        return sentence
-    fields = ((name, getattr(entry.fact, name)) for name in entry.fact.__struct_fields__)
-    shown = ", ".join(f"{name} {_shown(value)}" for name, value in fields if value != "")
-    kind = type(entry.fact).__name__
-    return f"{kind}: {shown}" if shown else kind
+# Whose it was ---------------------------------------------------------------------------------
 
 
-def _nearest(around: list[Entry], at_us: int, evidence: set[EntryKey]) -> list[Entry]:
-    """At most so many, the evidence first, then those nearest in time; in the order of time."""
-    ordered = sorted(
-        around,
-        key=lambda entry: (_key(entry) not in evidence, abs(entry.mono_us - at_us)),
+def _whose(
+    entries: Sequence[Entry], evidence: Sequence[Entry], violation: Violation, names: NamesOfRun
+) -> Iterator[str]:
+    pairs = _pairs(entries, evidence, violation.what)
+    since_us = min((entry.mono_us for entry in evidence), default=0) - BEFORE_US
+    found = stories_of(entries, names, pairs[:QUEUES_TOLD_MAX], violation.mono_us)
+    for story in found.values():
+        if story.holds or story.acts or story.passes:
+            yield from lines_of(story, names, since_us)
+    for queue in sorted({q for entry in evidence for q in queues_of(entry.fact)}):
+        if queue.topic == SCHEDULE_TOPIC:
+            yield _delivered(entries, queue, violation.mono_us)
+    keys = {getattr(entry.fact, "uniq_key", "") for entry in evidence} - {""}
+    if not pairs:
+        yield from _failures(entries, keys)
+
+
+def _failures(entries: Iterable[Entry], keys: Collection[str]) -> Iterator[str]:
+    """Who sent these messages back: the group whose retries they are."""
+    for entry in entries:
+        fact = entry.fact
+        if isinstance(fact, MessageConsumed) and fact.uniq_key in keys and not fact.ok:
+            at_s, place = entry.mono_us / 1_000_000, place_of(fact.queue)
+            yield (
+                f"it is a retry of {fact.group}: {entry.node} failed to consume {fact.offset} of "
+                f"{place} at {at_s:.3f} s"
+            )
+
+
+def _pairs(entries: Iterable[Entry], evidence: Sequence[Entry], what: str) -> list[Pair]:
+    """The groups and queues that a violation is about: those that its sentence names, if any."""
+    words = words_of(what)
+    groups = {fact.group for e in entries if isinstance(fact := e.fact, ConsumerStarted)}
+    said = sorted(group for group in groups if group in words or f"{group}:" in words)
+    queues = queues_about(evidence, what)
+    if said:
+        return [(group, queue) for group in said for queue in queues]
+    both = [
+        (group, queue)
+        for entry in evidence
+        if (group := getattr(entry.fact, "group", ""))
+        for queue in queues_of(entry.fact)
+        if queue in queues
+    ]
+    return list(dict.fromkeys(both))
+
+
+def _delivered(entries: Iterable[Entry], queue: Queue, until_us: int) -> str:
+    """What a broker has delivered of a delay level."""
+    level, went, stored = queue.queue_id + 1, [], set[tuple[Queue, int]]()
+    for entry in entries:
+        fact = entry.fact
+        if entry.node != queue.broker or entry.mono_us > until_us:
+            continue
+        if isinstance(fact, MessageStored):
+            stored.add((fact.queue, entry.mono_us))
+        elif isinstance(fact, DelayedDelivered) and fact.delay_level == level:
+            went.append((fact.queue, entry.mono_us))
+    if not went:
+        return f"{queue.broker} has delivered no message of delay level {level}"
+    at_s = went[-1][1] / 1_000_000
+    text = (
+        f"{queue.broker} says that it has delivered {many(len(went), 'message')} of delay level "
     )
-    return sorted(ordered[:FACTS_MAX], key=_key)
+    text += f"{level}, the last at {at_s:.3f} s"
+    if lacking := [each for each in went if each not in stored]:
+        text += f"; of {len(lacking)} of them it has stored nothing at that moment"
+    return text
 
 
-def _has_to_do(entry: Entry, evidence: Sequence[Entry], at_us: int) -> bool:
-    """The same message whenever it was; near in time: faults, the same queue, the same member."""
-    fact = entry.fact
-    if entry in evidence:
-        return True
-    if isinstance(fact, ROUTINE):
-        return False
-    if uniq_key := getattr(fact, "uniq_key", ""):
-        return uniq_key in {getattr(one.fact, "uniq_key", "") for one in evidence}
-    from_us = min([at_us, *(one.mono_us for one in evidence)]) - BEFORE_US
-    is_near = from_us <= entry.mono_us <= at_us + AFTER_US
-    return is_near and (
-        isinstance(fact, FaultBegan | FaultEnded)
-        or (isinstance(fact, RebalancePassed) and entry.node in {one.node for one in evidence})
-        or not {queue for one in evidence for queue in _queues_of(one.fact)}.isdisjoint(
-            _queues_of(fact)
-        )
-    )
-
-
-def _queues_of(fact: Any) -> tuple[Queue, ...]:
-    found = (getattr(fact, "queue", None), *getattr(fact, "queues", ()))
-    return tuple(queue for queue in found if isinstance(queue, Queue))
-
-
-def _told(entry: Entry, is_evidence: bool) -> Told:
-    return Told(entry.mono_us / 1_000_000, entry.node, in_words(entry), is_evidence)
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, Queue):
-        return f"{value.topic}@{value.broker}:{value.queue_id}"
-    if isinstance(value, tuple):
-        return ", ".join(map(_shown, value)) or "none"
-    text = str(value)
-    return text if len(text) <= 200 else f"{text[:200]}…"
-
-
-def _key(entry: Entry) -> EntryKey:
-    return EntryKey(entry.mono_us, entry.node, entry.seq)
+def _others(judgement: Judgement) -> Iterator[str]:
+    """The first of each other rule, and how often it was broken."""
+    by_rule: dict[str, list[Violation]] = {}
+    for violation in judgement.violations:
+        by_rule.setdefault(violation.checker, []).append(violation)
+    first, *others = by_rule
+    _, *again = by_rule[first]
+    for violation in again[:AGAIN_MAX]:
+        yield f"{first} at {violation.mono_us / 1_000_000:.3f} s: {violation.what}"
+    if len(again) > AGAIN_MAX:
+        yield f"{first} is broken {len(again) + 1} times in all"
+    for name in others[:OTHERS_MAX]:
+        one, *more = by_rule[name]
+        many = f" (and {len(more)} more)" if more else ""
+        yield f"{name} at {one.mono_us / 1_000_000:.3f} s: {one.what}{many}"
+    if (more_rules := len(others) - OTHERS_MAX) > 0:
+        yield f"and {more_rules} more rules"

@@ -76,7 +76,7 @@ def part_of(cue: Cue, plan: Plan, *, namesrv: str, seed: int, began_us: int) -> 
 
 
 def ends_ms(plan: Plan) -> float:
-    """When all clients have entered and all loads that end by themselves have ended."""
+    """When all clients have entered, sought, and all loads that end by themselves have ended."""
     entered = [cue.at_ms for cue in cues(plan)]
     ends: list[float] = [load.until_ms for load in plan.load if load.until_ms is not None]
     ends += [
@@ -84,6 +84,7 @@ def ends_ms(plan: Plan) -> float:
         for load in plan.load
         if load.until_ms is None and load.count_max is not None
     ]
+    ends += [seek_ms for group in plan.consumers for seek_ms in group.seeks_ms]
     return max([*entered, *ends], default=0)
 
 

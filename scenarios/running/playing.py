@@ -6,6 +6,7 @@ back to their part after a kill: a producer goes on with what is due then.
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import random
 from collections.abc import Awaitable, Callable
@@ -97,6 +98,7 @@ async def _consume(
         _rng(part, process),
         lambda: (process.clock.mono_us() - part.began_us) / 1_000,
         process.clock.new_alarm,
+        salt=f"{part.seed}/{plan.group}",
     )
     tell(lambda: f"{listener.under_way} messages at its listener" if listener.under_way else "")
     strategy = strategy_named(plan.strategy)
@@ -120,7 +122,31 @@ async def _consume(
             async for message in consumer:
                 await listener.listen([message])
 
-        await _until(ending, poll)
+        async def poll_and_seek() -> None:
+            async with whole_nursery() as nursery:
+                nursery.start_soon(_seek_on_time, part, process, consumer)
+                await poll()
+
+        await _until(ending, poll_and_seek if plan.seeks_ms else poll)
+
+
+async def _seek_on_time(
+    part: MemberPart, process: ClientProcess, consumer: LitePullConsumer
+) -> None:
+    """At each planned time back in one of its queues, by chance; without queues it stays."""
+    rng, alarm = _rng(part, process, "seeks"), process.clock.new_alarm()
+    passed_ms = (process.clock.mono_us() - part.began_us) / 1_000
+    began_s = trio.current_time() - passed_ms / 1_000
+    for at_ms in sorted(part.consumers.seeks_ms):
+        if at_ms < passed_ms:
+            continue  # of an earlier life
+        await alarm.wait_until(began_s + at_ms / 1_000)
+        if not (queues := consumer.queues):
+            continue
+        queue, back = rng.choice(queues), rng.randint(0, part.consumers.seek_back_max)
+        with contextlib.suppress(ClientError):  # its broker is away, or it lost the queue just now
+            committed = await consumer.committed(queue)
+            await consumer.seek(queue, max(0, (committed or 0) - back))
 
 
 # Producers ------------------------------------------------------------------------------------
@@ -166,14 +192,17 @@ class _Sender:
             for due in due_messages(load, self._part.index, from_ms):
                 await alarm.wait_until(began_s + due.at_ms / 1_000)
                 if self.under_way < SENDS_UNDER_WAY_MAX:
-                    nursery.start_soon(self._send_one, due.number)
+                    nursery.start_soon(self._send_call, due.numbers)
 
-    async def _send_one(self, number: int) -> None:
-        message = self._contents.message(number)
+    async def _send_call(self, numbers: tuple[int, ...]) -> None:
+        messages = [self._contents.message(number) for number in numbers]
         worker = heapq.heappop(self._free_workers) if self._free_workers else self.under_way
         self.under_way += 1
         try:
-            await self._send(message, worker)
+            if self._part.load.batch > 1:
+                await self._producer.send_batch(messages, worker=worker)
+            else:
+                await self._send(messages[0], worker)
         except SendError:
             return  # the journal knows
         finally:
@@ -208,6 +237,7 @@ async def _run(part: ProgramPart, process: ClientProcess) -> None:
     await program(process, part.namesrv, **part.program.arguments)
 
 
-def _rng(part: AnyPart, process: ClientProcess) -> random.Random:
+def _rng(part: AnyPart, process: ClientProcess, purpose: str = "") -> random.Random:
     """Of one life of a client: the next life draws other numbers."""
-    return random.Random(f"{part.seed}/{part.name}/{process.clock.mono_us() - part.began_us}")
+    since_us = process.clock.mono_us() - part.began_us
+    return random.Random(f"{part.seed}/{part.name}/{since_us}{purpose}")

@@ -7,11 +7,12 @@ first.  ``shrinking`` tries them; what is not smaller is never given, so that it
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
 from scenarios.plan import ConsumersPlan, ListenerPlan, LoadPlan, Plan, Step
+from scenarios.validity import Names
 
 T = TypeVar("T")
 Smaller: TypeAlias = Callable[[Plan], Iterator[Plan]]
@@ -72,7 +73,7 @@ def fewer_members(plan: Plan) -> Iterator[Plan]:
     for at, group in enumerate(plan.consumers):
         for members in _smaller_numbers(group.members, 1):
             smaller: ConsumersPlan = replace(group, members=members)
-            yield replace(plan, consumers=_with(plan.consumers, at, smaller))
+            yield _known_members(replace(plan, consumers=_with(plan.consumers, at, smaller)))
     for at, load in enumerate(plan.load):
         for producers in _smaller_numbers(load.producers, 1):
             fewer: LoadPlan = replace(load, producers=producers)
@@ -95,8 +96,9 @@ def fewer_messages(plan: Plan) -> Iterator[Plan]:
             count_max=load.count_max,
             settings=load.settings,
         )
-        if plainer != load:
-            yield replace(plan, load=_with(plan.load, at, plainer))
+        for smaller in (replace(plainer, settings={}), plainer):
+            if smaller != load:
+                yield replace(plan, load=_with(plan.load, at, smaller))
 
 
 def plainer_listeners(plan: Plan) -> Iterator[Plan]:
@@ -107,6 +109,24 @@ def plainer_listeners(plan: Plan) -> Iterator[Plan]:
             if listener != group.listener and group.listener != ListenerPlan():
                 smaller = replace(group, listener=listener)
                 yield replace(plan, consumers=_with(plan.consumers, at, smaller))
+
+
+def plainer_members(plan: Plan) -> Iterator[Plan]:
+    """Members alike, with the settings of all, that take all of one topic and never seek."""
+    for at, group in enumerate(plan.consumers):
+        first_topic = next(iter(group.topics))
+        changed: tuple[dict[str, Any], ...] = (
+            {"settings": {}, "settings_of": {}, "seeks_ms": (), "topics": {first_topic: "*"}},
+            {"settings": {}, "settings_of": {}},
+            {"settings_of": {}},
+            {"seeks_ms": ()},
+            {"topics": {first_topic: group.topics[first_topic]}},
+            {"topics": dict.fromkeys(group.topics, "*")},
+        )
+        for changes in changed:
+            plainer: ConsumersPlan = replace(group, **changes)
+            if plainer != group:
+                yield replace(plan, consumers=_with(plan.consumers, at, plainer))
 
 
 def fewer_queues_and_nodes(plan: Plan) -> Iterator[Plan]:
@@ -130,6 +150,7 @@ REDUCTIONS: Mapping[str, Smaller] = {
     "fewer members and producers": fewer_members,
     "fewer messages": fewer_messages,
     "plainer listeners": plainer_listeners,
+    "plainer members": plainer_members,
     "fewer queues and nodes": fewer_queues_and_nodes,
 }
 
@@ -153,6 +174,23 @@ def _smaller_numbers(number: int, least: int) -> Iterator[int]:
 
 def _with(parts: tuple[T, ...], at: int, part: T) -> tuple[T, ...]:
     return (*parts[:at], part, *parts[at + 1 :])
+
+
+def _known_members(plan: Plan) -> Plan:
+    """Without settings of members that there are not."""
+    known = Names(plan).members
+    return replace(
+        plan,
+        consumers=tuple(
+            replace(
+                group,
+                settings_of={
+                    name: settings for name, settings in group.settings_of.items() if name in known
+                },
+            )
+            for group in plan.consumers
+        ),
+    )
 
 
 def _earlier(steps: tuple[Step, ...], at: int, by_ms: int) -> tuple[Step, ...]:

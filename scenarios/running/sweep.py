@@ -93,6 +93,7 @@ class Sweep:
         self.tally = SweepTally(plan, len(seeds), world)
         self._counts_coverage = False
         self._plan = plan
+        self._plan_of: Callable[[int], Plan] = lambda _seed: plan
         self._seeds = seeds
         self._journals = journals
         self._jobs = jobs
@@ -104,11 +105,8 @@ class Sweep:
 
     def rows(self) -> Iterator[RunResult]:
         """One a seed, those that are on disk first."""
-        return self._rows_of(self._seeds)
-
-    def _rows_of(self, seeds: Sequence[int]) -> Iterator[RunResult]:
         wanted: list[int] = []
-        for seed in seeds:
+        for seed in self._seeds:
             row = None if self._finished is None else self._finished.row(seed)
             if row is None:
                 wanted.append(seed)
@@ -139,10 +137,6 @@ class Sweep:
             world=self._world,
             counts_coverage=self._counts_coverage,
         )
-
-    def _plan_of(self, seed: int) -> Plan:
-        del seed
-        return self._plan
 
 
 def file_name(plan: Plan) -> str:

@@ -12,11 +12,14 @@ from collections.abc import Sequence
 import msgspec
 
 from emulator.checks.judging import judge
-from emulator.checks.table import CHECKERS
+from emulator.checks.table import ALL
 from emulator.journal import Entry
 from scenarios.plan import Expectation
-from scenarios.running.explaining import Told, facts_around, faults_at
+from scenarios.running.around import concern_of, facts_around
+from scenarios.running.explaining import faults_at
 from scenarios.running.verdicts import NoMetric, expected_text, unmet_of
+from scenarios.telling.names import NamesOfRun
+from scenarios.telling.runs import Told
 
 LOOKS = 8  # at beginnings of the journal, to see whether the number turned once
 ENTRIES_MAX = 300_000  # of a journal that is read so often
@@ -39,7 +42,7 @@ def turn_of(entries: Sequence[Entry], expectation: Expectation) -> TurningPoint 
     if len(entries) > ENTRIES_MAX:
         return None
     checkers = [
-        kind for kind in CHECKERS.values() if expectation.metric in (m.name for m in kind.metrics)
+        kind for kind in ALL.values() if expectation.metric in (m.name for m in kind.metrics)
     ]
 
     def is_beyond(count: int) -> bool:
@@ -59,10 +62,11 @@ def turn_of(entries: Sequence[Entry], expectation: Expectation) -> TurningPoint 
         middle = (met + beyond) // 2
         met, beyond = (met, middle) if is_beyond(middle) else (middle, beyond)
     entry = entries[beyond - 1]
-    facts, _ = facts_around(entries, [entry], entry.mono_us)
+    concern = concern_of([entry], entry.mono_us, NamesOfRun(entries))
+    facts, _ = facts_around(entries, [entry], concern)
     return TurningPoint(
         expected=expected_text(expectation),
         at_s=entry.mono_us / 1_000_000,
-        faults=tuple(faults_at(entries, entry.mono_us)),
+        faults=tuple(faults_at(entries, entry.mono_us, concern.nodes)),
         facts=facts,
     )

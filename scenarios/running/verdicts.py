@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from emulator.checks.table import CHECKERS
+from emulator.checks.table import ALL, CHECKERS
 from emulator.checks.violation import Judgement
 from emulator.facts import RunEnded, RunStarted
 from scenarios.plan import Expectation, Plan
@@ -20,6 +20,9 @@ COMPARE: Mapping[str, Callable[[float, float], bool]] = {
     "<=": operator.le,
     ">=": operator.ge,
 }
+
+
+GAPS_SHOWN = 3  # of what a journal lacks
 
 
 class NoMetric(Exception):
@@ -59,7 +62,7 @@ def result_of(
     else:
         unmet, unknown = _answered(plan.expect, judgement)
         wrong = _wrong(judgement, unmet)
-        verdict = "error" if unknown else "failed" if wrong else "passed"
+        verdict = "failed" if wrong else "error" if unknown else "passed"
         reason = "; ".join([*wrong, *unknown])
     return RunResult(
         scenario=plan.name,
@@ -76,6 +79,7 @@ def result_of(
         run_s=run_s,
         took_s=took_s,
         fact_count=judgement.fact_count,
+        tried=judgement.tried,
     )
 
 
@@ -122,7 +126,25 @@ def _answered(
             unmet += unmet_of((one,), judgement)
         except NoMetric as error:
             unknown.append(str(error))
-    return tuple(unmet), unknown
+    return tuple(unmet), [*unknown, *unproven(judgement)]
+
+
+def unproven(judgement: Judgement) -> list[str]:
+    """Why a run without an objection has not passed: evidence is missing; empty: it has."""
+    found = []
+    if judgement.incomplete:
+        shown = "; ".join(judgement.incomplete[:GAPS_SHOWN])
+        more = len(judgement.incomplete) - GAPS_SHOWN
+        found.append(f"the journal is not whole: {shown}" + (f"; and {more} more" * (more > 0)))
+    if judgement.doubtful:
+        first, count = judgement.doubtful[0], len(judgement.doubtful)
+        text = f"{count} objection{'s' * (count > 1)} may come from that"
+        found.append(f"{text}, the first: {first.checker}: {first.what}")
+    missing = {**judgement.not_judged, **judgement.raised}
+    if CHECKERS.keys() <= missing.keys():
+        name, why = next(iter(missing.items()))
+        found.append(f"nothing was judged: none of {len(missing)} checkers could ({name}: {why})")
+    return found
 
 
 def expected_text(one: Expectation) -> str:
@@ -135,7 +157,7 @@ def _measured(one: Expectation, judgement: Judgement) -> float:
     if (actual := judgement.metrics.get(name)) is not None:
         return actual
     for checker, why in judgement.not_judged.items():
-        if one.metric in (metric.name for metric in CHECKERS[checker].metrics):
+        if one.metric in (metric.name for metric in ALL[checker].metrics):
             raise NoMetric(f"{name!r} was not judged: {why}")
     near = difflib.get_close_matches(name, judgement.metrics, n=3)
     meant = f"; there is {', '.join(near)}" if near else ""

@@ -1,7 +1,8 @@
 """What a run learns from its own facts: that one it waits for was noted, and that it is quiet.
 
 It reads entries as they are written, in any world, and asks nobody.  What it does not know
-(a message that waits for its retry at a dead broker) it counts as not consumed.
+(a message that waits for its retry at a dead broker) it counts as not consumed.  Dead letters are
+in a topic that nobody subscribes, so nobody waits for them.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import msgspec
 from emulator.facts import (
     ConsumerStopped,
     DelayedDelivered,
+    DelayedMessageDropped,
     Fact,
     FaultEnded,
     GroupOffsetMoved,
@@ -28,13 +30,19 @@ from emulator.facts import (
     Queue,
     QueuesClaimed,
     QueuesReleased,
+    TimerMessageDelivered,
+    TimerMessageDropped,
+    TimerMessagePutAside,
+    TimerMessageRecalled,
+    TimerMessageRolled,
 )
 from emulator.journal import Entry
 from protocol.names import retry_topic
 from scenarios.plan import Plan, When
+from scenarios.running.asides import PutAside
 
-DELAYED_TOPIC = "SCHEDULE_TOPIC_XXXX"
 COME_BACK = ("not mine", "pull expired", "reset")  # queues that were given up for a while
+FOREVER = 2**31
 UNFLUSHED_MAX = 100_000  # records of a broker; of older ones a loss is not noticed
 
 
@@ -70,12 +78,17 @@ class Watch:
         self._stored: dict[Queue, int] = {}  # the next offset
         self._stored_in: dict[str, list[Queue]] = defaultdict(list)
         self._committed: dict[str, dict[Queue, int]] = defaultdict(dict)
-        self._delayed_count = 0
-        self._unflushed: dict[str, deque[tuple[int, Queue, int]]] = {}  # by broker: end, offset
+        self._aside = PutAside()
+        self._unflushed: dict[str, deque[MessageStored]] = {}  # by broker
         self._groups = {
             group.group: (*group.topics, retry_topic(group.group))
             for group in plan.consumers
             if not group.broadcast
+        }
+        self._tries_max = {  # of orderly groups: what fails once more is a dead letter
+            group.group: group.settings["reconsume_times_max"]
+            for group in plan.consumers
+            if group.orderly and group.settings.get("reconsume_times_max", -1) >= 0
         }
         self._broadcast = {group.group for group in plan.consumers if group.broadcast}
         self._given_up: dict[str, set[Queue]] = {}  # by broadcasting member that runs
@@ -84,7 +97,13 @@ class Watch:
             LogFlushed: self._see_flushed,
             LogRecovered: lambda entry, fact: self._see_lost(entry, fact.end_position),
             PowerLost: lambda entry, fact: self._see_lost(entry, fact.kept_position),
-            DelayedDelivered: self._see_delivered,
+            DelayedDelivered: self._aside.delivered,
+            DelayedMessageDropped: self._aside.dropped,
+            TimerMessagePutAside: self._aside.timer_put_aside,
+            TimerMessageRolled: self._aside.timer_rolled,
+            TimerMessageDelivered: self._aside.timer_over,
+            TimerMessageRecalled: self._aside.timer_over,
+            TimerMessageDropped: self._aside.timer_over,
             OffsetCommitted: self._see_offset,
             GroupOffsetMoved: self._see_offset,
             MessageConsumed: self._see_consumed,
@@ -114,8 +133,8 @@ class Watch:
 
     @property
     def delayed_count(self) -> int:
-        """Messages that wait at a broker for their time."""
-        return max(0, self._delayed_count)
+        """Messages that wait at a broker for their retry, their delay or their time."""
+        return self._aside.count
 
     def given_up(self) -> dict[str, int]:
         """Queues with messages that a broadcasting member had and has not, by member.
@@ -146,9 +165,8 @@ class Watch:
         unflushed = self._unflushed.get(entry.node)
         if unflushed is None:
             unflushed = self._unflushed[entry.node] = deque(maxlen=UNFLUSHED_MAX)
-        unflushed.append((fact.position + fact.size_bytes, queue, fact.offset))
-        if queue.topic == DELAYED_TOPIC:
-            self._delayed_count += 1
+        unflushed.append(fact)
+        if self._aside.stored(entry.node, fact):
             return
         if queue not in self._stored:
             self._stored_in[queue.topic].append(queue)
@@ -156,27 +174,24 @@ class Watch:
 
     def _see_flushed(self, entry: Entry, fact: LogFlushed) -> None:
         unflushed = self._unflushed.get(entry.node)
-        while unflushed and unflushed[0][0] <= fact.position:
+        while unflushed and _end_of(unflushed[0]) <= fact.position:
             unflushed.popleft()
 
     def _see_lost(self, entry: Entry, end_position: int) -> None:
         """What a broker lost with its power nobody will consume."""
         unflushed = self._unflushed.get(entry.node)
-        while unflushed and unflushed[-1][0] > end_position:
-            _, queue, offset = unflushed.pop()
-            if queue.topic == DELAYED_TOPIC:
-                self._delayed_count -= 1
-            else:
-                self._stored[queue] = min(self._stored[queue], offset)
-
-    def _see_delivered(self, _entry: Entry, _fact: DelayedDelivered) -> None:
-        self._delayed_count -= 1
+        while unflushed and _end_of(unflushed[-1]) > end_position:
+            lost = unflushed.pop()
+            if not self._aside.lost(entry.node, lost):
+                self._stored[lost.queue] = min(self._stored[lost.queue], lost.offset)
 
     def _see_offset(self, _entry: Entry, fact: OffsetCommitted | GroupOffsetMoved) -> None:
         self._committed[fact.group][fact.queue] = fact.offset
 
-    def _see_consumed(self, entry: Entry, _fact: MessageConsumed) -> None:
+    def _see_consumed(self, entry: Entry, fact: MessageConsumed) -> None:
         self.consumed_us = entry.mono_us
+        if not fact.ok and fact.reconsume_times >= self._tries_max.get(fact.group, FOREVER):
+            self._aside.failed_for_good(fact.uniq_key)
 
     def _see_claimed(self, entry: Entry, fact: QueuesClaimed) -> None:
         self.queues_changed_us = entry.mono_us
@@ -191,3 +206,7 @@ class Watch:
     def _see_no_queues(self, node: str) -> None:
         """It ended: if it begins again, then anew."""
         self._given_up.pop(node, None)
+
+
+def _end_of(fact: MessageStored) -> int:
+    return fact.position + fact.size_bytes

@@ -1,8 +1,7 @@
-"""Weather of many seeds: each seed has a plan of its own, which looks for what was not met yet.
+"""Weather of many seeds: each seed has a plan of its own, and what all runs met is counted.
 
-Seeds go in batches.  The plans of a batch are made with the coverage of the batches before it,
-so they are the same whenever the sweep of these seeds is run again, and on any number of
-processors; what was finished before is taken from disk, coverage included.
+A seed's plan knows nothing of the others, so its row is the same alone and in any range; what was
+finished before is taken from disk, with what it met.
 """
 
 from __future__ import annotations
@@ -17,37 +16,26 @@ from scenarios.result import RunResult
 from scenarios.running.sweep import Sweep
 from scenarios.weather.coverage import Coverage
 
-BATCH = 100  # seeds
-PlanOf = Callable[[int, Coverage], Plan]
 
-
-def sweep_of(base: Plan, seeds: Sequence[int]) -> Plan:
-    """What rows on disk are kept under: the shape of the weather, and where its sweep begins."""
-    parameters = {**base.parameters, "seed": 0, "from_seed": seeds[0], "batch": BATCH}
-    return msgspec.structs.replace(base, name="weather", timeline=(), parameters=parameters)
+def sweep_of(base: Plan) -> Plan:
+    """What rows on disk are kept under: the shape of the weather, whatever the seed."""
+    parameters = {**base.parameters, "seed": 0}
+    return Plan(name="weather", cluster=base.cluster, quirks=base.quirks, parameters=parameters)
 
 
 class WeatherSweep(Sweep):
-    """*plan_of(seed, coverage)* makes the plans; ``coverage`` is what all rows so far have met."""
+    """*plan_of(seed)* makes the plans; ``coverage`` is what all rows so far have met."""
 
-    def __init__(self, plan_of: PlanOf, base: Plan, seeds: Sequence[int], **rest: Any) -> None:
+    def __init__(
+        self, plan_of: Callable[[int], Plan], base: Plan, seeds: Sequence[int], **rest: Any
+    ) -> None:
         super().__init__(msgspec.structs.replace(base, name="weather"), seeds, **rest)
         self.coverage = Coverage()
-        self._make = plan_of
-        self._plans: dict[int, Plan] = {}
+        self._plan_of = plan_of
         self._counts_coverage = True
 
     def rows(self) -> Iterator[RunResult]:
-        """One a seed, batch by batch."""
-        for start in range(0, len(self._seeds), BATCH):
-            batch = self._seeds[start : start + BATCH]
-            self._plans = {seed: self._make(seed, self.coverage) for seed in batch}
-            rows = []
-            for row in self._rows_of(batch):
-                rows.append(row)
-                yield row
-            for row in rows:
-                self.coverage.add_metrics(row.metrics)
-
-    def _plan_of(self, seed: int) -> Plan:
-        return self._plans[seed]
+        """One a seed, those that are on disk first."""
+        for row in super().rows():
+            self.coverage.add_metrics(row.metrics)
+            yield row

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from emulator.facts import (
+    ConsumerStarted,
     ConsumerStopped,
     FaultBegan,
     FaultEnded,
@@ -90,11 +91,13 @@ class _WatchedRun:
         self._holding: dict[int, str] = {}
         self._stored_of: Counter[str] = Counter()  # by topic
         self._consumed_of: Counter[tuple[str, str]] = Counter()  # by group and topic
+        self._filtering: set[str] = set()  # groups that pass messages over
         self._see: Mapping[type[Any], Callable[[Any, int], None]] = {
             QueuesClaimed: lambda _, at_us: self._mark("rebalance", at_us),
             QueuesReleased: lambda _, at_us: self._mark("rebalance", at_us),
             MemberJoined: lambda _, at_us: self._mark("member_joined", at_us),
             MemberLeft: lambda _, at_us: self._mark("member_left", at_us),
+            ConsumerStarted: lambda fact, _: self._started(fact),
             ConsumerStopped: lambda _, at_us: self._mark("member_left", at_us),
             MessageStored: lambda fact, _: self._stored(fact),
             MessageConsumed: lambda fact, _: self._consumed(fact),
@@ -131,6 +134,10 @@ class _WatchedRun:
     def _mark(self, state: str, at_us: int) -> None:
         self._last_us[state] = at_us
 
+    def _started(self, fact: ConsumerStarted) -> None:
+        if any(expression != "*" for expression in fact.expressions):
+            self._filtering.add(fact.group)
+
     def _stored(self, fact: MessageStored) -> None:
         self._stored_of[fact.queue.topic] += 1
 
@@ -138,9 +145,15 @@ class _WatchedRun:
         self._consumed_of[fact.group, fact.topic] += fact.ok
 
     def _backlog(self) -> int:
-        """Of the group that is furthest behind, among those that consumed anything."""
-        behind = [self._stored_of[key[1]] - n for key, n in self._consumed_of.items()]
-        return max(behind, default=self._stored_of.total())
+        """Of the group that is furthest behind, among those that consume all they are given."""
+        if not self._consumed_of:
+            return self._stored_of.total()
+        behind = [
+            self._stored_of[topic] - n
+            for (group, topic), n in self._consumed_of.items()
+            if group not in self._filtering
+        ]
+        return max(behind, default=0)
 
 
 FADES_US: Mapping[str, int] = {

@@ -17,10 +17,11 @@ class WeatherShape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     seconds: int = 60  # with faults; quiet comes after them
     brokers: int = 3
     name_servers: int = 2
-    billing: int = 2  # members: concurrent push consumers of orders
-    stepping: int = 2  # orderly push consumers of steps
-    news: int = 1  # broadcast push consumers of orders
-    reading: int = 1  # lite pull consumers of orders
+    members_max: int = 8  # of any group: each draws from 1 to so many
+    billing: int = 8  # of this group, at most, 0: no such group; concurrent push consumers
+    stepping: int = 8  # orderly push consumers of steps
+    news: int = 3  # broadcasting push consumers of orders
+    reading: int = 3  # lite pull consumers of orders
     rate: float = 10.0  # messages a second, over all loads
     faults_per_minute: float = 8.0
     acts_per_minute: float = 3.0
@@ -41,8 +42,11 @@ RULES = SettingRules(
         (Range(10, 3_600), "seconds quiet_s_max"),
         (Range(1, 26), "brokers"),
         (Range(1, 9), "name_servers"),
+        (Range(1, 100), "members_max"),
         (Range(0, 100), "billing stepping news reading"),
     )
 )
 
-SMALL = WeatherShape(seconds=30, rate=4, brokers=2)  # the cheapest that still meets everything
+SMALL = WeatherShape(
+    seconds=30, rate=4, brokers=2, members_max=3
+)  # the cheapest that still meets everything

@@ -12,7 +12,9 @@ import emulator.facts
 from emulator.config import BrokerConfig
 from emulator.facts import (
     SCHEMA_VERSION,
+    BrokerRegistered,
     Fact,
+    MessageStored,
     NodeStarted,
     Queue,
     QueuesClaimed,
@@ -22,6 +24,15 @@ from emulator.facts import (
     kinds_on_demand,
 )
 from emulator.facts.fact import Severity
+
+# What the third schema added has a value for journals of the second, which are still read.
+LEFT_OUT: dict[type[Fact], list[str]] = {
+    NodeStarted: ["schema"],
+    RunStarted: ["schema"],
+    BrokerRegistered: ["known_count"],
+    MessageStored: ["tags"],
+    QueuesClaimed: ["offsets"],
+}
 
 
 def shape_of(schema: dict[str, Any]) -> str:
@@ -56,7 +67,7 @@ def test_no_field_name_has_two_types() -> None:
 def test_every_shape_is_one_that_a_table_has() -> None:
     found = {shape for kinds_by_shape in shapes().values() for shape in kinds_by_shape}
     plain = {"string", "integer", "boolean"}
-    assert found <= plain | {"Queue", "array of string", "array of Queue"}
+    assert found <= plain | {"Queue", "array of string", "array of integer", "array of Queue"}
 
 
 @pytest.mark.parametrize("kind", all_facts(), ids=lambda kind: kind.__name__)
@@ -71,9 +82,9 @@ def test_all_facts_are_exported_and_nothing_is_forgotten() -> None:
 
 
 @pytest.mark.parametrize("kind", all_facts(), ids=lambda kind: kind.__name__)
-def test_no_field_can_be_left_out_by_who_notes_a_fact(kind: type[Fact]) -> None:
+def test_no_field_can_be_left_out_but_those_that_older_journals_lack(kind: type[Fact]) -> None:
     left_out = [field.name for field in msgspec.structs.fields(kind) if not field.required]
-    assert left_out == (["schema"] if kind in (NodeStarted, RunStarted) else [])
+    assert left_out == LEFT_OUT.get(kind, [])
 
 
 @pytest.mark.parametrize("kind", all_facts(), ids=lambda kind: kind.__name__)
@@ -87,11 +98,12 @@ def test_a_queue_is_an_object_with_named_fields() -> None:
         "kind": "QueuesClaimed",
         "group": "billing",
         "queues": [{"topic": "orders", "broker": "broker-a", "queue_id": 3}],
+        "offsets": [],
     }
 
 
 def test_a_node_says_which_schema_its_journal_has() -> None:
-    assert NodeStarted("broker", "127.0.0.1:1", "4.9.7").schema == SCHEMA_VERSION == 2
+    assert NodeStarted("broker", "127.0.0.1:1", "4.9.7").schema == SCHEMA_VERSION == 3
 
 
 def test_only_facts_on_demand_can_be_asked_for_by_name() -> None:

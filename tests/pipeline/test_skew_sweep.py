@@ -7,7 +7,7 @@ import shutil
 import pytest
 from typer.testing import CliRunner
 
-from docs.generate.study_tables import KNOWN_RING
+from docs.generate.study_skew import KNOWN_RING
 from emulator.cli.app import application
 from pipeline.studies.reading import study_of
 from pipeline.sweep.driving import SparkSweep

@@ -114,7 +114,7 @@ def test_weather_gives_the_same_rows_as_run_with_seeds(spark, tmp_path) -> None:
     small = {"seconds": "10", "rate": "2", "brokers": "2"}
     _, rows = swept_here(spark, tmp_path / "sweep", asked("weather", settings=small))
     plain = WeatherSweep(
-        lambda seed, coverage: weather_of({**small, "seed": seed}, coverage),
+        lambda seed: weather_of({**small, "seed": seed}),
         load("weather", small),
         [1, 2],
         journals=tmp_path / "plain",

@@ -137,6 +137,29 @@ def pairs_of(value: Any) -> dict[Any, Any]:
     return dict(value["map"]) if value else {}
 
 
+@pytest.mark.parametrize(
+    ("body", "member", "before", "since"),
+    [
+        (stats.OffsetWrapper(), "pullOffset", "5.0.0", "5.1.0"),
+        (stats.ConsumeStatsList(), "totalInflightDiff", "5.0.0", "5.1.0"),
+        (
+            groups.SubscriptionGroupConfig(subscription_data_set=[]),
+            "subscriptionDataSet",
+            "5.1.0",
+            "5.1.1",
+        ),
+        (groups.SubscriptionGroupConfig(), "attributes", "5.1.2", "5.1.3"),
+        (groups.HeartbeatData(), "heartbeatFingerprint", "5.1.2", "5.1.3"),
+        (stats.TopicStatsTable(), "topicPutTps", "5.3.2", "5.3.3"),
+    ],
+)
+def test_members_that_came_after_5_0_are_not_written_before(
+    body: Body, member: str, before: str, since: str
+) -> None:
+    assert member.encode() not in encode_body(body, Release.parse(before))
+    assert member.encode() in encode_body(body, Release.parse(since))
+
+
 @pytest.mark.parametrize("line", LINES)
 def test_a_topic_config_has_a_one_line_form(line: str) -> None:
     for case in cases("bodies.jsonl", "topic_config_string", line):

@@ -14,7 +14,7 @@ from protocol.codes import (
     response_name,
 )
 from protocol.queues import MessageQueue
-from protocol.rpc import Rpc
+from protocol.rpc import AnyRpc, Rpc
 from protocol.versions import R_4_9_7, R_5_3_3, Release, version_desc
 
 CALLS = pytest.mark.parametrize("rpc", catalog.CALLS, ids=lambda rpc: rpc.name)
@@ -49,8 +49,24 @@ def test_a_number_may_mean_a_call_to_one_role_only() -> None:
 def test_a_release_knows_only_the_calls_of_its_time() -> None:
     assert not catalog.POP_MESSAGE.known_to(R_4_9_7)
     assert catalog.POP_MESSAGE.known_to(R_5_3_3)
-    assert catalog.REGISTER_FILTER_SERVER.known_to(R_4_9_7)
-    assert not catalog.REGISTER_FILTER_SERVER.known_to(R_5_3_3)
+    assert catalog.REGISTER_FILTER_SERVER.known_to(Release(4, 9, 5))
+    assert not catalog.REGISTER_FILTER_SERVER.known_to(R_4_9_7)
+
+
+@pytest.mark.parametrize(
+    ("rpc", "before", "since"),
+    [
+        (catalog.UPDATE_AND_CREATE_TOPIC_LIST, "5.2.0", "5.3.0"),
+        (catalog.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, "5.3.0", "5.3.1"),
+        (catalog.BATCH_ACK_MESSAGE, "5.1.2", "5.1.3"),
+        (catalog.RECALL_MESSAGE, "5.3.1", "5.3.2"),
+    ],
+)
+def test_calls_that_came_after_5_0_are_unknown_to_the_release_before(
+    rpc: AnyRpc, before: str, since: str
+) -> None:
+    assert not rpc.known_to(Release.parse(before))
+    assert rpc.known_to(Release.parse(since))
 
 
 def test_codes_have_names_and_three_of_them_changed_their_meaning() -> None:

@@ -20,6 +20,7 @@ from protocol.command import (
 )
 from protocol.fields import BadFields, Header, Int
 from protocol.framing import JSON, ROCKETMQ, BadFrame, Frame, FrameDecoder
+from protocol.languages import LANGUAGE_CODES, language_name
 from protocol.requests.offsets import OffsetReply
 from protocol.requests.sending import SendMessageRequest
 from protocol.versions import R_4_9_7, R_5_3_3, Release
@@ -151,6 +152,12 @@ def test_language_bytes_have_the_names_of_their_release(line: str, release: Rele
     for case in cases("remoting-malformed.jsonl", "language_byte", line):
         frame = taken_apart(bytes.fromhex(case["in"]["bytes"]))
         assert shown(decode_command(frame, release)) == case["out"]["decode"], case["id"]
+
+
+def test_node_js_is_a_language_since_5_3_2() -> None:
+    code = LANGUAGE_CODES["NODE_JS"]
+    assert language_name(code, Release(5, 3, 1)) is None
+    assert language_name(code, Release(5, 3, 2)) == "NODE_JS"
 
 
 @pytest.mark.parametrize(("line", "release"), LINES)

@@ -25,7 +25,7 @@ from protocol.validation import (
 )
 
 LINES = ["4.9", "5.3"]
-SYSTEM_TOPICS = {"4.9": names.SYSTEM_TOPICS, "5.3": names.SYSTEM_TOPICS_5}
+SYSTEM_TOPICS = {"4.9": names.SYSTEM_TOPICS, "5.3": names.SYSTEM_TOPICS_5_2}
 
 
 def reason(verdict: Any) -> str | None:

@@ -106,6 +106,7 @@ LISTENER = some(
     fails=st.just(0.1),
     raises=st.just(0.0),
     hangs=st.just(0.25),
+    always_fails=st.sampled_from([0.0, 0.5]),
     from_ms=st.just(1_500),
     until_ms=st.sampled_from([None, 60_000]),
 )
@@ -124,6 +125,21 @@ def _steps(draw: st.DrawFn) -> tuple[Step, ...]:
     return timed((*steps, Step(does=Mark(text="the end"))))
 
 
+def _readers(group: str) -> st.SearchStrategy[ConsumersPlan]:
+    return some(
+        ConsumersPlan,
+        group=st.just(group),
+        topics=st.just({TOPICS[0]: "*"}),
+        kind=st.just("lite_pull"),
+        orderly=st.just(False),
+        strategy=st.just("averagely"),
+        settings=SETTINGS,
+        settings_of=st.just({}),
+        listener=st.just(ListenerPlan()) | LISTENER,
+        seeks_ms=st.lists(WHOLE, max_size=3).map(tuple),
+    )
+
+
 def _consumers(group: str) -> st.SearchStrategy[ConsumersPlan]:
     return some(
         ConsumersPlan,
@@ -134,17 +150,29 @@ def _consumers(group: str) -> st.SearchStrategy[ConsumersPlan]:
         settings=SETTINGS,
         settings_of=st.just({}) | st.just({f"{group}-1": {"heartbeat_first_ms": 5_000}}),
         listener=st.just(ListenerPlan()) | LISTENER,
+        seeks_ms=st.just(()),
     )
 
 
 LOAD = some(
     LoadPlan,
+    mode=st.sampled_from(["sync", "async", "oneway"]),
+    batch=st.just(1),
+    delay_levels=st.just(()),
+    timer_ms=st.just(()),
     topic=st.sampled_from(TOPICS),
     producers=st.integers(1, 9),
     until_ms=st.none(),
     tags=st.lists(WORDS).map(tuple),
     count_max=st.none() | WHOLE,
     settings=st.just({}),
+)
+BATCHES = st.integers(2, 1_000).map(lambda n: LoadPlan(topic="orders", rate=5.0, batch=n))
+DELAYED = st.lists(st.integers(0, 18)).map(
+    lambda levels: LoadPlan(topic="orders", rate=5.0, delay_levels=tuple(levels))
+)
+TIMED = st.lists(WHOLE).map(
+    lambda times: LoadPlan(topic="orders", rate=5.0, timer_ms=tuple(times))
 )
 EXPECT = st.lists(
     some(
@@ -174,8 +202,8 @@ PLANS = some(
             for name in TOPICS
         }
     ),
-    consumers=st.tuples(*map(_consumers, GROUPS)),
-    load=st.lists(LOAD, min_size=1, max_size=2).map(tuple),
+    consumers=st.tuples(*map(_consumers, GROUPS), _readers("audit")),
+    load=st.lists(LOAD | BATCHES | DELAYED | TIMED, min_size=1, max_size=2).map(tuple),
     programs=st.just(())
     | st.just((ProgramPlan(name="reader", run="a.b:c", arguments={"x": [1, {"y$": 2.5}]}),)),
     timeline=_steps(),

@@ -97,6 +97,126 @@ def test_neighbours_have_neighbouring_addresses() -> None:
     assert [host - hosts[0] for host in hosts] == [0, 1, 2]
 
 
+def idle_by_broker(strategy: str, brokers: int, queues: int, members: int) -> list[float]:
+    return [
+        allocation(
+            Allocation(
+                strategy=strategy,
+                brokers=brokers,
+                queues=queues,
+                members=members,
+                read_only=f"broker-{at}",
+            ),
+            1,
+        )["read_only_idle_members"]
+        for at in range(brokers)
+    ]
+
+
+def test_who_idles_depends_on_which_broker_is_read_only() -> None:
+    assert idle_by_broker("averagely", 3, 4, 8) == [2, 2, 4]
+    assert idle_by_broker("by_circle", 3, 4, 8) == [0, 4, 0]
+
+
+def test_places_are_those_of_the_sorted_brokers() -> None:
+    asked = {"strategy": "averagely", "brokers": 3, "queues": 4, "members": 8}
+    found = [
+        allocation(Allocation(**asked, read_only=place), 1)["read_only_idle_members"]
+        for place in ("first", "middle", "last")
+    ]
+    assert found == idle_by_broker(**asked)
+
+
+@pytest.mark.parametrize("strategy", [*EVEN, "consistent_hash"])
+def test_least_mean_and_most_are_over_every_broker(strategy) -> None:
+    asked = Allocation(strategy=strategy, brokers=3, queues=4, members=8)
+    found, by_broker = allocation(asked, 1), idle_by_broker(strategy, 3, 4, 8)
+    assert found["read_only_least_share"] == min(by_broker) / 8
+    assert found["read_only_mean_share"] == pytest.approx(sum(by_broker) / 3 / 8)
+    assert found["read_only_most_share"] == max(by_broker) / 8
+
+
+SHAPES = [(b, q, m) for b in (2, 3, 4, 5) for q in (1, 3, 4, 8) for m in range(2, 2 * b * q + 1)]
+
+
+def test_by_circle_idles_nobody_as_long_as_everybody_has_two_queues() -> None:
+    for brokers, queues, members in SHAPES:
+        asked = Allocation(strategy="by_circle", brokers=brokers, queues=queues, members=members)
+        everywhere = brokers * queues
+        alone = min(max(0, 2 * members - everywhere), everywhere) if members > queues else 0
+        mean = allocation(asked, 1)["read_only_mean_share"]
+        assert mean == pytest.approx(alone / (brokers * members)), asked
+
+
+def test_averagely_idles_one_member_in_as_many_as_there_are_brokers_but_for_the_seams() -> None:
+    for brokers, queues, members in SHAPES:
+        if members < brokers:
+            continue
+        asked = Allocation(brokers=brokers, queues=queues, members=members)
+        at_work = min(members, brokers * queues)
+        mean = allocation(asked, 1)["read_only_mean_share"] * members * brokers
+        assert at_work - (brokers - 1) - 1e-9 <= mean <= at_work + 1e-9, asked
+
+
+def test_over_all_brokers_by_circle_idles_no_more_members_than_averagely() -> None:
+    for brokers, queues, members in SHAPES:
+        shape = {"brokers": brokers, "queues": queues, "members": members}
+        blocks, circle = (
+            allocation(Allocation(strategy=name, **shape), 1)["read_only_mean_share"]
+            for name in EVEN
+        )
+        assert circle <= blocks + 1e-9, shape
+
+
+def test_the_ends_of_a_group_move_twice_the_queues_of_its_middle_with_averagely() -> None:
+    def moved(leaver: str) -> float:
+        return allocation(Allocation(queues=220, members=11, leaver=leaver), 1)["moves_leave"]
+
+    first, middle, last = map(moved, ("first", "middle", "last"))
+    assert first == last == 110
+    assert middle == 60
+
+
+def test_any_leaver_is_each_member_in_some_seed_and_ids_stay_those_of_the_seed() -> None:
+    counts = {"averagely": set[float](), "by_circle": set[float]()}
+    for seed in range(40):
+        for strategy, found in counts.items():
+            asked = Allocation(strategy=strategy, queues=24, members=5, leaver="any")
+            found.add(allocation(asked, seed)["moves_leave"])
+    places = {
+        strategy: {
+            allocation(Allocation(strategy=strategy, queues=24, members=5, leaver=at), 1)[
+                "moves_leave"
+            ]
+            for at in ("first", "middle", "last")
+        }
+        for strategy in counts
+    }
+    assert all(places[strategy] <= counts[strategy] for strategy in counts)
+
+
+def test_the_name_of_a_topic_matters_to_a_ring_and_to_nothing_else() -> None:
+    def sigma(strategy: str, topic: str) -> float:
+        asked = Allocation(strategy=strategy, queues=24, members=5, topic=topic)
+        return sum(allocation(asked, seed)["queues_sigma"] for seed in range(100)) / 100
+
+    assert sigma("averagely", "orders") == sigma("averagely", "any") == sigma("averagely", "stock")
+    names = [sigma("consistent_hash", name) for name in ("orders", "stock", "users", "any")]
+    assert max(names) - min(names) > 0.1
+
+
+@pytest.mark.parametrize("topic", ["orders", "any"])
+def test_a_surge_moves_a_ring_less_and_the_group_ends_as_large(topic) -> None:
+    asked = {"strategy": "consistent_hash", "queues": 60, "members": 5, "restart": True}
+
+    def moved(*, surge: bool) -> float:
+        rows = [allocation(Allocation(**asked, topic=topic, surge=surge), s) for s in range(50)]
+        return sum(row["moves_restart_per_queue"] for row in rows) / len(rows)
+
+    assert moved(surge=False) == pytest.approx(2, abs=0.1)
+    assert moved(surge=True) == pytest.approx(2 * 5 / 6, abs=0.1)
+
+
 @pytest.mark.parametrize(
     ("given", "says"),
     [
@@ -104,6 +224,10 @@ def test_neighbours_have_neighbouring_addresses() -> None:
         ({"ids": "ip_pid_nano"}, "did you mean ip_pid_nanos"),
         ({"queues": 100_001}, "more than 100,000"),
         ({"virtual_nodes": -1}, "0 to 10,000"),
+        ({"leaver": "lst"}, "leaver is one of first, middle, last, any.*did you mean last"),
+        ({"brokers": 2, "read_only": "broker-2"}, "read_only is one of .*, broker-1, not"),
+        ({"brokers": 2, "topic": "any", "read_only": "broker-1"}, "read_only is one of first"),
+        ({"topic": ""}, "topic is a name"),
     ],
 )
 def test_a_question_that_cannot_be_asked_is_refused(given, says) -> None:

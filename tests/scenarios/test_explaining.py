@@ -2,26 +2,44 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from typer.testing import CliRunner, Result
 
+from emulator.checks.judging import judge
 from emulator.checks.violation import Judgement, Violation
 from emulator.cli.app import application
 from emulator.facts import (
+    DelayedDelivered,
     FaultBegan,
     FaultEnded,
     MessageConsumed,
     MessageSent,
     OffsetCommitted,
+    PullAnswered,
     PullHeld,
     Queue,
     QueuesClaimed,
+    RebalancePassed,
     SendFailed,
+    TopicChanged,
+    TopicCreated,
 )
 from emulator.journal import Entry, EntryKey, encode_entry
+from protocol.names import SCHEDULE_TOPIC
 from scenarios.plan import Expectation
-from scenarios.running.explaining import explained, in_words
+from scenarios.running.around import concern_of, facts_around
+from scenarios.running.explaining import Explanation, explained
 from scenarios.running.turning import turn_of
+from scenarios.telling.names import NamesOfRun
+from scenarios.telling.sentences import in_words
+from tests.emulator.checks.small_journals import (
+    EPOCH_MS,
+    Q0,
+    AJournal,
+    a_consumed_journal,
+    client_of,
+)
 
 QUEUE, OTHER = Queue("orders", "broker-a", 1), Queue("orders", "broker-a", 2)
 MESSAGE = MessageConsumed("billing", "orders", QUEUE, 5, "K5", 0, ok=True)
@@ -59,13 +77,87 @@ def test_what_has_to_do_with_it_is_told_and_nothing_else() -> None:
     found = explained(a_journal(), a_judgement(6, 7))
     assert found is not None
     assert [(told.at_s, told.is_evidence) for told in found.facts] == [
+        (9.7, True),  # the evidence first
+        (10.0, True),
         (8.0, False),  # the fault
         (9.5, False),  # the same queue changed hands
-        (9.7, True),
-        (10.0, True),
+        (9.6, False),  # a pull of it was held: the least that there is
         (30.0, False),  # the same message again, long after
     ]
-    assert found.faults == ('{"fault":"kill","node":"billing-1"} (billing-1), for 2.0 s',)
+    assert found.faults == ("kill billing-1, for 2.0 s",)
+
+
+def told_of(journal: AJournal, checker: str) -> Explanation:
+    """What is told of the first violation of *checker*."""
+    judgement = judge(journal.entries)
+    violations = tuple(each for each in judgement.violations if each.checker == checker)
+    found = explained(journal.entries, msgspec.structs.replace(judgement, violations=violations))
+    assert found is not None
+    return found
+
+
+def around(found: Explanation) -> list[str]:
+    return [f"{told.node} {told.text}" for told in found.facts if not told.is_evidence]
+
+
+def test_a_pull_that_did_not_wake_is_told_beside_those_that_did() -> None:
+    journal = AJournal().runs().store().consumer("billing-1").at_s(1)
+    for number, group in enumerate(("billing", "news")):
+        held = PullHeld(group, Q0, 0, EPOCH_MS + 30_000, f"10.0.0.{number}:1", 7)
+        journal.note("broker-a", held)
+    journal.sent(0).note("broker-a", PullAnswered("news", Q0, 0, 0, 1, 1, "10.0.0.1:1", 7))
+    journal.at_s(4).note("broker-a", PullAnswered("billing", Q0, 0, 0, 1, 1, "10.0.0.0:1", 7))
+    found = told_of(journal.ends(), "wakes")
+    assert any("answered the pull of 10.0.0.1:1 from 0" in text for text in around(found))
+
+
+def test_a_retry_that_never_came_is_told_with_whose_it_was_and_what_its_broker_did() -> None:
+    level_3 = Queue(SCHEDULE_TOPIC, "broker-a", 2)
+    journal = a_consumed_journal(1).sent(1, key="K").given("billing-1", 1)
+    journal.consumed("billing-1", 1, key="K", ok=False).stored(0, level_3, key="K")
+    retries = Queue("%RETRY%billing", "broker-a", 0)
+    journal.at_s(11).note("broker-a", DelayedDelivered(retries, 3, 10))
+    found = told_of(journal.at_s(100).ends(), "lost")
+    whose = "\n".join(found.whose)
+    assert "says that it has delivered 1 message of delay level 3, the last at 11.0" in whose
+    assert "of 1 of them it has stored nothing at that moment" in whose
+    assert "billing-1" in whose
+
+
+def test_a_change_of_the_topic_is_told_however_long_ago_it_was() -> None:
+    journal = AJournal().runs().consumer("billing-1")
+    journal.note("broker-a", TopicCreated("orders", 4, 4, 6, "admin"))
+    journal.at_s(30).note("broker-a", TopicChanged("orders", 7, 7, 6))
+    passed = RebalancePassed("billing", "orders", 4, (client_of("billing-1"),), 4, "timer")
+    journal.at_s(120).note("billing-1", passed)
+    evidence, names = [journal.entries[-1]], NamesOfRun(journal.entries)
+    facts, _ = facts_around(
+        journal.entries, evidence, concern_of(evidence, journal.now_us, names, "billing-1")
+    )
+    assert "changed orders: 7 queues to read, 7 to write, perm 6" in [told.text for told in facts]
+
+
+def test_how_a_member_that_is_named_left_is_told_however_long_ago_it_was() -> None:
+    journal = AJournal().runs().consumer("billing-1").consumer("billing-2").at_s(5)
+    journal.stopped("billing-2").at_s(200)
+    members = (client_of("billing-1"), client_of("billing-2"))
+    journal.note("billing-1", RebalancePassed("billing", "orders", 4, members, 2, "timer"))
+    evidence, names = [journal.entries[-1]], NamesOfRun(journal.entries)
+    what = "billing-1 was told that billing-2 is in billing"
+    concern = concern_of(evidence, journal.now_us, names, "billing-1", what)
+    facts, _ = facts_around(journal.entries, evidence, concern)
+    assert ("billing-2", "left billing") in [(told.node, told.text) for told in facts]
+
+
+def test_other_rules_that_are_broken_are_told_with_their_first_violation() -> None:
+    violations = [
+        msgspec.structs.replace(a_judgement(7).violations[0], checker=name, what=what)
+        for name, what in (("commits", "1"), ("lost", "2"), ("commits", "3"), ("lost", "4"))
+    ]
+    judgement = msgspec.structs.replace(a_judgement(7), violations=tuple(violations))
+    found = explained(a_journal(), judgement)
+    assert found is not None
+    assert found.others == ("commits at 10.000 s: 3", "lost at 10.000 s: 2 (and 1 more)")
 
 
 def test_a_journal_that_breaks_no_rule_has_nothing_to_explain() -> None:

@@ -10,6 +10,7 @@ COVERED = {  # number in the list: an issue that it names, a scenario for it
     "S01": ("apache/rocketmq#2621", "orderly_queues_are_taken_over"),
     "S02": ("apache/rocketmq-client-go#994", "an_orderly_member_is_killed"),
     "S04": ("alibaba/RocketMQ#459", "an_orderly_listener_suspends_for_minutes"),
+    "S06": ("apache/rocketmq#1825", "a_broker_dies_between_lock_and_first_pull"),
     "S07": ("apache/rocketmq#7812", "a_broker_was_busy_once"),
     "S08": ("apache/rocketmq#7779", "all_brokers_were_slow_once"),
     "S09": ("apache/rocketmq#5672", "one_queue_gets_the_share_of_a_broker"),

@@ -15,12 +15,13 @@ from emulator.facts import (
     Queue,
 )
 from emulator.journal import Entry
+from protocol.names import SCHEDULE_TOPIC
 from scenarios.plan import ConsumersPlan
 from scenarios.running.quiet import what_is_not_quiet
-from scenarios.running.watch import DELAYED_TOPIC, Watch
+from scenarios.running.watch import Watch
 
 Q = Queue("orders", "broker-a", 0)
-LATER = Queue(DELAYED_TOPIC, "broker-a", 2)
+LATER = Queue(SCHEDULE_TOPIC, "broker-a", 2)
 RECORD_BYTES = 100
 LATE_US = 100_000_000
 

@@ -237,6 +237,40 @@ WRONG = {
         {"lost": "losd = 0"},
         "it.toml:17: expect.losd: there is no metric 'losd'; did you mean lost?",
     ),
+    "a unit missing in a list": (
+        {"rate": 'rate = "5/s"\ntimer = ["5s", 7]'},
+        'it.toml:12: load.timer: 7 of what? Write it with its unit, such as "30s"',
+    ),
+    "a delay level that is none": (
+        {"rate": 'rate = "5/s"\ndelay_levels = [0, 19]'},
+        ("it.toml:12: load.delay_levels: is a level from 1 to 18, or 0 for none, not 19"),
+    ),
+    "both kinds of delays": (
+        {"rate": 'rate = "5/s"\ndelay_levels = 3\ntimer = "5s"'},
+        (
+            "it.toml:13: load.timer: a load has delay_levels or timer_ms: "
+            "of both, only the level counts"
+        ),
+    ),
+    "a batch without an answer": (
+        {"rate": 'rate = "5/s"\nbatch = 10\nmode = "oneway"'},
+        "it.toml:12: load.batch: a batch is sent in the mode sync, not oneway",
+    ),
+    "a batch with keys": (
+        {"rate": 'rate = "5/s"\nbatch = 10\nkeys = 3'},
+        (
+            "it.toml:12: load.batch: messages of a batch share a queue and have no delays: "
+            "leave keys out"
+        ),
+    ),
+    "a push consumer that seeks": (
+        {"members": 'seeks = ["5s"]'},
+        "it.toml:8: consumers.seeks: only lite pull consumers seek",
+    ),
+    "a share that is none": (
+        {"members": "listener = { always_fails = 2 }"},
+        "it.toml:8: consumers.listener.always_fails: is a chance from 0 to 1, not 2.0",
+    ),
     "a release that is none": (
         {"cluster": 'cluster = { release = "four" }'},
         "it.toml:2: cluster: release: a release looks like 4.9.7 or 5.3.3, not 'four'",

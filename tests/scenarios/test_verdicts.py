@@ -28,7 +28,7 @@ UNMET = "backlog == 0 was expected, it is 36"
         ({"stuck": 0, "backlog": 0}, {}, "passed", ""),
         ({"stuck": 0, "backlog": 36}, {}, "failed", UNMET),
         ({"backlog": 0}, TOO_SOON, "error", UNKNOWN),
-        ({"backlog": 36}, TOO_SOON, "error", f"{UNMET}; {UNKNOWN}"),
+        ({"backlog": 36}, TOO_SOON, "failed", f"{UNMET}; {UNKNOWN}"),
     ],
 )
 def test_what_is_wrong_is_said_before_what_nobody_knows(

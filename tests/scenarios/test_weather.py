@@ -1,7 +1,8 @@
-"""Weather is a plan from a seed, and looks for what was not met yet."""
+"""Weather is a plan from a seed; seeds together meet every fault in every state."""
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ import pytest
 
 from emulator.cluster.faults.values import Kill, Pause
 from emulator.facts import (
+    ConsumerStarted,
     Fact,
     FaultBegan,
     FaultEnded,
@@ -23,10 +25,13 @@ from scenarios.finding import load
 from scenarios.plan import Leave, Plan, RollingRestart, Step
 from scenarios.problems import BadScenario
 from scenarios.validity import problems_of, refusals_of
+from scenarios.weather.aims import AIMS_A_SEED, PAIRS, aims_of
+from scenarios.weather.clients import FEATURES, Clients
 from scenarios.weather.coverage import BACKLOG_MIN, STATES, Coverage
 from scenarios.weather.generating import weather
 from scenarios.weather.making import FAULTS_BY_CHANCE
-from scenarios.weather.shape import WeatherShape
+from scenarios.weather.shape import SMALL, WeatherShape
+from scenarios.weather.timeline import CALM_MS
 from scenarios.words import FAULTS, word_of
 
 DOWN = ("kill", "stop", "pause", "power_off", "leave")
@@ -81,7 +86,7 @@ def whom(step: Step) -> tuple[str, ...]:
 
 def test_no_node_is_taken_down_twice_and_none_comes_back_that_left() -> None:
     for seed in range(100):
-        plan = weather(seed, shape=WeatherShape(faults_per_minute=40, billing=4))
+        plan = weather(seed, shape=WeatherShape(faults_per_minute=40))
         left = {step.does.node for step in plan.timeline if isinstance(step.does, Leave)}
         down = [(s.at_ms or 0, s.for_ms or 0, node) for s in plan.timeline for node in whom(s)]
         for at_ms, for_ms, node in down:
@@ -100,6 +105,78 @@ def test_weather_has_groups_of_every_kind() -> None:
     }
 
 
+def test_seeds_in_a_row_have_each_feature_as_often_as_its_chance_says() -> None:
+    clients = [Clients(seed, "5.3.3", SMALL) for seed in range(101)]
+    seeds = {name: {s for s in range(101) if clients[s].has(name)} for name in FEATURES}
+    for name, feature in FEATURES.items():
+        in_blocks = [len({*range(start, start + 20)} & seeds[name]) for start in range(0, 100, 20)]
+        assert in_blocks == [round(20 * feature.chance)] * 5
+    for (a, one), (b, other) in itertools.combinations(FEATURES.items(), 2):
+        if one.chance * other.chance >= 0.05:
+            assert seeds[a] & seeds[b], "each feature meets each other one"
+
+
+def test_groups_have_one_to_eight_members_and_few_in_small_weather() -> None:
+    def sizes(shape: WeatherShape, group: str) -> set[int]:
+        plans = [weather(seed, shape=shape) for seed in range(200)]
+        return {each.members for p in plans for each in p.consumers if each.group == group}
+
+    assert sizes(WeatherShape(), "billing") == {1, 2, 3, 4, 5, 6, 7, 8}
+    assert sizes(WeatherShape(), "news") == {1, 2, 3}
+    assert sizes(SMALL, "stepping") == {1, 2, 3}
+    assert sizes(WeatherShape(billing=2), "billing") == {1, 2}
+    assert {each.group for each in weather(1, shape=WeatherShape(news=0)).consumers} == {
+        "billing",
+        "stepping",
+        "reading",
+    }
+
+
+def test_features_add_no_messages_but_large_ones() -> None:
+    for seed in range(50):
+        plan = weather(seed, shape=SMALL)
+        rates = [load.rate for load in plan.load if load.count_max is None]
+        assert sum(rates) == pytest.approx(SMALL.rate)
+        assert all((load.count_max or 1) <= 2 for load in plan.load)
+        assert all(load.size_bytes < 4 << 20 for load in plan.load)
+
+
+def test_listeners_have_time_for_what_they_are_sent() -> None:
+    for rate in (4, 50, 200):
+        for seed in range(100):
+            for group in weather(seed, shape=WeatherShape(rate=rate)).consumers:
+                mean_ms = group.listener.takes_ms + group.listener.jitter_ms / 2
+                at_once = 1 if group.kind == "lite_pull" or group.orderly else 20
+                assert mean_ms * rate / 1_000 * (0.15 if group.orderly else 1) < at_once / 2
+
+
+def test_what_always_fails_becomes_a_dead_letter_soon() -> None:
+    poisoned = [
+        each
+        for seed in range(50)
+        for each in weather(seed).consumers
+        if each.listener.always_fails
+    ]
+    assert len(poisoned) > 20
+    assert {each.settings["reconsume_times_max"] for each in poisoned} == {1, 2}
+    assert {each.group for each in poisoned} == {"billing", "stepping"}
+
+
+def test_brokers_of_4x_are_sent_no_timers_and_no_pulls_of_5x() -> None:
+    def timers(release: str) -> int:
+        plans = [weather(seed, release) for seed in range(50)]
+        return sum(bool(load.timer_ms) for plan in plans for load in plan.load)
+
+    assert (timers("4.9.7"), timers("5.3.3") > 5) == (0, True)
+    readers = [
+        {each.kind: each.settings_of for each in weather(seed, release).consumers}["lite_pull"]
+        for release in ("4.9.7", "5.3.3")
+        for seed in range(200)
+    ]
+    assert not any(readers[:200])
+    assert any(readers[200:])
+
+
 def test_weights_leave_faults_out() -> None:
     only = {word: float(word == "kill") for word in FAULTS} | {
         "join": 0.0,
@@ -111,29 +188,41 @@ def test_weights_leave_faults_out() -> None:
         assert set(words_of(weather(seed, shape=WeatherShape(weights=only)))) <= {"kill"}
 
 
-def test_what_was_met_often_comes_less_often() -> None:
-    often = Coverage({("kill", "calm"): 10_000})
+def test_consecutive_seeds_aim_at_all_pairs_of_a_fault_and_a_state() -> None:
+    seeds = len(PAIRS) // AIMS_A_SEED
+    for first in (0, 1, 101, 167):
+        aims = [aim for seed in range(first, first + seeds) for aim in aims_of(seed, FAULTS)]
+        assert sorted(aims) == sorted(PAIRS)
+    half = [aim for seed in range(seeds // 2) for aim in aims_of(seed, FAULTS)]
+    assert {aim.word for aim in half} == set(FAULTS)
+    assert {aim.state for aim in half} == set(STATES)
 
-    def kills(coverage: Coverage) -> int:
-        plans = [weather(seed, coverage=coverage) for seed in range(100)]
-        return sum(words_of(plan).count("kill") for plan in plans)
 
-    assert kills(often) < 0.8 * kills(Coverage())
+def test_a_seed_has_the_faults_that_it_aims_at() -> None:
+    for seed in range(100):
+        words = words_of(weather(seed))
+        assert {aim.word for aim in aims_of(seed, FAULTS)} <= set(words)
 
 
-def test_faults_are_put_where_their_state_was_not_met_yet() -> None:
-    known = {(word, state): 50 for word in FAULTS for state in STATES if state != "member_left"}
+def test_a_fault_that_begins_in_calm_is_the_first_thing_to_happen() -> None:
+    calm = [seed for seed in range(100) if "calm" in {aim.state for aim in aims_of(seed, FAULTS)}]
+    assert len(calm) > 10
+    for seed in calm:
+        first = weather(seed).timeline[0]
+        assert first.at_ms == CALM_MS
+        assert word_of(first.does) in {aim.word for aim in aims_of(seed, FAULTS)}
 
-    def after_a_leave(coverage: Coverage) -> int:
-        found = 0
-        for seed in range(100):
-            plan = weather(seed, coverage=coverage)
-            left = [s.at_ms for s in plan.timeline if isinstance(s.does, Leave) and s.at_ms]
-            begun = [s.at_ms for s in plan.timeline if s.for_ms is not None and s.at_ms]
-            found += sum(any(0 <= at - gone <= 15_000 for gone in left) for at in begun)
-        return found
 
-    assert after_a_leave(Coverage(known)) > 1.3 * after_a_leave(Coverage())
+def test_a_fault_that_begins_after_a_member_left_has_one_that_leaves() -> None:
+    found = 0
+    for seed in range(200):
+        if "member_left" not in {aim.state for aim in aims_of(seed, FAULTS)}:
+            continue
+        plan = weather(seed)
+        left = [s.at_ms for s in plan.timeline if isinstance(s.does, Leave) and s.at_ms]
+        begun = [s.at_ms for s in plan.timeline if s.for_ms is not None and s.at_ms]
+        found += any(0 <= at - gone <= 15_000 for gone in left for at in begun)
+    assert found > 30
 
 
 def test_weather_is_found_by_name_with_its_shape_as_parameters() -> None:
@@ -200,6 +289,23 @@ def test_coverage_says_in_which_states_a_fault_began() -> None:
     assert ("kill", "calm") not in coverage.missing(("kill",))
     assert ("kill", "backlog") in coverage.missing(("kill",))
     assert {row[0]: row[1] for row in coverage.table()}["pause"] == "1"
+
+
+def test_a_group_that_passes_messages_over_has_no_backlog_of_them() -> None:
+    queue = Queue("orders", "broker-a", 0)
+    stored = [(1, MessageStored(queue, at, 0, "", 100)) for at in range(BACKLOG_MIN + 1)]
+    consumed = (2, MessageConsumed("billing", "orders", queue, 0, "", 0, ok=True))
+
+    def states(expression: str) -> set[str]:
+        started = ConsumerStarted(
+            "billing", "c", "push", False, False, ("orders",), (expression,), "4.9.7"
+        )
+        coverage = Coverage()
+        coverage.add(entries((0, started), *stored, consumed, (60, began(1, KILL))))
+        return {state for _, state in coverage.counts}
+
+    assert states("*") == {"backlog"}
+    assert states("TagA || TagB") == {"calm"}
 
 
 def test_a_backlog_is_that_of_the_group_that_is_furthest_behind() -> None:

@@ -82,7 +82,8 @@ def _judge(found: dict[str, Found], reasons: dict[Change, str]) -> int:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m tools.mutation", description=__doc__.partition("\n")[0]
+        prog="python -m tools.mutation",
+        description="Mutate the modules in turn, run their tests, write what survived.",
     )
     names = [module.name for module in MODULES]
     parser.add_argument("modules", nargs="*", metavar="MODULE", choices=[*names, []])

@@ -94,7 +94,8 @@ def _module(theme: str):  # noqa: ANN202  # a module with NAME and run()
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m tools.torture", description=__doc__.partition("\n")[0]
+        prog="python -m tools.torture",
+        description="Every theme in turn, each in a process of its own; a table.",
     )
     parser.add_argument("themes", nargs="*", metavar="THEME", choices=[*themes(), []])
     parser.add_argument("--json", type=Path, metavar="FILE", help="all rows")

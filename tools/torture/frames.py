@@ -33,7 +33,9 @@ def run() -> list[Row]:
         make = {"topic": "Wide", "defaultTopic": "TBW102", "perm": "6", "topicSysFlag": "0"}
         make["topicFilterType"] = "SINGLE_TAG"
         make |= {"readQueueNums": str(QUEUES), "writeQueueNums": str(QUEUES), "order": "false"}
-        assert answer(broker, request(RequestCode.UPDATE_AND_CREATE_TOPIC, **make)) == "code 0"
+        answered = answer(broker, request(RequestCode.UPDATE_AND_CREATE_TOPIC, **make))
+        if answered != "code 0":
+            raise RuntimeError(f"the broker does not make a wide topic: {answered}")
         rows = [_first_touch(broker)]
         rows += [row(broker, what, frame) for what, frame in frames_for_a_broker()]
         return [*rows, row(namesrv, "properties of 8 MB at the NameServer", properties(8 * MB))]

@@ -1,10 +1,10 @@
 """A broker's settings for tools: shown by upstream's names, and changed while it runs.
 
-Answers GET_BROKER_CONFIG and UPDATE_BROKER_CONFIG in every release.  Those of ``LIVE`` (5.x
-has two more) are applied at once, a changed ``brokerPermission`` also at the NameServers before
-the answer.  All others are answered SUCCESS as upstream answers them, change nothing and are
-named by a warning.  Changes end with the process: no file is written.  Shows only settings
-that mean something here; upstream shows some three hundred more.
+Answers GET_BROKER_CONFIG and UPDATE_BROKER_CONFIG in every release.  Those of ``LIVE`` (5.1.0
+has one more, 5.2.0 another) are applied at once, a changed ``brokerPermission`` also at the
+NameServers before the answer.  All others are answered SUCCESS as upstream answers them, change
+nothing and are named by a warning.  Changes end with the process: no file is written.  Shows
+only settings that mean something here; upstream shows some three hundred more.
 
 Upstream: AdminBrokerProcessor, Configuration.
 """
@@ -19,7 +19,13 @@ import msgspec
 from emulator.broker.broker import Broker
 from emulator.facts import SettingsChanged, SettingsIgnored
 from emulator.net.results import Call, Refusal, Reply, Result, Wait
-from emulator.releases import BROKER_HAS_BLACK_LIST, FILTER_SERVERS_GONE, SERVER_SIDE_RESET
+from emulator.releases import (
+    BROKER_HAS_BLACK_LIST,
+    BROKER_PATH_IS_FIXED,
+    CLIENT_SILENCE_IS_SET,
+    FILTER_SERVERS_GONE,
+    SERVER_SIDE_RESET,
+)
 from protocol import java_properties
 from protocol.bodies.body import encode_body
 from protocol.bodies.topics import DataVersion
@@ -43,8 +49,8 @@ LIVE = {  # by upstream's name: our field, in the same unit
     "slaveReadEnable": "slave_read",
     "syncFlushTimeout": "sync_flush_ms_max",
 }
-LIVE_5 = {**LIVE, "channelExpiredTimeout": "client_silence_ms_max"}
-LIVE_5_2 = {**LIVE_5, "useServerSideResetOffset": "server_side_reset"}
+LIVE_5_1 = {**LIVE, "channelExpiredTimeout": "client_silence_ms_max"}
+LIVE_5_2 = {**LIVE_5_1, "useServerSideResetOffset": "server_side_reset"}
 FIXED = {
     "brokerClusterName": "cluster",
     "brokerId": "broker_id",
@@ -74,7 +80,8 @@ OF_ALL = {  # what every broker here is
     "useTLS": "false",
 }
 OF_ALL_4 = {**OF_ALL, "filterServerNums": "0"}
-BLACK_LIST = frozenset({"brokerConfigPath", "rocketmqHome", "configBlackList"})  # 5.x
+FIXED_PATH = frozenset({"brokerConfigPath"})
+BLACK_LIST = FIXED_PATH | {"rocketmqHome", "configBlackList"}
 NUMBER_DIGITS_MAX = 15
 
 
@@ -83,7 +90,7 @@ class ConfigurationProcessor:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._live = LIVE_5 if broker.release >= BROKER_HAS_BLACK_LIST else LIVE
+        self._live = LIVE_5_1 if broker.release >= CLIENT_SILENCE_IS_SET else LIVE
         if broker.release >= SERVER_SIDE_RESET:
             self._live = LIVE_5_2
         self._version = DataVersion(timestamp=broker.store.figures.began_ms)
@@ -107,14 +114,12 @@ class ConfigurationProcessor:
     def update(self, call: Call[Header]) -> Result:
         """Change what can be changed; answered when every NameServer knows of a permission.
 
-        A name in the black list of 5.x is refused, and then nothing changes.
+        A name that is fixed or in the black list is refused, and then nothing changes.
         """
         if not call.body:
             return Reply()
         wanted = _settings_of(call.body)
-        has_list = self._broker.release >= BROKER_HAS_BLACK_LIST
-        if has_list and not BLACK_LIST.isdisjoint(wanted):
-            remark = "Can not update config in black list."
+        if (remark := self._refusal(wanted)) is not None:
             raise Refusal(ResponseCode.NO_PERMISSION, remark)
         self._version = self._version.next(call.now_ms)
         changed = [name for name, text in sorted(wanted.items()) if self._apply(name, text)]
@@ -131,6 +136,14 @@ class ConfigurationProcessor:
             return Reply()
         until_ms = call.now_ms + self._broker.register_call_ms_max
         return Wait(bell, until_ms, lambda _now_ms, _expired: Reply())
+
+    def _refusal(self, wanted: Mapping[str, str]) -> str | None:
+        release = self._broker.release
+        if BROKER_HAS_BLACK_LIST.reached(release) and not BLACK_LIST.isdisjoint(wanted):
+            return "Can not update config in black list."
+        if release >= BROKER_PATH_IS_FIXED and not FIXED_PATH.isdisjoint(wanted):
+            return "Can not update config path"
+        return None
 
     def _apply(self, name: str, text: str) -> bool:
         """Whether it can be changed, and *text* is a value it can have."""

@@ -19,7 +19,7 @@ from emulator.broker.checks import check_size
 from emulator.broker.tables.client_channels import ClientChannel
 from emulator.net.results import Call, Refusal, Reply, Result
 from emulator.net.slices import in_pieces, in_slices, long_body, reply_of
-from emulator.releases import CLEAN_OFFSET_SPELLED, FORBIDDEN_TABLE_SENT
+from emulator.releases import CLEAN_OFFSET_SPELLED, FORBIDDEN_TABLE_SENT, GROUP_OFFSETS_MAY_GO
 from protocol.bodies.body import Body, decode_body, encode_body
 from protocol.bodies.connections import ClientConnection, ConsumerConnection, ProducerConnection
 from protocol.bodies.groups import (
@@ -69,6 +69,7 @@ class GroupProcessor:
         request, broker = call.request, self._broker
         has_new_name = broker.release >= CLEAN_OFFSET_SPELLED
         takes_offsets = request.clean_offset if has_new_name else request.remove_offset
+        takes_offsets = takes_offsets and broker.release >= GROUP_OFFSETS_MAY_GO
         broker.groups.delete(request.group_name, call.now_ms)
         broker.store.figures.forget_group(request.group_name)
         if takes_offsets:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from emulator.broker.store.appender import MessageToStore, PutRefused
-from emulator.releases import LAST_PAIR_ENDED
+from emulator.releases import LAST_PROPERTY_OPEN
 from protocol.bodies.body import encode_body
 from protocol.bodies.offsets import OffsetMovedEvent
 from protocol.hosts import host_bytes
@@ -41,7 +41,7 @@ def store_moved_offset(
         topic=OFFSET_MOVED_EVENT,
         queue_id=0,
         body=encode_body(event, broker.release),
-        properties=properties_text(pairs, trailing=broker.release >= LAST_PAIR_ENDED),
+        properties=properties_text(pairs, trailing=not LAST_PROPERTY_OPEN.holds(broker.release)),
         flag=0,
         sys_flag=0,
         born_ms=now_ms,

@@ -17,7 +17,7 @@ from emulator.broker.broker import Broker
 from emulator.broker.checks import java_text
 from emulator.broker.tables.figures import RATE_WINDOWS_S
 from emulator.net.results import Call, Refusal, Reply, Result
-from emulator.releases import EARLIEST_TIME_EXACT, RUNTIME_INFO_OF_5
+from emulator.releases import ACK_POOL_SHOWN, EARLIEST_TIME_EXACT, RUNTIME_INFO_OF_5
 from emulator.sampled_sums import SampledSums
 from protocol.bodies.body import encode_body
 from protocol.bodies.pools import PoolName
@@ -34,7 +34,8 @@ INT_MAX = 2**31 - 1
 _DAY_S, _HOUR_S, _MINUTE_S = 86_400, 3_600, 60
 # BrokerConfig, the capacities of its pools' queues; requests wait where SET_BUSY_POOL says so.
 _POOLS = {"send": 10_000, "pull": 100_000, "query": 20_000}
-_POOLS_5 = {**_POOLS, "litePull": 100_000, "ack": 100_000}
+_POOLS_5 = {**_POOLS, "litePull": 100_000}
+_POOLS_5_3_2 = {**_POOLS_5, "ack": 100_000}
 _NAMES: dict[str, PoolName] = {
     "send": "send",
     "pull": "pull",
@@ -73,6 +74,9 @@ class RuntimeInfoProcessor:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._is_5 = broker.release >= RUNTIME_INFO_OF_5
+        self._shown_pools = _POOLS_5 if self._is_5 else _POOLS
+        if broker.release >= ACK_POOL_SHOWN:
+            self._shown_pools = _POOLS_5_3_2
 
     def runtime_info(self, call: Call[Header]) -> Result:
         """Every figure as a text, by upstream's name."""
@@ -101,7 +105,7 @@ class RuntimeInfoProcessor:
 
     def _pools(self) -> dict[str, str]:
         found: dict[str, str] = {}
-        for name, capacity in (_POOLS_5 if self._is_5 else _POOLS).items():
+        for name, capacity in self._shown_pools.items():
             known = _NAMES.get(name)
             count, head_ms = self._broker.waiting(known) if known else (0, 0)
             found[f"{name}ThreadPoolQueueSize"] = str(count)

@@ -15,7 +15,7 @@ from emulator.broker.checks import check_writable, client_retries_max
 from emulator.broker.store.appender import MessageToStore, PutRefused, stored_again
 from emulator.facts import MessageSentBack
 from emulator.net.results import Call, Refusal, Reply, Result
-from emulator.releases import LAST_PAIR_ENDED, SENT_BACK_IS_STORED_HERE
+from emulator.releases import LAST_PROPERTY_OPEN, SENT_BACK_IS_STORED_HERE
 from protocol import perm
 from protocol.bodies.groups import SubscriptionGroupConfig
 from protocol.codes import ResponseCode
@@ -109,7 +109,7 @@ class SendMessageBackProcessor:
         properties.setdefault(ORIGIN_MESSAGE_ID, origin)
         properties[WAIT] = "false"
         properties[DELAY] = str(level)
-        text = properties_text(properties, trailing=release >= LAST_PAIR_ENDED)
+        text = properties_text(properties, trailing=not LAST_PROPERTY_OPEN.holds(release))
         copy = stored_again(original, topic, queue_id, text)
         copy.reconsume_times = to_int32(original.reconsume_times + 1)  # as Java counts
         if release >= SENT_BACK_IS_STORED_HERE:

@@ -26,14 +26,15 @@ from emulator.net.watermarks import FLUSHED_TO, UpTo
 from emulator.releases import (
     ABSENT_NAMES_FAIL,
     DEAD_AFTER_ONE_MORE_RETRY,
+    EMPTY_BODY_FAILS,
     EMPTY_BODY_REFUSED,
-    LAST_PAIR_ENDED,
+    LAST_PROPERTY_OPEN,
     MSG_REGION_STORED,
     ORDERLY_RETRY_GOES_TO_DLQ,
-    RETRY_BATCH_REFUSED,
+    RETRY_BATCH_TAKEN,
     TOPIC_ATTRIBUTES_SHOWN,
     UNIQ_KEY_ADDED,
-    WAIT_KEPT,
+    WAIT_DROPPED,
 )
 from protocol import perm
 from protocol.batch import BadBatch, decode_batch, with_shared
@@ -106,7 +107,7 @@ class SendMessageProcessor:
         release = self._release = broker.release
         self._adds_uniq_key = release >= UNIQ_KEY_ADDED
         self._is_sync = broker.store.flushing.is_sync
-        self._keeps_wait = release >= WAIT_KEPT
+        self._drops_wait = WAIT_DROPPED.holds(release)
         self._region = broker.config.region
         self._trace = "true" if broker.config.trace_on else "false"
         self._reply_header = partial(
@@ -118,7 +119,9 @@ class SendMessageProcessor:
         added = {CLUSTER: broker.config.cluster}
         if release >= MSG_REGION_STORED:
             added = {MSG_REGION: self._region, **added, TRACE_ON: self._trace}
-        self._added_properties = properties_text(added, trailing=release >= LAST_PAIR_ENDED)
+        self._added_properties = properties_text(
+            added, trailing=not LAST_PROPERTY_OPEN.holds(release)
+        )
 
     def send(self, call: Call[SendRequest]) -> Result:
         """Store the message, or each member of a batch; in a new topic if need be."""
@@ -157,7 +160,9 @@ class SendMessageProcessor:
                 return self._after_registration(bell, call)
         queue_id = self._queue(call, topic)
         if not call.command.body and self._release >= EMPTY_BODY_REFUSED:
-            raise BadFields("a message without a body")
+            if self._release >= EMPTY_BODY_FAILS:
+                raise BadFields("a message without a body")
+            raise PutRefused(PutStatus.MESSAGE_ILLEGAL, "a message without a body")
         retries_max = None
         if name.startswith(RETRY_GROUP_TOPIC_PREFIX):
             retries_max = self._retries_max(name, call)
@@ -177,7 +182,7 @@ class SendMessageProcessor:
             self._check_transaction(properties)
         message = self._message(call, queue_id, self._with_added(properties), call.command.body)
         message.retries_max = retries_max
-        forgets_wait = not self._keeps_wait and _WAITS in properties
+        forgets_wait = self._drops_wait and _WAITS in properties
         if forgets_wait and (_DELAYED not in properties or delay_level(properties) <= 0):
             message.properties = without_property(message.properties, WAIT)
         put = broker.puts.put(message, call.now_ms)
@@ -343,8 +348,7 @@ class SendMessageProcessor:
         Upstream: AbstractSendMessageProcessor.handleRetryAndDLQ.
         """
         broker, request = self._broker, call.request
-        may_be_batch = self._release < RETRY_BATCH_REFUSED
-        if request.batch and may_be_batch:
+        if request.batch and RETRY_BATCH_TAKEN.holds(self._release):
             return None
         group = name[len(RETRY_GROUP_TOPIC_PREFIX) :]
         config = broker.groups.require(group, call.now_ms, by="send")

@@ -14,11 +14,11 @@ from emulator.broker.checks import NOT_SET
 from emulator.net.results import Call, Refusal, Reply, Result, Wait
 from emulator.net.slices import in_pieces, in_slices, long_body, reply_of
 from emulator.releases import (
-    ABSENT_NAMES_FAIL,
-    MORE_SYSTEM_TOPICS,
+    CHECKPOINT_TOPIC_IS_SYSTEMS,
     ORDER_SET_BY_ADMIN,
     SAME_TOPIC_NOT_WRITTEN,
     TOPIC_MAPPING_SENT,
+    UNNAMED_TOPIC_FAILS,
 )
 from protocol.bodies.body import encode_body
 from protocol.bodies.routes import TopicList
@@ -29,7 +29,7 @@ from protocol.bodies.topics import (
 )
 from protocol.codes import ResponseCode
 from protocol.fields import BadFields, Header
-from protocol.names import SYSTEM_TOPICS, SYSTEM_TOPICS_5, is_system_topic
+from protocol.names import SYSTEM_TOPICS, SYSTEM_TOPICS_5_2, is_system_topic
 from protocol.requests.admin import (
     CreateTopicRequest,
     DeleteTopicRequest,
@@ -46,13 +46,13 @@ class TopicProcessor:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._system_topics = (
-            SYSTEM_TOPICS_5 if broker.release >= MORE_SYSTEM_TOPICS else SYSTEM_TOPICS
+            SYSTEM_TOPICS_5_2 if broker.release >= CHECKPOINT_TOPIC_IS_SYSTEMS else SYSTEM_TOPICS
         )
 
     def update(self, call: Call[CreateTopicRequest]) -> Result:
         """Make or change a topic; answered when every NameServer knows, or its time is over."""
         request = call.request
-        if request.topic is None and self._broker.release >= ABSENT_NAMES_FAIL:
+        if request.topic is None and self._broker.release >= UNNAMED_TOPIC_FAILS:
             raise BadFields("a topic without a name")
         name = request.topic or ""
         problem = broker_refuses_topic(name)

@@ -10,7 +10,7 @@ Upstream: ScheduleMessageService.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from emulator.broker.store.appender import PutRefused, PutStatus, stored_again
@@ -48,11 +48,16 @@ class _Head(NamedTuple):
 
 
 class ScheduleMessageService:
-    """The waiting messages of *store*; *began_ms* is when upstream's clock would have started."""
+    """The waiting messages of *store*; *began_ms* is when upstream's clock would have started.
+
+    A round of deliveries may take long: the shell gives ``wall_ms``, and each message is stored
+    and noted with the time of its own delivery.  Without it all have that of the round.
+    """
 
     def __init__(
         self, store: Store, disk: Disk, config: BrokerConfig, *, note: Note, began_ms: int = 0
     ) -> None:
+        self.wall_ms: Callable[[], int] | None = None
         self._store = store
         self._levels = store.levels
         self._note = note
@@ -197,12 +202,13 @@ class ScheduleMessageService:
 
     def _deliver(self, head: _Head, now_ms: int) -> bool:
         """Store the message where it belongs; False if there was no room for it."""
+        now_ms = now_ms if self.wall_ms is None else self.wall_ms()
         message = decode_record(self._store.log.read(head.position, head.size))
         text = str(message.properties, "utf-8", "replace")
         topic = property_of(text, REAL_TOPIC) or ""
         queue_id = property_of(text, REAL_QID) or ""
         queue = Queue(topic, self._broker, int(queue_id) if queue_id.isdecimal() else 0)
-        late_ms = now_ms - self._believed(head, now_ms)
+        late_ms = max(0, now_ms - self._believed(head, now_ms))
         head_start_ms = min(self._moved_ms.get((head.level, head.offset), 0), late_ms)
         reason = ""
         if not topic or topic == TRANS_HALF_TOPIC:

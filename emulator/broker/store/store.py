@@ -32,7 +32,7 @@ from emulator.broker.tables.topics import system_topics
 from emulator.disk.port import Space
 from emulator.facts import MessageStored, Queue
 from emulator.releases import SYSTEM_TOPICS_NOT_COUNTED
-from protocol.properties import UNIQ_KEY, property_of
+from protocol.properties import TAGS, UNIQ_KEY, property_of
 from protocol.records import StoredMessage, check_record, decode_record
 
 if TYPE_CHECKING:
@@ -305,7 +305,8 @@ class Store:
     def _note_stored(self, message: MessageToStore, put: PutResult) -> None:
         queue = Queue(message.topic, self._config.name, message.queue_id)
         key = property_of(message.properties, UNIQ_KEY) or ""
-        self._note(MessageStored(queue, put.queue_offset, put.position, key, put.size))
+        tags = property_of(message.properties, TAGS) or ""
+        self._note(MessageStored(queue, put.queue_offset, put.position, key, put.size, tags))
 
     def _make_room(self, coming_bytes: int) -> None:
         self._retention.make_room(coming_bytes)

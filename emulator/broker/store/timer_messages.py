@@ -66,7 +66,8 @@ class TimerMessageStore:
     """The waiting messages of *store*; *began_ms* is when upstream's looks would have started.
 
     The messages that are waiting already are there when all of ``read_found`` is done.
-    ``on_planned`` is called when ``next_due_ms`` may have changed.
+    ``on_planned`` is called when ``next_due_ms`` may have changed.  The shell gives ``wall_ms``:
+    each message is stored and noted with the time of its own delivery, else that of the round.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class TimerMessageStore:
         began_ms: int = 0,
     ) -> None:
         self.on_planned: Callable[[], object] = _nobody
+        self.wall_ms: Callable[[], int] | None = None
         self._store = store
         self._disk = disk
         self._note = note
@@ -90,9 +92,8 @@ class TimerMessageStore:
         self._rule = SlotRule.of(config)
         self._looks_from_ms = began_ms
         self._delete_names_topic = config.profile >= TIMER_DELETE_NAMES_TOPIC
-        self._gives_up = (
-            config.profile >= TIMER_PUT_GIVEN_UP and not config.timer_retry_until_success
-        )
+        keeps_trying = config.timer_retry_until_success
+        self._gives_up = config.profile >= TIMER_PUT_GIVEN_UP and not keeps_trying
         self._begin()
         self._is_refusing = False
         self._moves = TimerMoves(disk)
@@ -257,8 +258,7 @@ class TimerMessageStore:
             return
         out_ms, store_ms, deletes = fields
         slot_ms, is_roll = self._rule.slot_of(out_ms, store_ms)
-        if is_roll:
-            deletes = None
+        deletes = None if is_roll else deletes
         if offset in self._moves.came_early:
             return
         if not self._saved.is_done(out_ms, store_ms, offset, self._rule):
@@ -280,7 +280,7 @@ class TimerMessageStore:
         slot_ms, is_roll = self._moves.slot_of(self._rule, record, offset)
         self._wheel.add(slot_ms, offset, deleted_key=None if is_roll else record.deletes)
         self.enqueued.add(1, 0, store_ms)
-        if not record.roll_times:
+        if not record.roll_times and record.deletes is None:
             key = record.uniq_key
             self._note(TimerMessagePutAside(record.queue, offset, record.out_ms, key))
 
@@ -297,6 +297,7 @@ class TimerMessageStore:
 
     def _dequeue(self, slot: Slot, offset: int, now_ms: int) -> bool:
         """Do what is to be done with one message; False if it is to be tried again."""
+        now_ms = now_ms if self.wall_ms is None else self.wall_ms()
         record = self._record(offset)
         if record is None:
             queue = Queue("", self._config.name, 0)
@@ -308,11 +309,10 @@ class TimerMessageStore:
         if self._delete_key(record) in slot.deleted_keys:
             self._note(TimerMessageRecalled(record.queue, offset, record.uniq_key))
             return True
-        moved_ms = self._moves.of(offset)
-        late_ms = now_ms - slot.at_ms - self._rule.precision_ms
-        head_start_ms = min(moved_ms, late_ms)
+        late_ms = max(0, now_ms - slot.at_ms - self._rule.precision_ms)
+        head_start_ms = min(self._moves.of(offset), late_ms)
         if is_roll:
-            self._moves.rolled(self._store.max_offset(TIMER_TOPIC, 0), moved_ms)
+            self._moves.rolled(self._store.max_offset(TIMER_TOPIC, 0), self._moves.of(offset))
         reason = self._put(record, now_ms, 0 if is_roll else head_start_ms, is_roll=is_roll)
         if reason is None:
             self._held_until_ms = now_ms + self._rule.precision_ms // PUTS_A_SLOT

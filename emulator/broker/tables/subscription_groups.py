@@ -144,8 +144,7 @@ class SubscriptionGroups:
 
     def _may_create(self, name: str) -> bool:
         is_system = names.is_system_consumer_group(name)
-        always = is_system and self.config.profile >= MORE_SYSTEM_GROUPS
-        if not (self.config.auto_create_group or always):
+        if not (self.config.auto_create_group or is_system):
             return False
         if self.config.profile < GROUP_NAMES_CHECKED:
             return True

@@ -17,7 +17,12 @@ import msgspec
 from emulator.broker.tables.table_document import TableChange, TableDocument
 from emulator.facts import TopicChanged, TopicCreated
 from emulator.net.results import Refusal
-from emulator.releases import DLQ_IS_READABLE, MORE_SYSTEM_TOPICS, RETRY_TOPIC_IS_ORDERED
+from emulator.releases import (
+    DLQ_IS_READABLE,
+    MORE_SYSTEM_TOPICS,
+    RETRY_TOPIC_IS_ORDERED,
+    TIMER_TOPIC_AT_START,
+)
 from protocol import names
 from protocol.bodies.topics import DataVersion, TopicConfig, TopicConfigSerializeWrapper
 from protocol.codes import ResponseCode
@@ -270,6 +275,7 @@ def system_topics(config: BrokerConfig) -> list[TopicConfig]:
     queues = config.default_topic_queues
     always = True
     has_more = config.profile >= MORE_SYSTEM_TOPICS
+    has_timers = config.profile >= TIMER_TOPIC_AT_START and config.timer_wheel
     rows = (  # wanted, name, queues, perm
         (always, names.SELF_TEST_TOPIC, 1, READ_WRITE),
         (config.auto_create_topic, names.AUTO_CREATE_TOPIC_KEY_TOPIC, queues, _TEMPLATE),
@@ -284,7 +290,7 @@ def system_topics(config: BrokerConfig) -> list[TopicConfig]:
         (has_more, f"rmq_sys_SYNC_BROKER_MEMBER_{config.name}", 1, INHERIT),
         (has_more, names.TRANS_HALF_TOPIC, 1, READ_WRITE),
         (has_more, names.TRANS_OP_HALF_TOPIC, 1, READ_WRITE),
-        (has_more and config.timer_wheel, names.TIMER_TOPIC, 1, READ_WRITE),
+        (has_timers, names.TIMER_TOPIC, 1, READ_WRITE),
     )
     return [
         TopicConfig(topic_name=name, read_queue_nums=count, write_queue_nums=count, perm=perm)

@@ -42,6 +42,7 @@ class AttemptsAreBounded(Monitor):
         count = self._counts.pop(known, 0)
         before = self._open.pop(known, None)
         evidence = () if before is None else (before,)
+        self.tries(fact.attempt > 1)
         limit = 1 if fact.outcome == "ONE_WAY" else ATTEMPTS_MAX
         if fact.attempt > limit and not self._sets_retries():
             self.objects(
@@ -92,6 +93,7 @@ class AsyncRetriesStay(Monitor):
             return
         known = entry.node, fact.uniq_key
         key = EntryKey(entry.mono_us, entry.node, entry.seq)
+        self.tries(known in self._open)
         number, before = self._open.pop(known, (fact.queue.queue_id, key))
         if fact.queue.queue_id != number:
             self.objects(
@@ -138,7 +140,10 @@ class SendsFollowRoutes(Monitor):
 
     def _attempted(self, fact: SendAttempted, entry: Entry) -> None:
         known = self._routes.get((entry.node, fact.topic))
-        if known is None or fact.queue.broker in known[0]:
+        if known is None:
+            return
+        self.tried += 1
+        if fact.queue.broker in known[0]:
             return
         began_us = entry.mono_us - fact.took_ms * 1_000
         if fact.attempt == 1 and began_us - known[1].mono_us > ROUTE_US:
@@ -177,6 +182,7 @@ class IsolationsAreTabled(Monitor):
         self._release = numbers_of(fact.release)
 
     def _isolated(self, fact: BrokerIsolated, entry: Entry) -> None:
+        self.tries()
         loads = [each.get("settings", {}) for each in self.scene.plan.get("load", ())]
         if not self._release or any({"release", "fault_table"} & each.keys() for each in loads):
             return

@@ -19,6 +19,7 @@ from emulator.journal import Entry, EntryKey
 from protocol.codes import RequestCode
 
 HEARTBEAT_US = 30_000_000  # heartbeatBrokerInterval
+SILENT_US = 120_000_000 + 10_000_000  # channelExpiredTimeout, and until brokers look
 LATE_US = 10_000_000  # by calls to three brokers that do not answer (client invariant 2)
 
 
@@ -35,6 +36,7 @@ class HeartbeatsCome(Monitor):
         super().__init__(shared)
         self._beats: dict[tuple[str, str], EntryKey] = {}  # broker, address of a member
         self._tells: set[str] = set()  # brokers that were asked for their requests
+        self._clients: dict[tuple[str, str], str] = {}  # broker, address: client id
 
     def table(self) -> Table:
         """What it reads."""
@@ -54,6 +56,7 @@ class HeartbeatsCome(Monitor):
     def _joined(self, fact: MemberJoined, entry: Entry) -> None:
         key = EntryKey(entry.mono_us, entry.node, entry.seq)
         self._beats.setdefault((entry.node, fact.peer), key)
+        self._clients[entry.node, fact.peer] = fact.client
 
     def _left(self, fact: MemberLeft, entry: Entry) -> None:
         self._looks((entry.node, fact.peer), entry)
@@ -74,16 +77,47 @@ class HeartbeatsCome(Monitor):
 
     def _looks(self, known: tuple[str, str], entry: Entry) -> None:
         before = self._beats.get(known)
-        if before is None or known[0] not in self._tells or self.scene.all_faults:
-            return  # not told, or a fault may have kept it from coming
+        if before is None or known[0] not in self._tells:
+            return
+        self.tries()
         silent_us = entry.mono_us - before.mono_us
-        if silent_us > HEARTBEAT_US + LATE_US:
+        if silent_us <= HEARTBEAT_US + LATE_US:
+            return
+        if self._is_touched(known, before, entry):
+            self.excuses()
+        else:
             self.objects(
                 f"{known[0]} got no heartbeat of {known[1]} for {silent_us / 1e6:.1f} s",
                 before,
                 entry,
                 node=known[0],
             )
+
+    def _is_touched(self, known: tuple[str, str], before: EntryKey, entry: Entry) -> bool:
+        """A fault may have kept it from coming: of the broker, or of the member's node.
+
+        Calls to other brokers that do not answer make it late, but by no more than this.  Once
+        the fault is over the next one comes, unless the member has ended or connected anew.
+        """
+        broker, client = known[0], self._clients.get(known, "")
+        since_us = before.mono_us - HEARTBEAT_US
+        seats = [
+            seat
+            for seats in self.scene.seats.values()
+            for seat in seats
+            if seat.started.client == client
+        ]
+        if not seats:  # whose node that is no fact tells
+            return any(each.held(since_us, entry.mono_us) for each in self.scene.all_faults)
+        nodes = {broker, *(seat.node for seat in seats)}
+        if not self.scene.touched(nodes, since_us, entry.mono_us):
+            return False
+        others = (each for each, name in self._clients.items() if name == client)
+        if any(at == broker and (at, peer) != known for at, peer in others):
+            return True
+        quiet_us = self.scene.undisturbed_us(nodes, since_us, entry.mono_us)
+        is_over = not any(seat.lives for seat in seats)
+        return is_over or quiet_us <= 2 * HEARTBEAT_US + LATE_US
 
 
 class MembersUnregister(Monitor):
@@ -109,10 +143,14 @@ class MembersUnregister(Monitor):
     def _left(self, fact: MemberLeft, entry: Entry) -> None:
         known = fact.group, fact.client
         if fact.reason == "unregistered":
+            self.tries()
             self._left_in_order[known] = EntryKey(entry.mono_us, entry.node, entry.seq)
             return
         elsewhere = self._left_in_order.get(known)
-        if elsewhere is None or self._is_touched(fact, entry.node):
+        if elsewhere is None:
+            return
+        if self._is_touched(fact, entry):
+            self.excuses()
             return
         self.objects(
             f"{fact.client} unregistered from {fact.group} at {elsewhere.node}, and {entry.node} "
@@ -121,15 +159,19 @@ class MembersUnregister(Monitor):
             entry,
         )
 
-    def _is_touched(self, fact: MemberLeft, broker: str) -> bool:
-        """A fault may have kept it from unregistering there."""
-        nodes = {broker}
+    def _is_touched(self, fact: MemberLeft, entry: Entry) -> bool:
+        """A fault may have kept it from unregistering there, or from closing a connection."""
+        nodes = {entry.node}
         nodes.update(
             seat.node
             for seat in self.scene.seats.get(fact.group, ())
             if seat.started.client == fact.client
         )
-        return any(nodes.intersection(fault.nodes) for fault in self.scene.all_faults)
+        since_us = entry.mono_us - SILENT_US - HEARTBEAT_US
+        return any(
+            fault.held(since_us, entry.mono_us) and not nodes.isdisjoint(fault.nodes)
+            for fault in self.scene.all_faults
+        )
 
 
 class RoutesOutliveNameServers(Monitor):
@@ -157,6 +199,7 @@ class RoutesOutliveNameServers(Monitor):
         }
 
     def _fail(self, fact: RouteQueriesFailing, entry: Entry) -> None:
+        self.tries()
         self._failing[entry.node] = EntryKey(entry.mono_us, entry.node, entry.seq)
 
     def _recovered(self, fact: RouteQueriesRecovered | ConsumerStarted, entry: Entry) -> None:

@@ -35,7 +35,7 @@ INVARIANTS = (
         1,
         "the first route poll is 10 ms after the start, then every 30 s; heartbeats at 1, 31 … s; "
         "offsets are written at 10, 15 … s",
-        ("heartbeats_come",),
+        ("heartbeats_come", "members_are_listed"),
         "to whom a route poll belongs: NameServers know no clients",
     ),
     Invariant(
@@ -47,7 +47,7 @@ INVARIANTS = (
     Invariant(
         3,
         "without consumers heartbeats go to masters only, with one to every known address",
-        (),
+        ("members_are_listed",),
         "what a heartbeat holds",
     ),
     Invariant(4, "a broker in no route gets no heartbeat after 30 s", (), "which routes are kept"),
@@ -89,11 +89,21 @@ INVARIANTS = (
         13,
         "a sync send makes at most 3 attempts, never two in a row at one broker if there are two; "
         "a one-way send 1",
-        ("attempts_are_bounded",),
-        FORM + ", so not where attempts must go",
+        ("attempts_are_bounded", "retries_change_broker"),
+        "of programs: " + FORM,
     ),
-    Invariant(14, "only the broker of the last attempt is avoided by the next", (), FORM),
-    Invariant(15, "a broker that hangs uses a call's whole 3 s in one attempt", (), FORM),
+    Invariant(
+        14,
+        "only the broker of the last attempt is avoided by the next",
+        ("retries_change_broker",),
+        "that a broker of an earlier attempt could have been chosen",
+    ),
+    Invariant(
+        15,
+        "a broker that hangs uses a call's whole 3 s in one attempt",
+        ("send_timeouts",),
+        "how much of its time a send gives to an attempt",
+    ),
     Invariant(
         16,
         "an async send is not retried after a refusal, and keeps its queue number when it is",
@@ -104,13 +114,13 @@ INVARIANTS = (
     Invariant(
         18,
         "up to 5.1.3: 550 ms isolate for 30 s, an error for 600 s, a fast answer ends it",
-        ("isolations_are_tabled",),
+        ("isolations_are_tabled", "failures_isolate"),
         "the end of an isolation",
     ),
     Invariant(
         19,
         "since 5.1.4: 550 ms isolate for 2 s, an error for 10 s; a fast answer shortens nothing",
-        ("isolations_are_tabled",),
+        ("isolations_are_tabled", "failures_isolate"),
         "the end of an isolation",
     ),
     Invariant(20, "how the block of an isolated broker is shared, by release", (), INSIDE),
@@ -138,7 +148,7 @@ INVARIANTS = (
     Invariant(
         27,
         "members with equal inputs take all queues, each once",
-        ("shares_add_up", "ownership"),
+        ("shares_add_up", "shares_rest", "ownership"),
     ),
     Invariant(
         28,
@@ -152,7 +162,7 @@ INVARIANTS = (
     Invariant(
         32,
         "without a list nothing changes; who is not in the list drops all queues of the topic",
-        ("shares_add_up",),
+        ("shares_add_up", "releases_follow_passes"),
         "a list that did not come",
     ),
     Invariant(33, "an id that is listed twice leaves its second share to nobody", (), EXACT_SHARE),
@@ -164,8 +174,8 @@ INVARIANTS = (
     Invariant(
         35,
         "a member that joins wakes all members; one that expires is noticed within 20 s",
-        ("ownership",),
-        "a notice that a member did not get (its effect, unowned_s, is measured)",
+        ("notices_wake", "leavers_are_forgotten", "ownership"),
+        "the notice itself: that it came is told by the pass that follows",
     ),
     Invariant(36, "the outcome of a dropped queue's listener is discarded", (), INSIDE),
     Invariant(
@@ -176,7 +186,7 @@ INVARIANTS = (
     Invariant(
         38,
         "one outstanding pull per queue; at most 1,032 messages of it are cached",
-        ("one_pull_at_a_time",),
+        ("one_pull_at_a_time", "queues_are_pulled"),
         "the cache; pulls of a group with more members only `rmqemu judge` judges",
     ),
     Invariant(
@@ -209,7 +219,12 @@ INVARIANTS = (
         (),
         "what the broker answered to the query of the offset",
     ),
-    Invariant(45, "a new share sends a newer subscription version", (), "what a heartbeat holds"),
+    Invariant(
+        45,
+        "a new share sends a newer subscription version",
+        ("subscriptions_are_latest",),
+        "what a heartbeat holds",
+    ),
     Invariant(
         46,
         "the k-th retry waits level k+2; after 16 a message is a dead letter",
@@ -230,7 +245,7 @@ INVARIANTS = (
     Invariant(
         51,
         "no orderly listener call with a lock older than 30 s; renewals every 20 s",
-        ("locks", "ownership"),
+        ("locks", "ownership", "queues_are_unlocked"),
     ),
     Invariant(
         52,
@@ -256,7 +271,7 @@ INVARIANTS = (
     Invariant(
         58,
         "a broker that died is not chosen after 30 s, a silent one after 160 s",
-        ("sends_follow_routes", "producer_failover"),
+        ("dead_brokers_leave", "sends_follow_routes"),
     ),
     Invariant(
         59,

@@ -1,18 +1,18 @@
 """What a monitor is: a checker that holds each client to a client invariant.
 
 It objects where a fact proves that the invariant was broken, and only there: a node whose clock
-was moved on purpose, or a group whose plan sets the timer in question, is let off.
+is moved meanwhile, or a group whose plan sets the timer in question, is let off.
 """
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from emulator.checks.checker import Checker
+from emulator.checks.checker import Checker, Metric
 from emulator.journal import Entry, EntryKey
 
 US_A_MS = 1_000
-WRONG_CLOCKS = frozenset({"clock_jump", "clock_drift"})
+ONE_ENTRY_US = 120_000_000
 
 
 class Monitor(Checker):
@@ -24,17 +24,33 @@ class Monitor(Checker):
     invariants: ClassVar[tuple[int, ...]]
     servers_suffice: ClassVar[bool] = False
 
+    def __init_subclass__(cls) -> None:
+        """Whatever a monitor lets off is counted under its name."""
+        super().__init_subclass__()
+        if "name" in vars(cls):
+            what = (
+                f"what `{cls.name}` would object to, but for a fault or a clock that explains it"
+            )
+            cls.metrics = (Metric(f"excused_{cls.name}", "times", what),)
+
+    def excuses(self) -> None:
+        """It would have objected, but a fault of these nodes explains it."""
+        self.adds(f"excused_{self.name}", 1)
+
     def objects(
         self, what: str, *entries: Entry | EntryKey, node: str | None = None, rule: str = ""
     ) -> None:
-        """As a checker does, unless the clock of a node that the evidence is from was moved."""
-        moved = {
-            each
-            for fault in self.scene.all_faults
-            if fault.word in WRONG_CLOCKS
-            for each in fault.nodes
-        }
-        if not moved & {entry.node for entry in entries}:
+        """As a checker does, unless a clock was moved between the first and the last entry.
+
+        It is the clock of a node that the evidence is from; where one entry is all the evidence,
+        in the two minutes before it.
+        """
+        times = [entry.mono_us for entry in entries]
+        since_us = min(times) if len(times) > 1 else times[0] - ONE_ENTRY_US
+        nodes = {entry.node for entry in entries}
+        if any(self.scene.clock_moved(each, since_us, max(times)) for each in nodes):
+            self.excuses()
+        else:
             super().objects(what, *entries, node=node, rule=rule)
 
     def plans_of(self, group: str) -> list[dict[str, Any]]:
@@ -51,6 +67,10 @@ class Monitor(Checker):
             for settings in part.get("settings_of", {}).values():
                 given.update(settings)
         return not given.isdisjoint(names)
+
+    def plan_release(self) -> tuple[int, ...]:
+        """What the run's cluster and clients behave as; () if the journal does not say."""
+        return () if self.scene.run is None else numbers_of(self.scene.run.release)
 
     def release_at(self, group: str, node: str) -> tuple[int, ...]:
         """What the member of *group* on *node* behaves as; () if the journal does not say."""

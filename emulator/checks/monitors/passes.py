@@ -9,7 +9,7 @@ from __future__ import annotations
 from emulator.checks.checker import Shared
 from emulator.checks.folding import Table
 from emulator.checks.monitors.monitor import Monitor
-from emulator.facts import ConsumerStarted, RebalancePassed, RouteChanged
+from emulator.facts import ConsumerStarted, QueuesClaimed, RebalancePassed, RouteChanged
 from emulator.journal import Entry, EntryKey
 
 INTERVAL_US = 20_000_000  # rocketmq.client.rebalance.waitInterval
@@ -52,6 +52,7 @@ class PassTimes(Monitor):
         known = entry.node, fact.group, fact.topic
         before = self._last.get(known)
         self._last[known] = EntryKey(entry.mono_us, entry.node, entry.seq)
+        self.tries(before is not None)
         least_us = INTERVAL_US if release < MIN_INTERVAL_KEPT else INTERVAL_US_MIN
         if before is None or entry.mono_us - before.mono_us >= least_us - MILLISECOND_US:
             return
@@ -139,6 +140,7 @@ class SharesAddUp(Monitor):
             for each, _ in mine
         ):
             return
+        self.tries()
         counts = [each.own_count for each, _ in mine]
         keys = sorted(key for _, key in mine)
         if sum(counts) != fact.queue_count:
@@ -164,7 +166,10 @@ class BroadcastersShareNothing(Monitor):
 
     def table(self) -> Table:
         """What it reads."""
-        return {RebalancePassed: self._passed}
+        return {RebalancePassed: self._passed, QueuesClaimed: self._claimed}
+
+    def _claimed(self, fact: QueuesClaimed, entry: Entry) -> None:
+        self.tries(fact.group in self.scene.broadcast)
 
     def _passed(self, fact: RebalancePassed, entry: Entry) -> None:
         if fact.group in self.scene.broadcast:

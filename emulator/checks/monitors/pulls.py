@@ -35,14 +35,9 @@ ERROR_US = 1_000_000  # pullTimeDelayMillsWhenException
 BUSY_TEXT = f"code {int(ResponseCode.FLOW_CONTROL)}:"
 PULL_US_MAX = 30_000_000  # consumerTimeoutMillisWhenSuspend
 EXPIRED_US = 120_000_000  # pullMaxIdleTime
-FIRST_PULL_US = 500_000  # since FIRST_PULL_WAITS
-FIRST_PULL_WAITS = (5, 0, 0)
-REPAIR_OLD_US = 10_000_000  # up to 5.1.4
-REPAIR_US = 500_000  # since REPAIRED_SOON
-REPAIRED_SOON = (5, 2, 0)
 
 
-class _OfPushGroups(Monitor):
+class OfPushGroups(Monitor):
     """Knows which groups have one member at a broker, and none that pulls as it likes."""
 
     servers_suffice = True
@@ -51,6 +46,7 @@ class _OfPushGroups(Monitor):
         super().__init__(shared)
         self._members: dict[tuple[str, str], set[str]] = {}  # broker, group: addresses
         self._missing: dict[tuple[str, str], set[str]] = {}  # of clients that lost a connection
+        self._clients: dict[tuple[str, str], str] = {}  # broker, address: client id
 
     def table(self) -> Table:
         """What it reads of members; what else comes is the subclass's."""
@@ -77,6 +73,7 @@ class _OfPushGroups(Monitor):
         if fact.consume_type == PUSH:
             self._members.setdefault((entry.node, fact.group), set()).add(fact.peer)
         self._missing.get((entry.node, fact.group), set()).discard(fact.client)
+        self._clients[entry.node, fact.peer] = fact.client
         self.forget(entry.node, fact.group)
 
     def _left(self, fact: MemberLeft, entry: Entry) -> None:
@@ -92,7 +89,7 @@ class _OfPushGroups(Monitor):
         self.forget("", fact.group)
 
 
-class OnePullAtATime(_OfPushGroups):
+class OnePullAtATime(OfPushGroups):
     """Client invariant 38."""
 
     name = "one_pull_at_a_time"
@@ -126,7 +123,7 @@ class OnePullAtATime(_OfPushGroups):
         is_same_peer = isinstance(before.fact, PullHeld) and before.fact.peer == fact.peer
         if is_same_peer and self.is_judged(entry.node, fact.group):
             self.objects(
-                f"the only member of {fact.group} pulls {_place(fact.queue)} at {fact.offset} "
+                f"the only member of {fact.group} pulls {place(fact.queue)} at {fact.offset} "
                 f"while its pull of {(entry.mono_us - before.mono_us) / 1e6:.1f} s before is held",
                 before,
                 entry,
@@ -135,8 +132,8 @@ class OnePullAtATime(_OfPushGroups):
 
     def _answered(self, fact: PullAnswered, entry: Entry) -> None:
         held = self._held.get(fact.group)
-        if held is not None:
-            held.pop(fact.queue, None)
+        if held is not None and held.pop(fact.queue, None) is not None:
+            self.tried += 1
 
 
 class HeldPulls(Monitor):
@@ -161,6 +158,7 @@ class HeldPulls(Monitor):
             self._pushed.add((entry.node, fact.group, fact.peer))
 
     def _hold(self, fact: PullHeld, entry: Entry) -> None:
+        self.tried += 1
         asked_ms = fact.until_ms - entry.at_ms
         if asked_ms <= HOLD_MS_MAX + SWEEP_MS:
             return
@@ -170,7 +168,7 @@ class HeldPulls(Monitor):
             return
         if not self.sets(fact.group, "pull_hold_ms_max"):
             self.objects(
-                f"a pull of {_place(fact.queue)} by {fact.group} asks to be held for so long that "
+                f"a pull of {place(fact.queue)} by {fact.group} asks to be held for so long that "
                 f"a broker looks again after {asked_ms} ms",
                 entry,
             )
@@ -203,10 +201,11 @@ class PullErrorsWait(Monitor):
         if released_us is not None and entry.mono_us - released_us < PULL_US_MAX:
             return  # perhaps a pull from before the queue was given up, and claimed again
         before = self._failed.pop(known, None)
+        self.tries(before is not None)
         is_early = before is not None and entry.mono_us - before.mono_us < ERROR_US
         if before is not None and is_early and not self.sets(fact.group, "pull_error_delay_ms"):
             self.objects(
-                f"{entry.node} tried {_place(fact.queue)} again after "
+                f"{entry.node} tried {place(fact.queue)} again after "
                 f"{(entry.mono_us - before.mono_us) // US_A_MS} ms",
                 before,
                 entry,
@@ -259,141 +258,40 @@ class ExpiredPulls(Monitor):
 
     def _claimed(self, fact: QueuesClaimed, entry: Entry) -> None:
         for queue in fact.queues:
-            self._pulling[entry.node, fact.group, queue] = _key(entry)
+            self._pulling[entry.node, fact.group, queue] = key(entry)
 
     def _fail(self, fact: PullFailed, entry: Entry) -> None:
         """A process that stood still fails late what it began long ago."""
+        self.tried += 1
         since_us = entry.mono_us - self._went_on_us.get(entry.node, -PULL_US_MAX)
         if since_us < PULL_US_MAX:
             self._pulling.pop((entry.node, fact.group, fact.queue), None)
         else:
-            self._pulling[entry.node, fact.group, fact.queue] = _key(entry)
+            self._pulling[entry.node, fact.group, fact.queue] = key(entry)
 
     def _released(self, fact: QueuesReleased, entry: Entry) -> None:
         for queue in fact.queues:
             before = self._pulling.pop((entry.node, fact.group, queue), None)
             if fact.reason != "pull expired" or before is None:
                 continue
+            self.tries()
             passed_us = entry.mono_us - before.mono_us
             is_push = self.scene.kinds(fact.group) == {"push"}
             # A pull that fails began up to 30 s before the fact that says so.
             if is_push and passed_us < EXPIRED_US - PULL_US_MAX:
                 self.objects(
-                    f"{entry.node} gave {_place(queue)} up as not pulled, "
+                    f"{entry.node} gave {place(queue)} up as not pulled, "
                     f"{passed_us / 1e6:.1f} s after it was",
                     before,
                     entry,
                 )
 
 
-class FirstPullsWait(_OfPushGroups):
-    """Client invariant 37, since 5.0.0."""
-
-    name = "first_pulls"
-    rule = (
-        "since 5.0.0 the first pull of a new queue is 500 ms after its claim (client invariant 37)"
-    )
-    invariants = (37,)
-    servers_suffice = False
-    needs = (QueuesClaimed,)
-
-    def __init__(self, shared: Shared) -> None:
-        super().__init__(shared)
-        self._claims: dict[tuple[str, Queue], EntryKey] = {}
-        self._pulled: dict[str, set[Queue]] = {}  # by group
-
-    def table(self) -> Table:
-        """What it reads."""
-        return {
-            **super().table(),
-            QueuesClaimed: self._claimed,
-            PullHeld: self._pull,
-            PullAnswered: self._pull,
-        }
-
-    def _claimed(self, fact: QueuesClaimed, entry: Entry) -> None:
-        if self.release_at(fact.group, entry.node) < FIRST_PULL_WAITS:
-            return
-        pulled = self._pulled.get(fact.group, ())
-        for queue in fact.queues:
-            if queue not in pulled and self.is_judged(queue.broker, fact.group):
-                self._claims[fact.group, queue] = _key(entry)
-
-    def _pull(self, fact: PullHeld | PullAnswered, entry: Entry) -> None:
-        pulled = self._pulled.get(fact.group)
-        if pulled is None:
-            pulled = self._pulled[fact.group] = set()
-        if fact.queue in pulled:
-            return
-        pulled.add(fact.queue)
-        claimed = self._claims.pop((fact.group, fact.queue), None)
-        if claimed is not None and entry.mono_us - claimed.mono_us < FIRST_PULL_US:
-            self.objects(
-                f"{_place(fact.queue)} was pulled "
-                f"{(entry.mono_us - claimed.mono_us) // US_A_MS} ms after {claimed.node} claimed "
-                "it",
-                claimed,
-                entry,
-                node=claimed.node,
-            )
-
-
-class IllegalOffsetsRest(_OfPushGroups):
-    """Client invariant 42."""
-
-    name = "illegal_offsets_rest"
-    rule = (
-        "after OFFSET_ILLEGAL no pull of the queue for 10 s, since 5.2.0 for 0.5 s "
-        "(client invariant 42)"
-    )
-    invariants = (42,)
-    needs = (PullAnswered,)
-
-    def __init__(self, shared: Shared) -> None:
-        super().__init__(shared)
-        self._moved: dict[tuple[str, Queue], EntryKey] = {}
-
-    def table(self) -> Table:
-        """What it reads."""
-        return {**super().table(), PullAnswered: self._answered, PullHeld: self._pull}
-
-    def forget(self, broker: str, group: str) -> None:
-        """Somebody else may pull now."""
-        for known in list(self._moved):
-            if group in ("", known[0]) and broker in ("", known[1].broker):
-                del self._moved[known]
-
-    def _answered(self, fact: PullAnswered, entry: Entry) -> None:
-        self._pull(fact, entry)
-        if fact.response_code == ResponseCode.PULL_OFFSET_MOVED:
-            self._moved[fact.group, fact.queue] = _key(entry)
-
-    def _pull(self, fact: PullHeld | PullAnswered, entry: Entry) -> None:
-        if not self._moved:
-            return
-        moved = self._moved.pop((fact.group, fact.queue), None)
-        if moved is None or not self.is_judged(entry.node, fact.group):
-            return
-        passed_us = entry.mono_us - moved.mono_us
-        if passed_us < self._rest_us(fact.group):
-            self.objects(
-                f"{fact.group} pulled {_place(fact.queue)} {passed_us // US_A_MS} ms after its "
-                "offset was refused as illegal",
-                moved,
-                entry,
-            )
-
-    def _rest_us(self, group: str) -> int:
-        """By the release of its members; of others the shorter one."""
-        seats = self.scene.living(group)
-        releases = [self.release_at(group, seat.node) for seat in seats]
-        is_old = bool(releases) and all(() < release < REPAIRED_SOON for release in releases)
-        return REPAIR_OLD_US if is_old else REPAIR_US
-
-
-def _key(entry: Entry) -> EntryKey:
+def key(entry: Entry) -> EntryKey:
+    """Where *entry* stands."""
     return EntryKey(entry.mono_us, entry.node, entry.seq)
 
 
-def _place(queue: Queue) -> str:
+def place(queue: Queue) -> str:
+    """The queue in sentences."""
     return f"{queue.topic}@{queue.broker}:{queue.queue_id}"

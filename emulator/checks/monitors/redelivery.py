@@ -42,6 +42,7 @@ class RetryLevels(Monitor):
     def _sent_back(self, fact: MessageSentBack, entry: Entry) -> None:
         if fact.target_topic.startswith(DLQ_GROUP_TOPIC_PREFIX):
             return
+        self.tries()
         level = min(FIRST_LEVEL - 1 + fact.reconsume_times, LEVEL_MAX)
         if fact.delay_level != level:
             self.objects(
@@ -90,6 +91,7 @@ class RepeatsWait(Monitor):
             self._failed.setdefault(known, {})[fact.offset] = key
 
     def _comes_again(self, fact: MessageConsumed, before: EntryKey, entry: Entry) -> None:
+        self.tries()
         passed_us = entry.mono_us - before.mono_us
         is_ours = self.sets(fact.group, "suspend_queue_ms", "consume_again_delay_ms")
         if fact.group in self.scene.broadcast:

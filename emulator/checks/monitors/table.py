@@ -8,36 +8,74 @@ from emulator.checks.monitors.attempts import (
     IsolationsAreTabled,
     SendsFollowRoutes,
 )
+from emulator.checks.monitors.changing_hands import (
+    ReleasesFollowPasses,
+    SharesRest,
+    SubscriptionsAreLatest,
+)
 from emulator.checks.monitors.instances import (
     HeartbeatsCome,
     MembersUnregister,
     RoutesOutliveNameServers,
 )
+from emulator.checks.monitors.keeping import QueuesArePulled, QueuesAreUnlocked
 from emulator.checks.monitors.monitor import Monitor
 from emulator.checks.monitors.passes import BroadcastersShareNothing, PassTimes, SharesAddUp
 from emulator.checks.monitors.pulls import (
     ExpiredPulls,
-    FirstPullsWait,
     HeldPulls,
-    IllegalOffsetsRest,
     OnePullAtATime,
     PullErrorsWait,
 )
 from emulator.checks.monitors.redelivery import RepeatsWait, RetryLevels
+from emulator.checks.monitors.registering import (
+    DeadBrokersLeave,
+    ExpiriesWait,
+    RegistrationsCome,
+)
+from emulator.checks.monitors.rests import FirstPullsWait, IllegalOffsetsRest
+from emulator.checks.monitors.sending import (
+    FailuresIsolate,
+    RetriesChangeBroker,
+    SendsEnd,
+    SendsKeepTheirTimeout,
+)
+from emulator.checks.monitors.standing import (
+    LeaversAreForgotten,
+    MembersAreListed,
+    NoticesWake,
+    RoutesAreCurrent,
+)
 
 MONITORS: dict[str, type[Monitor]] = {
     kind.name: kind
     for kind in (
         HeartbeatsCome,
+        MembersAreListed,
         MembersUnregister,
+        LeaversAreForgotten,
         RoutesOutliveNameServers,
+        RoutesAreCurrent,
+        RegistrationsCome,
+        ExpiriesWait,
+        DeadBrokersLeave,
         SendsFollowRoutes,
         AttemptsAreBounded,
         AsyncRetriesStay,
+        RetriesChangeBroker,
+        SendsKeepTheirTimeout,
+        SendsEnd,
         IsolationsAreTabled,
+        FailuresIsolate,
         PassTimes,
         SharesAddUp,
+        SharesRest,
         BroadcastersShareNothing,
+        NoticesWake,
+        ReleasesFollowPasses,
+        SubscriptionsAreLatest,
+        QueuesArePulled,
+        QueuesAreUnlocked,
         FirstPullsWait,
         OnePullAtATime,
         PullErrorsWait,

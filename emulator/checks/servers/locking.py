@@ -76,7 +76,7 @@ class _OfOrderlyMembers(OfMembers):
         is_known = self._seen.get(place) == fact.opaque and isinstance(fact, PullAnswered)
         self._seen[place] = fact.opaque
         member = self.member(fact.group, entry.node, fact.peer)
-        if is_known or member is None or self.scene.all_faults:
+        if is_known or member is None or self.is_disturbed(entry.mono_us):
             return
         locks = self._locks.get((fact.group, member.client))
         if locks is not None and entry.mono_us - self.started_us(entry.node) > RESTARTED_US:

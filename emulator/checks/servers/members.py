@@ -25,6 +25,7 @@ from emulator.facts import (
 )
 from emulator.journal import Entry, EntryKey
 
+SILENT_US = 180_000_000  # until all servers and clients know of whoever ended in silence
 SETTLE_US = 30_000_000  # rebalanceInterval, and a call's three seconds at three brokers
 
 
@@ -86,7 +87,12 @@ class OfMembers(Monitor):
     def is_settled(self, group: str, since_us: int) -> bool:
         """Nothing has changed for so long before *since_us* that no queue changes hands."""
         changed_us = self.changed_us(group)
-        return since_us - changed_us >= SETTLE_US and not self.scene.is_disturbed_since(changed_us)
+        last_us = max(changed_us, since_us - SILENT_US)
+        return since_us - changed_us >= SETTLE_US and not self.scene.is_disturbed_since(last_us)
+
+    def is_disturbed(self, now_us: int) -> bool:
+        """Some fault may explain it: it holds, or ended not long ago.  Nobody knows its nodes."""
+        return self.scene.is_disturbed_since(now_us - SILENT_US)
 
     def started_us(self, broker: str) -> int:
         """When *broker* started, as far as the journal says."""

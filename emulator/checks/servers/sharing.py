@@ -157,7 +157,7 @@ class PassesCome(OfMembers):
     def _looks(self, client: str, entry: Entry) -> None:
         before = self._asked.get(client)
         is_member = any(each.client == client for each in self._members.values())
-        if before is None or not is_member or self.scene.all_faults:
+        if before is None or not is_member or self.is_disturbed(entry.mono_us):
             return
         silent_us = entry.mono_us - before.mono_us
         if silent_us > PASS_US + LATE_US:

@@ -14,7 +14,10 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
+from emulator.checks.completeness import Completeness
 from emulator.checks.judging import Judging
+from emulator.checks.reading import Skipped
+from emulator.checks.scene import Scene
 from emulator.checks.servers.frames import FRAMES, SeenFrame, frame_of
 from emulator.checks.servers.table import FOREIGN
 from emulator.checks.violation import Violation
@@ -22,6 +25,7 @@ from emulator.facts import Fact, MemberJoined
 from emulator.journal import Entry, EntryKey
 from protocol.versions import version_desc
 
+FEED_SLACK_US = 1_000_000
 FRAMES_MAX = 200_000  # that are kept to show them
 HOW = {"CONSUME_PASSIVELY": "push", "CONSUME_ACTIVELY": "pull", "CONSUME_POP": "pop"}
 
@@ -51,7 +55,11 @@ class BrokenRule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SdkVerdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What came out.  *not_judged*: monitors without evidence, and why."""
+    """What came out.  *not_judged*: monitors without evidence, and why.
+
+    *incomplete*: what the journals lack; *doubtful_count* objections may come from that, and
+    are not among the *broken*.
+    """
 
     clients: tuple[SdkClient, ...]
     broken: tuple[BrokenRule, ...]
@@ -59,11 +67,13 @@ class SdkVerdict(msgspec.Struct, frozen=True, kw_only=True):
     not_judged: dict[str, str]
     fact_count: int
     seconds: float
+    incomplete: tuple[str, ...] = ()
+    doubtful_count: int = 0
 
     @property
     def is_good(self) -> bool:
-        """No rule was broken."""
-        return not self.broken
+        """No rule was broken, which the journals show: they are whole, and some were judged."""
+        return not self.broken and not self.incomplete and bool(self.judged)
 
 
 def kinds_to_follow() -> tuple[str, ...]:
@@ -76,10 +86,13 @@ def kinds_to_follow() -> tuple[str, ...]:
 
 
 class SdkJudge:
-    """A judgement of clients under way."""
+    """A judgement of clients under way; *skipped* counts what the reader leaves out."""
 
-    def __init__(self) -> None:
-        self._judging = Judging(tuple(FOREIGN.values()))
+    def __init__(self, skipped: Skipped | None = None) -> None:
+        self._judging = Judging(
+            tuple(FOREIGN.values()), skipped=skipped, completeness=of_servers_only
+        )
+        self._doubtful_count = 0
         self._clients: dict[str, SdkClient] = {}
         self._at: dict[tuple[str, str], SdkClient] = {}  # broker, peer
         self._frames: OrderedDict[EntryKey, Entry] = OrderedDict()
@@ -110,9 +123,9 @@ class SdkJudge:
         """Of all that was taken; nothing can be taken after it."""
         judgement = self._judging.end()
         self.take(())  # what shows at the end only
-        broken = tuple(
-            self._broken(violation) for violation in sorted(self._evidence, key=_time_of)
-        )
+        sure = [each for each in self._evidence if not self._is_doubtful(each)]
+        self._doubtful_count += len(self._evidence) - len(sure)
+        broken = tuple(self._broken(violation) for violation in sorted(sure, key=_time_of))
         not_judged = {**judgement.not_judged, **judgement.raised}
         return SdkVerdict(
             clients=tuple(self._clients.values()),
@@ -121,6 +134,8 @@ class SdkJudge:
             not_judged=not_judged,
             fact_count=judgement.fact_count,
             seconds=(self._last_us - self._first_us) / 1_000_000,
+            incomplete=judgement.incomplete,
+            doubtful_count=self._doubtful_count,
         )
 
     def _watched(self, entries: Iterable[Entry]) -> Iterator[Entry]:
@@ -154,7 +169,18 @@ class SdkJudge:
             seen = self._seen.get(checker.name, 0)
             self._seen[checker.name] = len(checker.violations)
             for violation in checker.violations[seen:]:
+                if self._judging.is_doubtful(checker, violation):
+                    self._doubtful_count += 1
+                    continue
                 yield msgspec.structs.replace(violation, node=self._whose(violation))
+
+    def _is_doubtful(self, violation: Violation) -> bool:
+        """Also by what only showed later, as a node without a journal."""
+        return any(
+            self._judging.is_doubtful(checker, violation)
+            for checker in self._judging.checkers
+            if checker.name == violation.checker
+        )
 
     def _whose(self, violation: Violation) -> str:
         """The client's id where facts tell it; else the server that saw it."""
@@ -182,6 +208,11 @@ class SdkJudge:
             count=self._counts[violation.node, violation.checker],
             frames=self._evidence[violation],
         )
+
+
+def of_servers_only(scene: Scene) -> Completeness:
+    """Foreign clients have no journal; and facts of two servers come over two connections."""
+    return Completeness(scene, expects_clients=False, slack_us=FEED_SLACK_US)
 
 
 def _time_of(violation: Violation) -> tuple[int, str]:

@@ -70,7 +70,9 @@ class ConsumePipeline:
             self._service = ConsumeConcurrently(member, invoker, facts, send_back)
         self._pulling = Pulling(member, self._flow, self._rebalance, self._service.submit)
         if member.config.quirks:
-            parts = ConsumerParts(member, self._rebalance, self._pulling, self._ownership, self)
+            parts = ConsumerParts(
+                member, self._rebalance, self._pulling, self._ownership, self._service, self
+            )
             switch_on(member.config.quirks, parts)
         reset = OffsetReset(member, self._rebalance, self.resume)
         self.requests = BrokerRequests(member, reset, DirectConsume(member, invoker))
@@ -153,7 +155,11 @@ class ConsumePipeline:
         return self._service.pool
 
     async def wait_finished(self) -> None:
-        """Take no new work, and wait ``termination_ms_max`` for what is under way."""
+        """Take no new work, and wait ``termination_ms_max`` for what is under way.
+
+        Nothing when cancelled: then no listener ends in order.
+        """
+        await trio.lowlevel.checkpoint_if_cancelled()
         self._service.pool.close()
         wait_ms = self.member.config.termination_ms_max
         if wait_ms > 0:

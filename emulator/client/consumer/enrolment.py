@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from emulator.client.consumer.consumer_config import GroupMemberConfig
     from emulator.client.consumer.group_calls import GroupCalls
     from emulator.client.consumer.member import Member
-    from emulator.client.consumer.offsets import Documents, OffsetStore
+    from emulator.client.consumer.offsets import OffsetStore
     from emulator.client.instance.instance import ClientInstance
+    from emulator.client.instance.interfaces import Documents
     from protocol.subscription import SubscriptionData
 
 Expression: TypeAlias = str | tuple[str, str]  # alone, or with its type
@@ -110,8 +111,9 @@ def offset_store(
     if not config.is_broadcasting:
         return BrokerOffsets(calls)
     if documents is None:
+        open_folder = instance.open_folder or OffsetFolder
         folder = config.offset_folder
-        documents = OffsetFolder(folder) if folder else OffsetsInMemory()
+        documents = open_folder(folder) if folder else OffsetsInMemory()
     return FileOffsets(documents, instance.client_id, config.group, config.rules)
 
 

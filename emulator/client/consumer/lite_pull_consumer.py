@@ -52,9 +52,9 @@ if TYPE_CHECKING:
 
     from emulator.client.consumer.consume_pipeline import QueuesChanged
     from emulator.client.consumer.enrolment import Expression
-    from emulator.client.consumer.offsets import Documents
     from emulator.client.consumer.topic_queue_watch import TopicQueuesChanged
     from emulator.client.instance.instance import ClientInstance
+    from emulator.client.instance.interfaces import Documents
     from emulator.client.instance.process import ClientProcess
     from protocol.message import MessageExt
     from protocol.queues import MessageQueue

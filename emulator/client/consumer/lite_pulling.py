@@ -29,8 +29,8 @@ from emulator.client.consumer.assigned_queues import AssignedQueues
 from emulator.client.consumer.enrolment import subscription_of, subscription_to
 from emulator.client.consumer.process_queue import NOTHING_CACHED, as_fact
 from emulator.client.consumer.pull_kernel import PullKernel
-from emulator.client.consumer.pull_tasks import PullTasks
 from emulator.client.consumer.pulled_batches import PulledBatches
+from emulator.client.consumer.quirks import pull_tasks_type
 from emulator.client.consumer.rebalance import Rebalance
 from emulator.client.consumer.topic_queue_watch import TopicQueueWatch
 from emulator.client.errors import Misuse
@@ -80,7 +80,7 @@ class LitePulling:
         self._on_queues = on_queues
         self._batches = PulledBatches()
         kernel = PullKernel(member, member.config.broker_id)
-        self._tasks = PullTasks(
+        self._tasks = pull_tasks_type(member.config.quirks)(
             member, self.assigned, self._batches, kernel, self._subscription_to
         )
         self._rebalance = Rebalance(

@@ -99,7 +99,9 @@ class PushMember(Member):
     ) -> None:
         super().__init__(config, instance, calls, offsets, nursery)
         from_ms = config.new_group_from_ms(self.started_ms)
-        self.starts = StartOffsets(offsets, calls, config.consume_from, new_group_from_ms=from_ms)
+        self.starts = StartOffsets(
+            offsets, calls, config.consume_from, new_group_from_ms=from_ms, release=config.rules
+        )
         self.figures = ConsumeFigures(self.started_ms)
         self.is_paused = False
 
@@ -141,5 +143,6 @@ class LitePullMember(Member):
             calls,
             config.consume_from,
             new_group_from_ms=config.new_group_from_ms(self.started_ms),
+            release=config.rules,
             memory_first=True,
         )

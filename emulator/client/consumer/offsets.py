@@ -14,7 +14,14 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from emulator.releases import LOCAL_OFFSETS_MERGE, Release
+from emulator.client.errors import ClientError
+from emulator.net.errors import RemoteError
+from emulator.releases import (
+    LOCAL_OFFSETS_MERGE,
+    POSITION_ERRORS_RAISED,
+    START_ERRORS_RAISED,
+    Release,
+)
 from protocol.bodies.body import decode_long_body, encode_config_file
 from protocol.bodies.offsets import OffsetSerializeWrapper
 from protocol.fields import BadFields
@@ -25,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from emulator.client.consumer.group_calls import GroupCalls
+    from emulator.client.instance.interfaces import Documents
     from protocol.bodies.groups import ConsumeFromWhere
     from protocol.queues import MessageQueue
 
@@ -134,18 +142,6 @@ class BrokerOffsets:
 
 
 # Broadcasting ---------------------------------------------------------------------------
-
-
-class Documents(Protocol):
-    """Small named texts that are replaced whole; a ``Disk`` is one."""
-
-    def read(self, name: str) -> bytes | None:
-        """The text called *name*, or None."""
-        ...
-
-    def replace(self, name: str, data: bytes) -> None:
-        """Write it anew; a reader sees the old text or the new one."""
-        ...
 
 
 class OffsetFolder:
@@ -267,11 +263,14 @@ NEW_GROUP_STARTS: dict[ConsumeFromWhere, tuple[NewGroupStart, NewGroupStart]] = 
 }
 
 
+UNKNOWN_START = -1  # what 4.x answers for a start that could not be asked for
+
+
 class Starts(Protocol):
     """Where a consumer begins in a queue it was just given."""
 
     async def find(self, queue: MessageQueue) -> int:
-        """The first offset to pull; negative: the queue is not taken now."""
+        """The first offset to pull; negative: a pass does not take the queue now."""
         ...
 
 
@@ -288,9 +287,12 @@ class StartOffsets:
     """Where a group starts in a queue it was just given.
 
     A stored offset always wins.  Only where the group surely has none does its policy
-    decide; where the answer is an error the queue is not taken at all, because a guess
-    could skip messages.  With *memory_first* an offset that this client has in memory wins
-    over the stored one: so do lite pull consumers.
+    decide.  With *memory_first* an offset that this client has in memory wins over the stored
+    one: so do lite pull consumers.
+
+    A call that fails leaves the start unknown.  Since 5.0.0 that raises.  In 4.x it comes to
+    UNKNOWN_START: a rebalance pass does not take such a queue, but the first pull of an orderly
+    consumer takes it for an offset (rocketmq #2708).
     Upstream: RebalancePushImpl.computePullFromWhereWithException, RebalanceLitePullImpl's.
     """
 
@@ -301,19 +303,33 @@ class StartOffsets:
         policy: ConsumeFromWhere,
         *,
         new_group_from_ms: int,
+        release: Release,
         memory_first: bool = False,
     ) -> None:
         self._memory_first = memory_first
+        self._release = release
         self._store = store
         self._calls = calls
         self._policy = NEW_GROUP_STARTS[policy]
         self._new_group_from_ms = new_group_from_ms
 
     async def find(self, queue: MessageQueue) -> int:
-        """The first offset to pull.  Raises what the broker calls raise."""
-        if (stored := await self.stored(queue)) is not None:
-            return stored
-        return await self.of_new_group(queue)
+        """The first offset to pull, or UNKNOWN_START; since 5.0.0 raises what the calls raise."""
+        try:
+            stored = await self.stored(queue)
+        except (RemoteError, ClientError):
+            if self._release >= START_ERRORS_RAISED:
+                raise
+            return UNKNOWN_START
+        return await self._searched(queue) if stored is None else stored
+
+    async def _searched(self, queue: MessageQueue) -> int:
+        try:
+            return await self.of_new_group(queue)
+        except (RemoteError, ClientError):
+            if self._release >= POSITION_ERRORS_RAISED:
+                raise
+            return UNKNOWN_START
 
     async def stored(self, queue: MessageQueue) -> int | None:
         """The group's offset; None: it has none.  Raises what the broker calls raise."""

@@ -67,9 +67,9 @@ if TYPE_CHECKING:
 
     from emulator.client.consumer.consume_pipeline import QueuesChanged
     from emulator.client.consumer.enrolment import Expression
-    from emulator.client.consumer.offsets import Documents
     from emulator.client.consumer.process_queue import ProcessQueue
     from emulator.client.instance.instance import ClientInstance
+    from emulator.client.instance.interfaces import Documents
     from emulator.client.instance.process import ClientProcess
     from protocol.subscription import SubscriptionData
 

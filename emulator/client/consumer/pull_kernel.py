@@ -14,7 +14,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from emulator.client.errors import ClientError, ClientErrorCode, GroupCallRefused
-from emulator.releases import LITE_PULL_HAS_CODE, PULL_LIMITS_BYTES, RECORD_MAGIC_MATTERS
+from emulator.releases import (
+    COMPRESSED_BIT_CLEARED,
+    LITE_PULL_HAS_CODE,
+    PULL_LIMITS_BYTES,
+    RECORD_MAGIC_MATTERS,
+)
 from protocol.catalog import LITE_PULL_MESSAGE, PULL_MESSAGE
 from protocol.codes import ResponseCode
 from protocol.fields import BadFields
@@ -136,9 +141,12 @@ class PullKernel:
     ) -> tuple[PullMessageReply, list[MessageExt]]:
         """What an answer says, and its messages that match.  Raises ``BadFields``."""
         header = reply.decode(PullMessageReply)
-        modern = self._member.release >= RECORD_MAGIC_MATTERS
+        release = self._member.release
         found = decode_messages(
-            reply.body, queue.broker_name, magic_matters=modern, clears_compressed=modern
+            reply.body,
+            queue.broker_name,
+            magic_matters=release >= RECORD_MAGIC_MATTERS,
+            clears_compressed=release >= COMPRESSED_BIT_CLEARED,
         )
         if filters_tags(subscription):
             found = [message for message in found if wants_tag(subscription, message.tags)]

@@ -23,7 +23,6 @@ from emulator.releases import (
     BUSY_PULL_IS_SHORT,
     PULLS_KNOW_THEIR_QUEUE,
     START_ERRORS_WAIT_LONGER,
-    START_IS_NOT_CONSUMED,
 )
 from protocol.codes import ResponseCode
 from protocol.queues import in_order
@@ -51,7 +50,7 @@ class PullTask:
         self.scope = trio.CancelScope()
 
 
-class _Later(NamedTuple):
+class Later(NamedTuple):
     """Where the next pull begins is not known yet."""
 
     delay_ms: int
@@ -127,7 +126,7 @@ class PullTasks:
     async def _pull_next(self, task: PullTask, state: QueueState) -> int | None:
         process_queue = state.process_queue
         offset = await self._next_offset(task.queue, state)
-        if isinstance(offset, _Later):
+        if isinstance(offset, Later):
             self._note_failed(task.queue, offset.why)
             return offset.delay_ms
         if self._is_over(task, process_queue):
@@ -144,25 +143,22 @@ class PullTasks:
             or queue.span > config.queue_span_max
         )
 
-    async def _next_offset(self, queue: MessageQueue, state: QueueState) -> int | _Later:
+    async def _next_offset(self, queue: MessageQueue, state: QueueState) -> int | Later:
         """Where a seek wants to go, or where the last pull ended, or where the group starts."""
         if state.seek_offset is not None:
             sought = state.consume_offset = state.seek_offset
             state.seek_offset = None
             return sought
         known = state.pull_offset
-        offset = await self._start_of(queue) if known is None else known
-        if self._member.release < START_IS_NOT_CONSUMED and not isinstance(offset, _Later):
-            state.consume_offset = offset
-        return offset
+        return await self._start_of(queue) if known is None else known
 
-    async def _start_of(self, queue: MessageQueue) -> int | _Later:
+    async def _start_of(self, queue: MessageQueue) -> int | Later:
         """An error is never taken for an offset: that could begin anywhere (rocketmq #10176)."""
         starts, config = self._member.starts, self._member.config
         try:
             stored = await starts.stored(queue)
         except (RemoteError, ClientError) as error:
-            return _Later(config.pull_error_delay_ms, error)
+            return Later(config.pull_error_delay_ms, error)
         if stored is not None:
             return stored
         try:
@@ -171,7 +167,7 @@ class PullTasks:
             delay_ms = config.start_error_delay_ms
             if self._member.release < START_ERRORS_WAIT_LONGER:
                 delay_ms = config.pull_error_delay_ms
-            return _Later(delay_ms, error)
+            return Later(delay_ms, error)
 
     async def _pull(self, task: PullTask, process_queue: ProcessQueue, offset: int) -> int:
         """Pull once; how long until the next one."""

@@ -100,7 +100,11 @@ class Pulling:
         return None
 
     async def _is_located(self, request: PullRequest) -> bool:
-        """Orderly, with the lock held: the last owner may have committed since, so query again."""
+        """Orderly, with the lock held: the last owner may have committed since, so query again.
+
+        In 4.x the answer may be UNKNOWN_START, and is pulled from: nobody looks at it before
+        5.0.0.  The broker corrects that to its first message.
+        """
         if request.is_located or not self._member.config.orderly:
             return True
         try:

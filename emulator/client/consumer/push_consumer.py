@@ -66,8 +66,8 @@ if TYPE_CHECKING:
     import trio
 
     from emulator.client.consumer.consume_pipeline import QueuesChanged
-    from emulator.client.consumer.offsets import Documents
     from emulator.client.instance.instance import ClientInstance
+    from emulator.client.instance.interfaces import Documents
     from emulator.client.instance.plain_functions import PlainCalls
     from emulator.client.instance.process import ClientProcess
     from protocol.queues import MessageQueue

@@ -65,7 +65,7 @@ class QueueLocks:
     def are_needed(self) -> bool:
         """Whether a queue is claimed only with its lock.
 
-        Until 5.3.2 a broadcasting consumer asks for locks too.
+        Before 5.3.2 a broadcasting consumer asks for locks too.
         """
         member = self._member
         return not (member.is_broadcasting and member.release >= BROADCAST_IS_NOT_LOCKED)

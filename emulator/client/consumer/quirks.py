@@ -1,4 +1,4 @@
-"""A push consumer's bugs by name: some of its parts exchanged for wrong ones."""
+"""A consumer's bugs by name: some of its parts exchanged for wrong ones."""
 
 from __future__ import annotations
 
@@ -7,11 +7,17 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary
 
+from emulator.client.consumer.consume_concurrently import LATER, ConsumeConcurrently
+from emulator.client.consumer.listeners import ConsumeContext, ListenerOutcome
+from emulator.client.consumer.pull_tasks import Later, PullTasks
 from emulator.client.errors import ClientError
 from emulator.net.errors import RemoteError
 from emulator.quirks import quirks_of
 
 if TYPE_CHECKING:
+    from emulator.client.consumer.assigned_queues import QueueState
+    from emulator.client.consumer.consume_concurrently import Batch
+    from emulator.client.consumer.consume_orderly import ConsumeOrderly
     from emulator.client.consumer.member import PushMember
     from emulator.client.consumer.process_queue import ProcessQueue, PullRequest
     from emulator.client.consumer.pulling import Pulling
@@ -28,13 +34,15 @@ class ConsumerParts(NamedTuple):
     rebalance: Rebalance
     pulling: Pulling
     ownership: LockedOwnership | None
+    service: ConsumeOrderly | ConsumeConcurrently
     pipeline: object  # the ConsumePipeline, which knows this file
 
 
 def switch_on(names: Iterable[str], parts: ConsumerParts) -> None:
-    """Those of *names* that are a consumer's; called once, before it starts."""
+    """Those of *names* that are a push consumer's; called once, before it starts."""
     for name in quirks_of("consumer", names):
-        SWITCHES[name](parts)
+        if name in SWITCHES:
+            SWITCHES[name](parts)
 
 
 def _commit_when_pulled(parts: ConsumerParts) -> None:
@@ -101,18 +109,6 @@ def _forget_full_queues(parts: ConsumerParts) -> None:
     vars(pulling)["_delay_ms"] = delay_and_forget
 
 
-def _begin_at_minus_one(parts: ConsumerParts) -> None:
-    starts, find = parts.member.starts, parts.member.starts.find
-
-    async def find_anyhow(queue: MessageQueue) -> int:
-        try:
-            return await find(queue)
-        except (RemoteError, ClientError):
-            return -1  # a pass does not take the queue then, a pull begins there
-
-    vars(starts)["find"] = find_anyhow
-
-
 def _persist_in_series(parts: ConsumerParts) -> None:
     member = parts.member
 
@@ -125,8 +121,47 @@ def _persist_in_series(parts: ConsumerParts) -> None:
     vars(parts.pipeline)["persist_offsets"] = persist_one_by_one
 
 
+def _fail_when_interrupted(parts: ConsumerParts) -> None:
+    """As in Java, where a listener that waits is interrupted, and raises.
+
+    Upstream: ThreadUtils.shutdownGracefully, called by ConsumeMessageConcurrentlyService.shutdown
+    before DefaultMQPushConsumerImpl.shutdown writes the offsets.
+    """
+    service = parts.service
+    if not isinstance(service, ConsumeConcurrently):
+        return
+    finish = service._finish
+
+    def fail(batch: Batch) -> None:
+        failed = ListenerOutcome(ConsumeContext(batch.queue), LATER)
+        parts.member.beside(lambda: finish(batch, failed))
+
+    service.pool.on_interrupted = fail
+
+
+class PulledIsConsumed(PullTasks):
+    """Up to where it pulls next counts as consumed.  Upstream: nextPullOffset before #1461."""
+
+    async def _next_offset(self, queue: MessageQueue, state: QueueState) -> int | Later:
+        offset = await super()._next_offset(queue, state)
+        if not isinstance(offset, Later):
+            state.consume_offset = offset
+        return offset
+
+
+PULL_TASKS: Mapping[str, type[PullTasks]] = {"count_pulled_as_consumed": PulledIsConsumed}
+
+
+def pull_tasks_type(names: Iterable[str]) -> type[PullTasks]:
+    """How a lite pull consumer pulls with these quirks on."""
+    for name in quirks_of("consumer", names):
+        if name in PULL_TASKS:
+            return PULL_TASKS[name]
+    return PullTasks
+
+
 SWITCHES: Mapping[str, Callable[[ConsumerParts], None]] = {
-    "begin_at_minus_one": _begin_at_minus_one,
+    "fail_when_interrupted": _fail_when_interrupted,
     "persist_in_series": _persist_in_series,
     "commit_when_pulled": _commit_when_pulled,
     "keep_queues": _keep_queues,

@@ -237,7 +237,8 @@ class Rebalance:
                 requests.append(request)
         if requests:
             claimed = tuple(as_fact(request.queue) for request in requests)
-            self._member.note(QueuesClaimed(self._member.group, claimed))
+            offsets = tuple(request.next_offset for request in requests)
+            self._member.note(QueuesClaimed(self._member.group, claimed, offsets))
         if self._dispatch is not None:
             self._dispatch(requests)
         return bool(requests)
@@ -253,7 +254,7 @@ class Rebalance:
         if start < 0 or queue in member.held or not member.is_running:
             return None  # who was closed meanwhile has nothing any more
         process_queue = self._process_queue_type(
-            member.now_ms(), locked=NEW_QUEUE_IS_LOCKED.reached(member.release)
+            member.now_ms(), locked=member.release >= NEW_QUEUE_IS_LOCKED
         )
         member.held[queue] = process_queue
         return PullRequest(member.group, queue, process_queue, start)

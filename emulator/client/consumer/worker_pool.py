@@ -35,6 +35,7 @@ class WorkerPool(Generic[J]):
         self._waking = False  # a worker was woken and has not looked at the jobs yet
         self._busy = 0
         self.on_job_over: Callable[[], object] | None = None
+        self.on_interrupted: Callable[[J], object] | None = None  # a job, when the pool is closed
         self._is_closed = False
         self._finished = trio.Event()
 
@@ -90,7 +91,12 @@ class WorkerPool(Generic[J]):
                 if self._jobs:
                     self._wake_one()  # should this job wait, another worker goes on
                 self._busy += 1
-                await self._work(job)
+                try:
+                    await self._work(job)
+                except trio.Cancelled:
+                    if self._is_closed and self.on_interrupted is not None:
+                        self.on_interrupted(job)
+                    raise
                 self._busy -= 1
                 done += 1
                 if self.on_job_over is not None:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from emulator.client.config import ClientConfig
     from emulator.client.instance.interfaces import (
+        Documents,
         InnerProducer,
         RegisteredConsumer,
         RegisteredProducer,
@@ -61,6 +62,7 @@ class ProcessResources(NamedTuple):
     wants: Callable[[type[Fact]], bool]  # called before a fact is made on a hot path
     uniq_keys: UniqKeys
     http: HttpNames
+    open_folder: Callable[[str], Documents] | None  # None: of this machine
 
 
 class ClientInstance:
@@ -80,9 +82,9 @@ class ClientInstance:
         self.release = config.rules
         self.clock = resources.clock
         self.rng = resources.rng
-        self.note = resources.note
-        self.wants = resources.wants
+        self.note, self.wants = resources.note, resources.wants
         self.uniq_keys = resources.uniq_keys
+        self.open_folder = resources.open_folder
         self.nursery = nursery
         self.members = RegisteredMembers(client_id)
         self.producers, self.consumers = self.members.producers, self.members.consumers

@@ -29,6 +29,18 @@ if TYPE_CHECKING:
     from protocol.requests.offsets import ResetOffsetRequest
 
 
+class Documents(Protocol):
+    """Small named texts that are replaced whole; a ``Disk`` is one."""
+
+    def read(self, name: str) -> bytes | None:
+        """The text called *name*, or None."""
+        ...
+
+    def replace(self, name: str, data: bytes) -> None:
+        """Write it anew; a reader sees the old text or the new one."""
+        ...
+
+
 class RegisteredProducer(Protocol):
     """One producer group on an instance."""
 

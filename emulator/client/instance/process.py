@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-    from emulator.client.instance.interfaces import MakeInnerProducer
+    from emulator.client.instance.interfaces import Documents, MakeInnerProducer
     from emulator.client.instance.plain_functions import PlainFunctions
     from emulator.facts import Fact, Note
     from emulator.net.address_server import HttpNames
@@ -50,7 +50,8 @@ class ClientProcess:
     (default this machine's), *rng*, *note* and *wants* (a journal's; default: warnings and
     errors go to the program's logger ``rocketmq_emulator``), *ip* and *pid*.
     *http* asks an address server (default: in worker threads), *default_namesrv* stands before
-    one (default: NAMESRV_ADDR of the environment).
+    one (default: NAMESRV_ADDR of the environment).  *open_folder* gives the documents below an
+    ``offset_folder`` (default: files of this machine).
     *plain_functions* runs listeners that are plain functions (default: in worker
     threads).  *inner_producer* makes the producer that each instance has for its consumers.
     """
@@ -69,6 +70,7 @@ class ClientProcess:
         inner_producer: MakeInnerProducer | None = None,
         http: HttpNames | None = None,
         default_namesrv: str | None = None,
+        open_folder: Callable[[str], Documents] | None = None,
     ) -> None:
         self.network = network
         self.http: HttpNames = http or ThreadedHttp()
@@ -86,6 +88,7 @@ class ClientProcess:
         self.note: Note = note
         self.wants = wants or (lambda kind: not kind.on_demand)
         self.plain_functions: PlainFunctions = plain_functions or WorkerThreads()
+        self.open_folder = open_folder
         self.ip = ip
         self.pid = os.getpid() if pid is None else pid
         self.instances: dict[str, ClientInstance] = {}
@@ -160,7 +163,14 @@ class ClientProcess:
         task_status: trio.TaskStatus[ClientInstance] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         resources = ProcessResources(
-            self.network, self.clock, self.rng, self.note, self.wants, self.uniq_keys, self.http
+            self.network,
+            self.clock,
+            self.rng,
+            self.note,
+            self.wants,
+            self.uniq_keys,
+            self.http,
+            self.open_folder,
         )
         if not config.namesrv_addresses:
             config = msgspec.structs.replace(config, namesrv=self.default_namesrv)

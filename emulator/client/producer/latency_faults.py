@@ -30,6 +30,7 @@ from emulator.releases import (
     FAULT_UPDATES_REFINED,
     ISOLATIONS_ONLY_EXTENDED,
     REACHABLE_IS_APART,
+    WORST_PICK_IS_SORTED,
     Release,
 )
 
@@ -149,7 +150,7 @@ class FaultItem(msgspec.Struct):
 class LatencyFaultTolerance:
     """The fault table of one producer, keyed by broker name.
 
-    *rng* breaks ties and draws among reachable brokers where upstream does;
+    *rng* breaks ties where upstream shuffles, and draws among reachable brokers;
     *index* rotates over the better half.  A broker without an item is available and
     reachable.  The table has at most one item for each broker name ever chosen.
 
@@ -161,6 +162,7 @@ class LatencyFaultTolerance:
     ) -> None:
         self._only_later = release >= ISOLATIONS_ONLY_EXTENDED
         self._must_be_reachable = self._only_later and release < REACHABLE_IS_APART
+        self._shuffles = release < WORST_PICK_IS_SORTED
         self._rng = rng
         self._index = index or ThreadLocalIndex(lambda: rng.randrange(2**31))
         self.items: dict[str, FaultItem] = {}
@@ -203,6 +205,7 @@ class LatencyFaultTolerance:
     def pick_one_at_least(self, now_ms: int, worker: int = 0) -> str | None:
         """A broker to try although all are avoided; None if no broker has an item.
 
+        Since 5.1.4 no producer asks for it (``MQFaultStrategy``).
         Upstream: LatencyFaultToleranceImpl.pickOneAtLeast.
         """
         pick = self._pick_reachable if self._only_later else self._pick_from_better_half
@@ -224,7 +227,10 @@ class LatencyFaultTolerance:
             item.is_reachable = True
 
     def _pick_from_better_half(self, now_ms: int, worker: int) -> str | None:
-        ranked = sorted(self.items.values(), key=lambda item: item.rank(now_ms))
+        ranked = list(self.items.values())
+        if self._shuffles:
+            self._rng.shuffle(ranked)  # which matters where two did equally badly
+        ranked.sort(key=lambda item: item.rank(now_ms))
         half = len(ranked) // 2
         if half == 0:
             return ranked[0].broker if ranked else None

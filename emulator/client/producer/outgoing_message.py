@@ -18,7 +18,6 @@ from emulator.client.errors import MessageIllegal
 from emulator.releases import (
     BATCH_HAS_KEY,
     COMPRESSION_TYPED,
-    LAST_PROPERTY_CLOSED_AGAIN,
     LAST_PROPERTY_OPEN,
     Release,
 )
@@ -202,4 +201,4 @@ def _text(pairs: dict[str, str], config: ProducerConfig) -> str:
 
 @functools.cache
 def _ends_last_pair(release: str) -> bool:
-    return not LAST_PROPERTY_OPEN <= Release.parse(release) < LAST_PROPERTY_CLOSED_AGAIN
+    return not LAST_PROPERTY_OPEN.holds(Release.parse(release))

@@ -28,7 +28,8 @@ function writeVerdict() {
     place.textContent = 'No checker has judged this journal.';
     return;
   }
-  place.append(places.length ? line('b', `${places.length + judgement.more_violations} violation${places.length === 1 ? '' : 's'}`, 'bad') : line('b', 'no violation', 'good'));
+  place.append(places.length ? line('b', `${places.length + judgement.more_violations} violation${places.length === 1 ? '' : 's'}`, 'bad') : line('b', 'no violation', story.unproven.length ? '' : 'good'));
+  for (const text of story.unproven) place.append(' ', line('b', 'No pass', 'bad'), `: ${text}.`);
   const unmet = story.expected.filter(it => it.met === false);
   if (story.expected.length) place.append(' ', unmet.length ? line('b', `${unmet.length} of ${story.expected.length} expectations not met`, 'bad')
     : line('b', expectedWords(), 'good'), unmet.map(it => ` ${it.text}, it is ${story.judgement.metrics[it.metric]}`).join(';') + (unmet.length ? '.' : ''));

@@ -2,24 +2,48 @@
 
 from __future__ import annotations
 
+import random
+from functools import partial
 from typing import Any
 
 import pytest
+import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from store_makers import NOW, Rig, TinyDisk, a_message
 
+from emulator.broker.service import serve_broker
 from emulator.broker.store.appender import PutRefused, PutStatus
 from emulator.broker.store.delays import DELIVERIES_MAX, DOCUMENT
+from emulator.clock import WallClock
+from emulator.config import BrokerConfig, NetConfig
 from emulator.disk.memory import MemoryDisk
 from emulator.facts import DelayedDelivered, DelayedMessageDropped, Queue
+from emulator.journal import Entry, Journal
+from emulator.net.remoting_client import RemotingClient
+from emulator.releases import R_4_9_7
+from emulator.sim.path import Latency
+from emulator.sim.world import EPOCH_MS, run_virtual
+from protocol import catalog
 from protocol.delay_levels import DEFAULT_DELAY_LEVELS
 from protocol.fields import BadFields
 from protocol.names import SCHEDULE_TOPIC, TRANS_HALF_TOPIC
+from protocol.requests.sending import SendMessageRequestV2
 from protocol.tags import tag_code
 
 LEVEL_1 = "DELAY\x011"
 HOUR_MS = 3_600_000
+A_DELAYED_SEND = SendMessageRequestV2(
+    producer_group="pg",
+    topic="orders",
+    default_topic="TBW102",
+    default_topic_queue_nums=4,
+    queue_id=0,
+    sys_flag=0,
+    born_timestamp=0,
+    flag=0,
+    properties=LEVEL_1,
+)
 
 
 def a_delayed(
@@ -215,6 +239,65 @@ def test_no_look_delivers_without_end() -> None:
     assert rig.delays.deliver_due(NOW + 1_000) == DELIVERIES_MAX
     assert rig.delays.next_due_ms(NOW + 1_000) == NOW + 1_000
     assert rig.delays.deliver_due(NOW + 1_000) == 5
+
+
+def test_a_round_that_stalls_in_the_middle_says_of_each_message_how_late_it_really_came() -> None:
+    rig = Rig()
+    for _ in range(4):
+        a_delayed(rig)
+    began_ms = NOW + 1_650
+    times_ms = iter([began_ms, began_ms, began_ms + 800, began_ms + 801])
+    rig.delays.wall_ms = lambda: next(times_ms)
+    assert rig.delays.deliver_due(began_ms) == 4
+    assert [fact.late_by_ms for fact in rig.facts_of(DelayedDelivered)] == [650, 650, 1_450, 1_451]
+    stored_ms = [message.store_ms - NOW for message in rig.messages(2)]
+    assert stored_ms == [1_650, 1_650, 2_450, 2_451]
+
+
+def test_a_broker_that_runs_takes_the_time_of_each_delivery_from_its_clock() -> None:
+    stall_ms = 800
+    late_ms: list[int] = []
+
+    async def main(world) -> None:
+        clock = WallClock(EPOCH_MS, 0.0)
+
+        def stall(entry: Entry) -> None:
+            if isinstance(entry.fact, DelayedDelivered):
+                late_ms.append(entry.fact.late_by_ms)
+                clock.skew_ms += stall_ms
+
+        host = world.network.host("broker")
+        config = BrokerConfig(listen_address=f"{host.ip}:10911")
+        shell = {"network": host, "disk": MemoryDisk(), "clock": clock, "rng": random.Random(7)}
+        journal = Journal("broker-a", clock, listeners=[stall])
+        stop = trio.Event()
+        serve = partial(serve_broker, config, journal=journal, stop=stop, **shell)
+        address = await world.nursery.start(serve)
+        client = RemotingClient(
+            world.network.host("client"),
+            world.nursery,
+            clock=clock,
+            config=NetConfig(),
+            release=R_4_9_7,
+            note=lambda _fact: None,
+            handlers={},
+        )
+        for _ in range(3):
+            send, header = catalog.SEND_MESSAGE_V2, A_DELAYED_SEND
+            await client.invoke(address, send, header, b"x", timeout_ms=3_000)
+        await trio.sleep(5)
+        stop.set()
+
+    run_virtual(main, seed=1, latency=Latency(us_min=0, us_max=0))
+    assert [late - late_ms[0] for late in late_ms] == [0, stall_ms, 2 * stall_ms]
+
+
+def test_a_clock_that_goes_back_in_a_round_makes_no_message_early() -> None:
+    rig = Rig()
+    a_delayed(rig)
+    rig.delays.wall_ms = lambda: NOW + 400
+    rig.delays.deliver_due(NOW + 1_100)
+    assert [fact.late_by_ms for fact in rig.facts_of(DelayedDelivered)] == [0]
 
 
 def test_what_belongs_to_the_half_topic_is_not_delivered() -> None:

@@ -286,6 +286,19 @@ def test_a_far_message_is_recalled_before_and_after_it_rolled() -> None:
     assert len(rig.facts_of(TimerMessageRecalled)) == 2
 
 
+def test_a_round_of_timers_that_stalls_says_of_each_how_late_it_really_came() -> None:
+    rig = a_rig()
+    for key in "ABC":
+        a_timed(rig, at(NOW + 1_000), key=key)
+    began_ms = NOW + 1_615
+    times_ms = iter([began_ms, began_ms + 800, began_ms + 860])
+    rig.timers.wall_ms = lambda: next(times_ms)
+    assert rig.timers.deliver_due(began_ms) == 3
+    assert [fact.late_by_ms for fact in rig.facts_of(TimerMessageDelivered)] == [615, 1_415, 1_475]
+    stored_ms = [message.store_ms - NOW for message in rig.messages(2)]
+    assert stored_ms == [1_615, 2_415, 2_475]
+
+
 # Restarts -----------------------------------------------------------------------------
 
 

@@ -116,8 +116,8 @@ def test_a_topic_inherits_what_its_template_is_except_the_inheriting() -> None:
     assert made.topic_filter_type == "MULTI_TAG"
 
 
-@pytest.mark.parametrize(("release", "perm"), [("4.7.0", 2), (LAST_4, 6), (LAST_5, 6)])
-def test_dead_letters_could_not_be_read_before_4_9_4(release: str, perm: int) -> None:
+@pytest.mark.parametrize(("release", "perm"), [("4.9.1", 2), ("4.9.2", 6), (LAST_5, 6)])
+def test_dead_letters_could_not_be_read_before_4_9_2(release: str, perm: int) -> None:
     topics = Rig(release=release).topics
     assert topics.create_internal("%DLQ%g", 1, NOW, by="send back").perm == perm
     assert topics.create_internal("%RETRY%g", 1, NOW, by="heartbeat").perm == 6

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable
 from typing import Self
@@ -11,6 +12,7 @@ from emulator.checks.violation import Judgement
 from emulator.facts import (
     ConsumerStarted,
     ConsumerStopped,
+    DelayedDelivered,
     Fact,
     FaultBegan,
     FaultEnded,
@@ -85,22 +87,36 @@ class AJournal:
         kind = "SYNC_FLUSH" if sync else "ASYNC_FLUSH"
         return self.note(broker, StoreOpened(kind, outlives_process=True, retained_hours_max=72))
 
-    def fault(self, word: str, *nodes: str, number: int = 1) -> Self:
-        return self.note("world", FaultBegan(number, f'{{"fault":"{word}"}}', nodes))
+    def fault(self, word: str, *nodes: str, number: int = 1, **fields: float) -> Self:
+        fault = json.dumps({"fault": word, **fields})
+        return self.note("world", FaultBegan(number, fault, nodes))
 
     def healed(self, number: int = 1) -> Self:
         return self.note("world", FaultEnded(number, "healed", 1))
 
     # Messages ---------------------------------------------------------------------------
 
-    def stored(self, offset: int, queue: Queue = Q0, key: str = "") -> Self:
+    def stored(self, offset: int, queue: Queue = Q0, key: str = "", tags: str = "") -> Self:
         position = self._positions[queue.broker]
         self._positions[queue.broker] += RECORD_BYTES
         key = key or f"{queue.queue_id}-{offset}"
-        return self.note(queue.broker, MessageStored(queue, offset, position, key, RECORD_BYTES))
+        fact = MessageStored(queue, offset, position, key, RECORD_BYTES, tags)
+        return self.note(queue.broker, fact)
 
-    def sent(self, offset: int, queue: Queue = Q0, key: str = "", **fields: object) -> Self:
+    def delivered(self, offset: int, queue: Queue, level: int, key: str) -> Self:
+        """A copy that waited at *level* is stored in its queue."""
         self.stored(offset, queue, key)
+        return self.note(queue.broker, DelayedDelivered(queue, level, 0))
+
+    def sent(
+        self, offset: int, queue: Queue = Q0, key: str = "", tags: str = "", **fields: object
+    ) -> Self:
+        self.stored(offset, queue, key, tags)
+        return self.acknowledged(offset, queue, key, **fields)
+
+    def acknowledged(
+        self, offset: int, queue: Queue = Q0, key: str = "", **fields: object
+    ) -> Self:
         key = key or f"{queue.queue_id}-{offset}"
         known = {"attempts": 1, "took_ms": 1, "status": "SEND_OK", **fields}
         return self.note("producer", MessageSent(queue.topic, queue, offset, key, **known))
@@ -128,8 +144,10 @@ class AJournal:
         fact = PullAnswered(group, queue, offset, 0, count, offset + count, PEER, 0)
         return self.note(queue.broker, fact)
 
-    def committed(self, offset: int, queue: Queue = Q0, group: str = "billing") -> Self:
-        return self.note(queue.broker, OffsetCommitted(group, queue, offset, PEER))
+    def committed(
+        self, offset: int, queue: Queue = Q0, group: str = "billing", peer: str = PEER
+    ) -> Self:
+        return self.note(queue.broker, OffsetCommitted(group, queue, offset, peer))
 
     # Members ----------------------------------------------------------------------------
 
@@ -150,8 +168,10 @@ class AJournal:
     def stopped(self, node: str, group: str = "billing") -> Self:
         return self.note(node, ConsumerStopped(group, client_of(node)))
 
-    def claimed(self, node: str, *queues: Queue, group: str = "billing") -> Self:
-        return self.note(node, QueuesClaimed(group, queues))
+    def claimed(
+        self, node: str, *queues: Queue, group: str = "billing", offsets: tuple[int, ...] = ()
+    ) -> Self:
+        return self.note(node, QueuesClaimed(group, queues, offsets))
 
     def released(self, node: str, *queues: Queue, reason: str = "not mine") -> Self:
         return self.note(node, QueuesReleased("billing", queues, reason))

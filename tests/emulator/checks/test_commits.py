@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_journals import Q0, AJournal, a_consumed_journal, a_member, client_of, objections
 
-from emulator.facts import LogRecovered, OffsetRepaired
+from emulator.facts import LogRecovered, OffsetRepaired, OldestDropped
 
 
 def a_started_journal(count: int = 5, **consumer: object) -> AJournal:
@@ -26,7 +26,9 @@ def test_what_was_given_may_be_committed() -> None:
 
 def test_a_commit_of_what_was_only_pulled_is_a_violation() -> None:
     journal = a_started_journal().consumed("billing-1", 0).consumed("billing-1", 1).committed(5)
-    assert broken(journal) == ["billing committed 5 of orders@broker-a:0, and nobody was given 2"]
+    assert broken(journal) == [
+        "billing committed 5 of orders@broker-a:0 and passed 2, which nobody was given"
+    ]
     assert journal.judged().metrics["early_commits.billing"] == 1
 
 
@@ -41,8 +43,37 @@ def test_what_filters_pass_over_is_not_given_to_anybody() -> None:
     assert broken(journal.committed(5)) == []
 
 
+def test_a_commit_of_the_highest_finished_offset_is_a_violation() -> None:
+    journal = a_started_journal()
+    for offset in (0, 1, 2):
+        journal.given("billing-1", offset)
+    journal.consumed("billing-1", 0).consumed("billing-1", 2)  # 1 takes longer
+    assert broken(journal.committed(3)) == [
+        "billing committed 3 of orders@broker-a:0 and passed 1, which billing-1 has not finished"
+    ]
+
+
+def a_member_that_commits(first: int, second: int, *, claims_again: bool = False) -> AJournal:
+    journal = a_started_journal(10).note("broker-a", a_member(client_of("billing-1")))
+    journal.claimed("billing-1", Q0, offsets=(0,))
+    journal.each(range(10), lambda offset: journal.consumed("billing-1", offset))
+    journal.committed(first)
+    if claims_again:
+        journal.claimed("billing-1", Q0, offsets=(second,))
+    return journal.committed(second)
+
+
+def test_a_member_s_commits_rise_while_it_holds_the_queue() -> None:
+    assert broken(a_member_that_commits(8, 10)) == []
+    assert broken(a_member_that_commits(10, 8)) == [
+        "billing-1 commits 8 of orders@broker-a:0 after 10"
+    ]
+    assert broken(a_member_that_commits(10, 8, claims_again=True)) == []
+
+
 def test_what_the_log_no_longer_has_is_passed() -> None:
-    journal = a_started_journal().note("billing-1", OffsetRepaired("billing", Q0, 0, 3))
+    journal = a_started_journal().note("broker-a", OldestDropped(300, 300))
+    journal.note("billing-1", OffsetRepaired("billing", Q0, 0, 3))
     assert broken(journal.consumed("billing-1", 3).committed(4)) == []
 
 
@@ -81,4 +112,4 @@ def test_a_member_commits_nothing_of_a_queue_that_it_gave_away_long_ago() -> Non
 def test_what_was_on_its_way_then_may_come_and_so_may_what_a_fault_held_up() -> None:
     assert broken(a_late_commit(9).committed(5)) == []
     assert broken(a_late_commit(1).claimed("billing-1", Q0).at_s(50).committed(5)) == []
-    assert broken(a_late_commit(1).fault("stall").at_s(50).healed().committed(5)) == []
+    assert broken(a_late_commit(1).fault("stall", "broker-a").at_s(50).healed().committed(5)) == []

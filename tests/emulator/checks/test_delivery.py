@@ -6,10 +6,12 @@ from small_journals import Q0, Q1, RECORD_BYTES, AJournal, a_consumed_journal, o
 
 from emulator.facts import (
     DelayedMessageDropped,
+    Fact,
     GroupOffsetMoved,
     LogFlushed,
     MessagePolled,
     OffsetRepaired,
+    OldestDropped,
     PowerLost,
     Queue,
     SeekRequested,
@@ -44,8 +46,8 @@ def test_a_message_that_the_committed_offset_passed_and_nobody_consumed_is_lost(
     judgement = journal.committed(6).judged()
     assert objections(judgement, "lost") == [
         (
-            "billing never consumed offset 2, 3 of orders@broker-a:0, which were acknowledged, "
-            "and goes on from 6"
+            "billing never consumed offset 2, 3 of orders@broker-a:0 (0-2), which were "
+            "acknowledged, and goes on from 6"
         )
     ]
     assert judgement.metrics["lost.billing"] == 2
@@ -103,16 +105,51 @@ def test_a_tool_that_moves_the_group_loses_nothing() -> None:
 
 
 def test_what_the_log_no_longer_has_is_not_owed() -> None:
-    journal = a_started_journal().sent(0).sent(1).pulled(0, 0)
-    journal.note("billing-1", OffsetRepaired("billing", Q0, 0, 1))
-    assert lost(journal.consumed("billing-1", 1).committed(2)) == []
+    def passed(*facts: Fact) -> AJournal:
+        journal = a_started_journal().sent(0).sent(1).pulled(0, 0)
+        for fact in facts:
+            journal.note("broker-a", fact)
+        journal.note("billing-1", OffsetRepaired("billing", Q0, 0, 1))
+        return journal.consumed("billing-1", 1).committed(2)
+
+    dropped = passed(OldestDropped(RECORD_BYTES, RECORD_BYTES))
+    assert lost(dropped) == []
+    assert dropped.judged().metrics["excused_not_in_log.billing"] == 1
+    assert len(lost(passed())) == 1  # the broker still has it
 
 
 def test_a_group_with_tags_passes_over_what_it_does_not_want() -> None:
-    journal = a_started_journal(expressions=("TagA",)).sent(0).sent(1).pulled(0, 2)
-    judgement = journal.consumed("billing-1", 1).committed(2).judged()
-    assert objections(judgement, "lost") == []
+    def tagged(*tags: str) -> AJournal:
+        journal = a_started_journal(expressions=("TagA || TagB",))
+        for offset, each in enumerate(tags):
+            journal.sent(offset, tags=each)
+        return journal.pulled(0, 2).consumed("billing-1", 1).committed(2)
+
+    judgement = tagged("TagC", "TagB").judged()
+    assert objections(judgement, "lost") == objections(judgement, "commits") == []
     assert judgement.metrics["filtered.billing"] == 1
+    assert len(lost(tagged("TagA", "TagB"))) == 1
+
+
+def test_what_only_some_members_want_may_be_passed_over_by_the_others() -> None:
+    journal = a_started_journal(expressions=("TagA",)).consumer("billing-2", expressions=("TagB",))
+    journal.sent(0, tags="TagA").sent(1, tags="TagB").sent(2, tags="TagC").pulled(0, 3)
+    judgement = journal.consumed("billing-2", 1).committed(3).judged()
+    assert objections(judgement, "lost") == []
+    assert judgement.metrics["excused_inconsistent.billing"] == 1
+    assert judgement.metrics["filtered.billing"] == 2
+
+
+def test_a_member_that_is_given_what_it_does_not_subscribe_is_objected_to() -> None:
+    journal = a_started_journal(expressions=("TagA",)).sent(0, tags="TagB").pulled(0, 1)
+    judgement = journal.consumed("billing-1", 0).committed(1).judged()
+    assert objections(judgement, "filters") == [
+        (
+            "billing-1 was given offset 0 of orders@broker-a:0 with the tags 'TagB', which it "
+            "does not subscribe"
+        )
+    ]
+    assert objections(judgement, "duplicates") == []
 
 
 def a_journal_with_power_lost(*, sync: bool, status: str = "SEND_OK") -> AJournal:
@@ -133,11 +170,27 @@ def test_what_was_not_flushed_may_go_with_the_power() -> None:
 def test_what_was_acknowledged_as_flushed_may_not() -> None:
     assert lost(a_journal_with_power_lost(sync=True)) == [
         (
-            "broker-a acknowledged offset 1 of orders:0 (1 messages) and does not have them "
-            "after a restart"
+            "broker-a acknowledged offset 1 of orders@broker-a:0 (1 messages) and does not have "
+            "them after a restart"
         )
     ]
     assert lost(a_journal_with_power_lost(sync=True, status="FLUSH_DISK_TIMEOUT")) == []
+
+
+def test_it_is_shown_by_its_life_and_what_cut_it_off() -> None:
+    journal = a_journal_with_power_lost(sync=True)
+    (violation,) = [each for each in journal.judged().violations if each.checker == "lost"]
+    facts = {
+        (entry.mono_us, entry.node, entry.seq): type(entry.fact).__name__
+        for entry in journal.entries
+    }
+    cited = [(key.node, facts[key.mono_us, key.node, key.seq]) for key in violation.entries]
+    assert cited == [
+        ("broker-a", "MessageStored"),
+        ("producer", "MessageSent"),
+        ("broker-a", "PowerLost"),
+        ("broker-a", "StoreOpened"),
+    ]
 
 
 def test_a_place_that_is_used_again_is_another_message() -> None:

@@ -6,7 +6,7 @@ from small_journals import AJournal, a_consumed_journal
 
 from emulator.checks.checker import VIOLATIONS_MAX, Checker, Metric
 from emulator.checks.judging import Judging, judge
-from emulator.checks.table import CHECKERS, METRICS
+from emulator.checks.table import ALL, METRICS
 from emulator.facts import MessageConsumed, MessageSent, PowerLost
 
 
@@ -71,7 +71,7 @@ def test_a_checker_names_a_hundred_violations_and_counts_the_others() -> None:
 def test_without_the_facts_it_needs_a_checker_says_so_and_has_no_metrics() -> None:
     judgement = judge(a_consumed_journal(3).entries, [NeedsPower])
     assert judgement.not_judged == {"needs power": "the journal has no PowerLost"}
-    assert judge([], list(CHECKERS.values())).metrics == {}
+    assert judge([], list(ALL.values())).metrics == {}
 
 
 def test_a_journal_with_a_hole_proves_nothing() -> None:
@@ -104,8 +104,8 @@ def test_violations_come_in_the_order_of_time() -> None:
 
 
 def test_every_metric_has_one_checker_and_a_sentence() -> None:
-    names = [metric.name for kind in CHECKERS.values() for metric in kind.metrics]
+    names = [metric.name for kind in ALL.values() for metric in kind.metrics]
     assert len(names) == len(set(names)) == len(METRICS)
     assert all(metric.sentence and metric.unit for metric in METRICS.values())
-    assert all(kind.rule for kind in CHECKERS.values())
-    assert MessageSent in CHECKERS["lost"].needs
+    assert all(kind.rule for kind in ALL.values())
+    assert MessageSent in ALL["lost"].needs

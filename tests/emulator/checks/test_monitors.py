@@ -6,11 +6,12 @@ import json
 from collections.abc import Callable
 
 import pytest
+import stories_of_standing
 from small_journals import PEER, Q0, Q1, AJournal, a_member, client_of, objections
 
 from emulator.checks.judging import judge
 from emulator.checks.monitors.table import MONITORS
-from emulator.checks.table import CHECKERS
+from emulator.checks.table import ALL
 from emulator.facts import (
     BrokerIsolated,
     ConnectionOpened,
@@ -253,6 +254,7 @@ STORIES: tuple[tuple[str, Callable[..., AJournal], object, object], ...] = (
     ("repeats_wait", orderly_repeat, 1.1, 0.9),
     ("repeats_wait", broadcast_repeat, 1, 0),
     ("repeats_wait", send_back, False, True),
+    *stories_of_standing.STORIES,
 )
 
 
@@ -272,7 +274,7 @@ def test_every_monitor_has_a_bad_journal() -> None:
 
 
 def test_every_monitor_runs_on_every_journal() -> None:
-    assert MONITORS.items() <= CHECKERS.items()
+    assert MONITORS.items() <= ALL.items()
 
 
 def test_heartbeats_that_no_broker_notes_are_not_missed() -> None:

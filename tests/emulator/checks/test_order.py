@@ -74,7 +74,7 @@ def test_no_orderly_history_is_objected_to(outcomes: list[int]) -> None:
     at = committed = 1
     for outcome in outcomes:
         if outcome == 2:
-            journal.claimed("billing-2", Q0)
+            journal.claimed("billing-1", Q0)
             at = committed
             continue
         consumed(journal, at if outcome else -at)

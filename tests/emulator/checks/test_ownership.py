@@ -6,6 +6,8 @@ import pytest
 from small_journals import Q0, Q1, AJournal, client_of, objections
 
 from emulator.checks.churn import fewest_moves
+from emulator.checks.judging import Judging
+from emulator.checks.ownership import OneOwner
 from emulator.facts import (
     BrokerRegistered,
     BrokerUnregistered,
@@ -43,6 +45,22 @@ def test_two_owners_are_measured_in_a_concurrent_group() -> None:
     journal.at_s(15).released("billing-1", Q1).at_s(20).ends()
     found = metrics(journal)
     assert (found["overlap_s.billing"], found["overlap_queue_s.billing"]) == (5, 8)
+
+
+def test_the_longest_time_without_an_owner_is_known_by_queue_with_its_beginning() -> None:
+    journal = two_members().at_s(1).claimed("billing-1", Q0, Q1)
+    journal.at_s(10).released("billing-1", Q1).at_s(13).claimed("billing-2", Q1)
+    journal.at_s(14).released("billing-2", Q1).at_s(15).claimed("billing-2", Q1)
+    judging = Judging((OneOwner,))
+    judging.take(journal.at_s(30).released("billing-1", Q0).at_s(60).ends().entries)
+    judging.end()
+    (checker,) = judging.checkers
+    assert isinstance(checker, OneOwner)
+    found = [
+        (each.queue, round(each.from_us / 1e6), round(each.until_us / 1e6))
+        for each in checker.unowned()
+    ]
+    assert found == [(Q0, 30, 60), (Q1, 10, 13)]
 
 
 def granted(journal: AJournal, node: str) -> AJournal:
@@ -190,9 +208,9 @@ def test_nobody_is_idle_where_there_is_nothing_to_do() -> None:
 
 def test_two_owners_for_a_minute_without_any_fault_break_the_rule() -> None:
     journal = two_members().at_s(1).claimed("billing-1", Q0).at_s(2).claimed("billing-2", Q0)
-    assert objections(journal.at_s(70).ends().judged(), "ownership") == [
-        "billing-1 and billing-2 hold orders@broker-a:0 for 68 s, while no fault holds"
-    ]
+    what = "billing-1 and billing-2 hold orders@broker-a:0 for 68 s, while no fault touches "
+    what += "them, its brokers or NameServers"
+    assert objections(journal.at_s(70).ends().judged(), "ownership") == [what]
 
 
 def test_two_owners_during_a_fault_and_soon_after_do_not() -> None:

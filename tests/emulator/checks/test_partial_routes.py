@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 from small_journals import Q0, AJournal, a_consumed_journal, objections
 
-from emulator.facts import BrokerExpired, BrokerRegistered, TopicCreated
+from emulator.facts import (
+    BrokerExpired,
+    BrokerRegistered,
+    Queue,
+    QueuesClaimed,
+    RunEnded,
+    TopicCreated,
+)
 
 
 def registered(topic_count: int, *, first: bool = True, at: str = "broker-a") -> BrokerRegistered:
@@ -30,7 +37,7 @@ def left_over(*facts: BrokerRegistered | BrokerExpired) -> AJournal:
         ((registered(1), registered(2, first=False)), 2),
         ((registered(2),), 0),
         ((registered(1, first=False),), 0),
-        ((registered(1), BrokerExpired("broker-a", 0, "broker-a"), registered(2)), 0),
+        ((registered(1), BrokerExpired("broker-a", "broker-a", 120_000), registered(2)), 0),
     ],
     ids=["one topic at first", "all, too late", "all", "not the first", "away, and all"],
 )
@@ -63,3 +70,96 @@ def test_queues_without_an_owner_are_wanted_where_routes_are_whole(topic_count, 
     journal.claimed("billing-1", Q0).note("namesrv-b", registered(topic_count))
     journal.released("billing-1", Q0).at_s(100).stored(0)
     assert round(journal.judged().metrics["unowned_s.billing"]) == unowned_s
+
+
+def known(count: int, *, topic_count: int = 3, at: str = "broker-a") -> BrokerRegistered:
+    """A NameServer that notes how many topics it knows; one with one topic tells of the last."""
+    return BrokerRegistered("c", at, 0, at, topic_count, first=False, known_count=count)
+
+
+def a_partial_route(created: str = "returns", known_count: int = 1) -> AJournal:
+    """Brokers a and b have orders and invoices; then *created* is made at a, and told alone."""
+    journal = AJournal().runs().store().store("broker-b")
+    for broker in ("broker-a", "broker-b"):
+        for topic in ("orders", "invoices"):
+            journal.note(broker, TopicCreated(topic, 2, 2, 6, "admin"))
+    journal.note("broker-b", TopicCreated("apart", 2, 2, 6, "admin"))
+    journal.note("broker-a", TopicCreated(created, 2, 2, 6, "admin"))
+    return journal.note("namesrv-b", known(known_count, topic_count=1))
+
+
+def left_at(queue: Queue, *, repaired_s: float = 0, created: str = "returns") -> AJournal:
+    """A message of *queue* that nobody has 300 s later; the run waited for it in vain."""
+    journal = a_partial_route(created).consumer("billing-1", topics=(queue.topic,))
+    journal.pulled(0, 0, queue).sent(0, queue)
+    if repaired_s:
+        journal.at_s(repaired_s).note("namesrv-b", known(3))
+    return journal.at_s(300).note("world", RunEnded("finished", "1 message to consume"))
+
+
+@pytest.mark.parametrize(
+    ("journal", "is_excused"),
+    [
+        (left_at(Q0), True),
+        (left_at(Q0, created="orders"), False),
+        (left_at(Queue("orders", "broker-b", 0)), False),
+        (left_at(Q0, repaired_s=10), False),
+    ],
+    ids=["lacking", "the topic it was told of", "another broker", "repaired by a new version"],
+)
+def test_what_is_left_is_excused_where_its_own_queue_is_in_no_route(journal, is_excused) -> None:
+    judged = journal.judged()
+    assert len(objections(judged, "liveness")) == 1 - is_excused
+    names = ("stuck", "excused_stuck", "unrouted", "backlog")
+    found = [judged.metrics[name] for name in names]
+    assert found == ([0, 1, 1, 0] if is_excused else [1, 0, 0, 1])
+
+
+@pytest.mark.parametrize(
+    ("topic", "repaired_s", "is_excused"),
+    [("orders", 0, True), ("apart", 0, False), ("returns", 0, False), ("orders", 10, False)],
+)
+def test_unrest_is_excused_for_groups_whose_topic_is_lacking(
+    topic, repaired_s, is_excused
+) -> None:
+    judged = left_at(Queue(topic, "broker-b", 0), repaired_s=repaired_s).judged()
+    unrest = judged.metrics["unrest"], judged.metrics["excused_unrest"]
+    assert unrest == ((0, 1) if is_excused else (1, 0))
+
+
+def two_owners_of(queue: Queue, repaired_s: float, released_s: float = 200) -> AJournal:
+    journal = a_partial_route()
+    for node in ("billing-1", "billing-2"):
+        journal.consumer(node, topics=(queue.topic,))
+        journal.note(node, QueuesClaimed("billing", (queue,), (0,)))
+    journal.at_s(repaired_s).note("namesrv-b", known(3))
+    return journal.at_s(released_s).released("billing-2", queue).at_s(400).ends()
+
+
+def test_two_owners_are_excused_until_60_s_after_the_repair_by_a_new_version() -> None:
+    inside = two_owners_of(Q0, 141).judged()
+    assert objections(inside, "ownership") == []
+    assert inside.metrics["excused_overlap_s"] == pytest.approx(200, abs=0.1)
+    assert len(objections(two_owners_of(Q0, 139).judged(), "ownership")) == 1
+    assert (
+        objections(two_owners_of(Queue("orders", "broker-b", 0), 141).judged(), "ownership") == []
+    )
+
+
+@pytest.mark.parametrize("topic", ["apart", "returns"])
+def test_two_owners_of_a_topic_that_all_routes_have_are_not(topic) -> None:
+    journal = two_owners_of(Queue(topic, "broker-b", 0), 141)
+    assert len(objections(journal.judged(), "ownership")) == 1
+
+
+def test_queues_need_an_owner_from_the_repair_by_a_new_version_on() -> None:
+    journal = a_partial_route().consumer("billing-1").claimed("billing-1", *both_queues())
+    journal.released("billing-1", Q0).at_s(100).note("namesrv-b", known(3))
+    journal.at_s(150).claimed("billing-1", Q0).at_s(200).ends()
+    assert round(journal.judged().metrics["unowned_s.billing"]) == 50
+
+
+def both_queues() -> tuple[Queue, ...]:
+    return tuple(
+        Queue("orders", broker, number) for broker in ("broker-a", "broker-b") for number in (0, 1)
+    )

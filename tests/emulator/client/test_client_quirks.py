@@ -9,6 +9,7 @@ from pulled_broker import in_group
 from whole_cluster import in_cluster
 
 from emulator.client.config import ProducerConfig
+from emulator.client.consumer.quirks import PULL_TASKS
 from emulator.client.consumer.quirks import SWITCHES as OF_CONSUMERS
 from emulator.client.producer.quirks import SEND_TYPES
 from emulator.config import BrokerConfig
@@ -21,6 +22,7 @@ from protocol.queues import MessageQueue
 
 QUEUE = MessageQueue("T", "broker-a", 0)
 COMMIT = RequestCode.UPDATE_CONSUMER_OFFSET
+SEND_BACK = RequestCode.CONSUMER_SEND_MSG_BACK
 
 
 def on_and_off(name):
@@ -31,7 +33,7 @@ def on_and_off(name):
 
 def test_every_quirk_of_a_client_can_be_switched_on() -> None:
     of_clients = {name for name, quirk in QUIRKS.items() if quirk.role != "broker"}
-    assert set(OF_CONSUMERS) | set(SEND_TYPES) == of_clients
+    assert set(OF_CONSUMERS) | set(PULL_TASKS) | set(SEND_TYPES) == of_clients
 
 
 def test_an_unknown_quirk_is_refused_with_the_nearest_one() -> None:
@@ -123,6 +125,47 @@ def test_a_full_queue_may_be_taken_for_a_lost_one(quirks, is_on) -> None:
             return full.dropped
 
     assert in_group(story) is is_on
+
+
+@on_and_off("fail_when_interrupted")
+def test_an_interrupted_listener_may_fail_after_the_offsets_were_written(quirks, is_on) -> None:
+    """rocketmq #7182."""
+
+    async def works(_messages) -> None:
+        await trio.sleep(3)
+
+    async def story(cluster, broker):
+        broker.offsets["T", 0] = 0
+        broker.store(1)
+        async with cluster.process() as app:
+            async with cluster.a_consumer(app, works, quirks=quirks):
+                await trio.sleep(1)
+            await trio.sleep(1)
+        return broker.times(SEND_BACK), broker.offsets["T", 0]
+
+    assert in_group(story) == ([1.0] if is_on else [], 0)
+
+
+def test_who_is_killed_sends_nothing_back() -> None:
+    begun = []
+
+    async def works(_messages) -> None:
+        begun.append(True)
+        await trio.sleep(3)
+
+    async def story(cluster, broker):
+        broker.offsets["T", 0] = 0
+        broker.store(1)
+        with trio.move_on_after(1):
+            async with (
+                cluster.process() as app,
+                cluster.a_consumer(app, works, quirks=("fail_when_interrupted",)),
+            ):
+                await trio.sleep_forever()
+        await trio.sleep(1)
+        return broker.requests(SEND_BACK)
+
+    assert (in_group(story), begun) == ([], [True])
 
 
 @on_and_off("retry_on_another_queue")

@@ -134,9 +134,18 @@ def test_a_text_that_is_no_number_leaves_a_setting_unchanged() -> None:
 @pytest.mark.parametrize(
     ("release", "name", "code", "remark"),
     [
-        ("4.9.7", "kvConfigPath", 16, "Can not update config path"),
+        ("4.9.5", "kvConfigPath", 0, None),
+        ("4.9.6", "kvConfigPath", 16, "Can not update config path"),
+        ("4.9.6", "configStorePath", 0, None),
         ("4.9.7", "configStorePath", 16, "Can not update config path"),
         ("4.9.7", "configBlackList", 0, None),
+        ("4.9.8", "configBlackList", 16, "Can not update config in black list."),
+        ("5.1.0", "kvConfigPath", 0, None),
+        ("5.1.1", "kvConfigPath", 16, "Can not update config path"),
+        ("5.1.1", "configStorePath", 0, None),
+        ("5.1.2", "configStorePath", 16, "Can not update config path"),
+        ("5.1.4", "configBlackList", 0, None),
+        ("5.2.0", "configBlackList", 16, "Can not update config in black list."),
         ("5.3.3", "kvConfigPath", 16, "Can not update config in black list."),
         ("5.3.3", "configBlackList", 16, "Can not update config in black list."),
         ("5.3.3", "listenPort", 16, "Can not update config in black list."),
@@ -233,3 +242,20 @@ def test_the_settings_are_those_of_a_real_one(release, line) -> None:
     shown = settings_of(NameServerBench(release))
     of_this_machine = dict.fromkeys(case["in"]["left_out"], "")
     assert shown | of_this_machine == case["out"]
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "since"),
+    [
+        ("supportActingMaster", "4.9.8", "5.0.0"),
+        ("needWaitForService", "5.0.0", "5.1.0"),
+        ("deleteTopicWithBrokerRegistration", "5.1.3", "5.1.4"),
+        ("enableShutdownGracefully", "5.1.4", "5.2.0"),
+        ("serverNettyWorkerGroupEnable", "5.3.0", "5.3.1"),
+    ],
+)
+def test_settings_of_the_name_server_come_release_by_release(
+    name: str, before: str, since: str
+) -> None:
+    assert name not in settings_of(NameServerBench(before))
+    assert name in settings_of(NameServerBench(since))

@@ -16,7 +16,7 @@ from emulator.client.consumer.offsets import (
     OffsetTable,
     StartOffsets,
 )
-from emulator.releases import Release
+from emulator.releases import R_4_9_7, Release
 from protocol.queues import MessageQueue
 
 OLD, NEW = Release(4, 9, 7), Release(4, 9, 8)
@@ -167,7 +167,9 @@ async def test_a_group_without_an_offset_starts_where_its_policy_says(
     policy, normal, retry
 ) -> None:
     broker = ABroker()
-    starts = StartOffsets(BrokerOffsets(broker), broker, policy, new_group_from_ms=42)
+    starts = StartOffsets(
+        BrokerOffsets(broker), broker, policy, new_group_from_ms=42, release=R_4_9_7
+    )
     assert await starts.find(q(0)) == normal
     assert await starts.find(MessageQueue("%RETRY%cg", "broker-a", 0)) == retry
     broker.stored[q(0)] = 7

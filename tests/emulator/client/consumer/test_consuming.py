@@ -220,6 +220,25 @@ def test_client_invariant_53_a_hanging_listeners_message_is_sent_back_by_the_nex
     assert [request.delay_level for request in broker.requests(BACK)] == [3] * 16
 
 
+@pytest.mark.parametrize(("release", "times"), [("5.0.0", 2), ("5.1.0", 1)])
+def test_since_5_1_what_the_round_sent_back_is_not_sent_back_by_its_listener_too(
+    release: str, times: int
+) -> None:
+    async def fails_late(messages) -> ConsumeResult:
+        await trio.sleep(32 * 60)
+        return ConsumeResult.RECONSUME_LATER
+
+    async def story(cluster, broker):
+        broker.offsets["T", 0] = 0
+        async with cluster.process() as app, cluster.a_consumer(app, fails_late, release=release):
+            await trio.sleep(60)
+            broker.store(1)
+            await trio.sleep(40 * 60)
+        return broker
+
+    assert len(in_group(story).times(BACK)) == times
+
+
 # Orderly --------------------------------------------------------------------------------
 
 

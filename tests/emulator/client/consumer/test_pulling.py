@@ -10,6 +10,9 @@ from pulled_broker import PULL, a_queue, in_group
 from emulator.facts import OffsetRepaired, PullFailed, QueuesClaimed
 from emulator.net.results import Reply
 from protocol.codes import ResponseCode
+from protocol.requests.offsets import OffsetReply
+
+QUERY_OFFSET = 14
 
 
 def pulled(story_seconds, prepare, *, queues=1, listener=lambda messages: None, **settings):
@@ -226,6 +229,62 @@ def test_an_error_about_the_offset_is_no_offset_in_4_and_no_queue_in_5(release, 
     cluster, broker = pulled(3, prepare, release=release)
     assert len(cluster.facts_of(QueuesClaimed)) == claimed
     assert [offset for _, offset in broker.pulls()] == [50] * claimed
+
+
+@pytest.mark.parametrize(
+    ("release", "begins"),
+    [("4.8.0", -1), ("4.9.7", -1), ("4.9.8", -1), ("5.0.0", 20), ("5.3.3", 20)],
+)
+def test_up_to_4_9_8_an_orderly_first_pull_takes_silence_about_its_offset_for_minus_one(
+    release, begins
+) -> None:
+    """rocketmq #2708, #1825: the pass has learned the offset, the first pull queries it anew."""
+
+    async def story(cluster, broker):
+        broker.store(50)
+        broker.offsets["T", 0] = 20
+        broker.replies[QUERY_OFFSET].extend([Reply(OffsetReply(offset=20)), SILENT])
+        async with (
+            cluster.process() as app,
+            cluster.a_consumer(app, orderly=True, release=release),
+        ):
+            await trio.sleep(45)
+        return cluster, broker
+
+    cluster, broker = in_group(story)
+    assert broker.pulls()[0][1] == begins
+    repaired = [(fact.asked, fact.corrected) for fact in cluster.facts_of(OffsetRepaired)]
+    assert repaired == ([(-1, 0)] if begins < 0 else [])
+    assert (0 in [offset for _, offset in broker.pulls()]) is (begins < 0), "consumed again"
+
+
+@pytest.mark.parametrize(("release", "is_checked"), [("4.8.0", False), ("4.9.0", True)])
+@pytest.mark.parametrize(
+    ("policy", "code", "start"),
+    [("CONSUME_FROM_LAST_OFFSET", 30, 50), ("CONSUME_FROM_TIMESTAMP", 29, 7)],
+)
+def test_up_to_4_8_so_it_takes_a_failed_search_of_a_new_group_s_start(
+    policy, code, start, release, is_checked
+) -> None:
+    async def story(cluster, broker):
+        broker.store(50)
+        broker.replies[code].extend([Reply(OffsetReply(offset=start)), SILENT])
+        settings = {"orderly": True, "release": release, "consume_from": policy}
+        async with cluster.process() as app, cluster.a_consumer(app, **settings):
+            await trio.sleep(45)
+        return broker.pulls()
+
+    assert in_group(story)[0][1] == (start if is_checked else -1)
+
+
+@pytest.mark.parametrize("release", ["4.8.0", "4.9.7", "5.3.3"])
+def test_a_pass_takes_no_queue_whose_offset_it_cannot_learn(release) -> None:
+    def prepare(broker) -> None:
+        broker.store(50)
+        broker.replies[QUERY_OFFSET].extend([SILENT] * 9)
+
+    cluster, broker = pulled(25, prepare, release=release)
+    assert (cluster.facts_of(QueuesClaimed), broker.pulls()) == ([], [])
 
 
 def test_messages_with_other_tags_are_skipped_and_committed() -> None:

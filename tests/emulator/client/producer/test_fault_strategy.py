@@ -197,6 +197,25 @@ def test_since_4_8_each_queue_that_a_retry_passes_over_is_a_step(release, steps)
     assert info.index.step() - 8 == steps
 
 
+@pytest.mark.parametrize(
+    ("release", "steps"), [("4.7.1", 1), ("4.8.0", 1), ("5.1.3", 1), ("5.1.4", 5)]
+)
+def test_with_latency_faults_each_queue_passed_over_is_a_step_since_5_1_4(release, steps) -> None:
+    info, strategy = two_brokers_of_four(start=7), a_strategy(Release.parse(release))
+    strategy.update("A", 1, NOW_MS, isolate=True)
+    chosen = strategy.select(info, None, NOW_MS)
+    assert (chosen.broker_name, chosen.queue_id) == ("B", 0)
+    assert info.index.step() - 8 == steps
+
+
+@pytest.mark.parametrize(("release", "picked"), [("4.9.3", {"A", "B"}), ("4.9.4", {"A"})])
+def test_up_to_4_9_3_the_worst_case_pick_breaks_ties_by_chance(release, picked) -> None:
+    strategy = a_strategy(Release.parse(release))
+    for broker in ("A", "B"):
+        strategy.update(broker, 20_000, NOW_MS, isolate=False)
+    assert {strategy.faults.pick_one_at_least(NOW_MS) for _ in range(32)} == picked
+
+
 @pytest.mark.parametrize(("release", "broker"), [("5.1.3", "B"), ("5.1.4", "A")])
 def test_since_5_1_4_the_next_that_can_be_reached_is_taken_when_all_are_avoided(
     release, broker

@@ -1,0 +1,56 @@
+"""Parts of which the tables of docs/studies are made: a table, and how numbers are written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from docs.generate.study_data import Datum, Pool
+
+RUNS_MIN = 5  # of which an interval says more than their range
+RING = "consistent_hash"
+EVEN = ("averagely", "by_circle")
+STRATEGIES = {
+    "averagely": "AVG",
+    "by_circle": "CIRCLE",
+    "consistent_hash": "CHASH",
+    "averagely_auto(4.9.6)": "AVG_AUTO",
+}
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Of Markdown."""
+    lines = [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
+    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
+
+
+def same(datum: Datum) -> str:
+    """The only value there is."""
+    assert datum["smallest"] == datum["largest"], f"{datum.metric} varies at {datum.at}"
+    return f"{datum['smallest']:g}"
+
+
+def half(datum: Datum) -> float:
+    """Half the width of the confidence interval of the mean."""
+    return datum["high_95"] - datum["mean"]
+
+
+def spread(pool: Pool) -> str:
+    """The mean, the range, and the interval if there are enough runs: where they differ."""
+    mean, least, most = (figure(value) for value in (pool.mean, pool.least, pool.most))
+    if least == most:
+        return mean
+    sure = figure(pool.half) if pool.runs >= RUNS_MIN else "0"
+    return f"{mean}{f' ± {sure}' if sure != '0' else ''} ({least}–{most})"
+
+
+def of_range(pool: Pool) -> str:
+    """From the least to the most."""
+    least, most = f"{pool.least:g}", f"{pool.most:g}"
+    return least if least == most else f"{least}–{most}"
+
+
+def figure(value: float) -> str:
+    """Two digits, or a whole number."""
+    if value == 0:
+        return "0"
+    return f"{value:.0f}" if value >= 10 or value == int(value) else f"{value:.2g}"

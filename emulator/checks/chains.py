@@ -1,0 +1,298 @@
+"""Messages on their way between places: sends under way, delayed copies, retries, dead letters.
+
+Most messages have one place, and the runs of offsets of their queue tell what became of them.
+A message is followed here by its key while it has no place from which it will be consumed: a send
+that is not answered yet, a copy that waits in the schedule or timer topic, a failed message until
+it was sent back or consumed after all.  A copy keeps its message's key.
+
+What is open has limits; the oldest is forgotten, and counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from emulator.checks.queue_records import QueueReading, QueueRecords
+from emulator.facts import MessageStored, Queue
+from emulator.journal import Entry, EntryKey
+from protocol.delay_levels import parse_delay_levels
+from protocol.names import (
+    DLQ_GROUP_TOPIC_PREFIX,
+    RETRY_GROUP_TOPIC_PREFIX,
+    SCHEDULE_TOPIC,
+)
+
+OPEN_SENDS_MAX = 100_000
+FAILED_MAX = 1_000_000
+
+Passed: TypeAlias = Literal["", "waiting", "retry", "dead"]  # "": nowhere
+
+
+class Copy(msgspec.Struct):
+    """A message that waits in the schedule or timer topic.  Times are ``mono_us``."""
+
+    key: str
+    records: QueueRecords
+    offset: int
+    stored: EntryKey
+    due_us: int | None  # None: that is not known
+    group: str = ""  # it was sent back by; "": it was sent so
+    sent: EntryKey | None = None  # its producer noted the acknowledgement
+    failure: Failure | None = None  # of which it is the retry
+
+    @property
+    def is_scheduled(self) -> bool:
+        """In a queue of a delay level: these come in their order."""
+        return self.records.queue.topic == SCHEDULE_TOPIC
+
+
+class Failure(msgspec.Struct):
+    """A message that a group's listener did not take, at one of its places."""
+
+    queue: Queue
+    offset: int
+    position: int | None  # in its broker's log
+    failed: EntryKey
+    passed: Passed = ""  # where it went
+    sent_back: EntryKey | None = None
+
+
+class Chains:
+    """All that is on its way.  ``delays_ms`` are the brokers' levels; a plan may have its own."""
+
+    def __init__(self) -> None:
+        self.open_sends: dict[str, list[tuple[QueueRecords, int]]] = {}  # where they were stored
+        self.forgotten_sends = 0
+        self.waiting: dict[str, list[Copy]] = {}  # by key
+        # By key and group; members of a batch may share one key, so there may be several.
+        self.failures: dict[str, dict[str, list[Failure]]] = {}
+        self.delays_ms = parse_delay_levels().delay_ms
+        self._newest: dict[str, Copy] = {}  # by broker: the copy that it stored last
+        self._failure_count = 0
+        # By broker: the failure for which its last record was taken, its state before, its number.
+        self._taken_for: dict[str, tuple[int, Failure, Passed]] = {}
+
+    # Sends --------------------------------------------------------------------------------
+
+    def stored(self, fact: MessageStored, records: QueueRecords) -> None:
+        """A message has a place; perhaps its send is not answered yet."""
+        places = self.open_sends.get(fact.uniq_key)
+        if places is None:
+            self.open_sends[fact.uniq_key] = [(records, fact.offset)]
+            if len(self.open_sends) > OPEN_SENDS_MAX:
+                del self.open_sends[next(iter(self.open_sends))]
+                self.forgotten_sends += 1
+        else:
+            places.append((records, fact.offset))
+
+    # Copies that wait ---------------------------------------------------------------------
+
+    def waits(self, fact: MessageStored, entry: Entry, records: QueueRecords) -> None:
+        """A copy was stored where it waits for its time."""
+        due_us = None
+        if fact.queue.topic == SCHEDULE_TOPIC:
+            delay_ms = self.delays_ms.get(fact.queue.queue_id + 1)
+            due_us = None if delay_ms is None else entry.mono_us + delay_ms * 1_000
+        stored = EntryKey(entry.mono_us, entry.node, entry.seq)
+        copy = Copy(fact.uniq_key, records, fact.offset, stored, due_us)
+        self.waiting.setdefault(fact.uniq_key, []).append(copy)
+        self._newest[entry.node] = copy
+        for failures in self.failures.get(fact.uniq_key, {}).values():
+            if (failure := _first(failures, "")) is not None:
+                self._takes_for(failure, "waiting", entry)
+                failure.sent_back, copy.failure = stored, failure
+                break
+
+    def sent_back(self, group: str, origin_position: int, entry: Entry) -> None:
+        """What the broker has stored just before *entry* is a retry, or a dead letter, of *group*.
+
+        The message that was given back begins at *origin_position* of its log; a retry is promised
+        to the group from here on.
+        """
+        copy = self._newest.get(entry.node)
+        is_copy = copy is not None and copy.stored.seq + 1 == entry.seq
+        failure = self._exactly(group, origin_position, entry)
+        if copy is None or not is_copy:
+            return
+        copy.group, copy.failure = group, failure or copy.failure
+        copy.records.acked.add(copy.offset)
+        if failure is not None:
+            failure.sent_back = copy.stored
+        self.is_no_send(copy.key, copy.records, copy.offset)
+
+    def _takes_for(self, failure: Failure, passed: Passed, entry: Entry) -> None:
+        """The record that was stored with *entry* seems to be of *failure*."""
+        self._taken_for[entry.node] = entry.seq, failure, failure.passed
+        failure.passed = passed
+
+    def _exactly(self, group: str, position: int, entry: Entry) -> Failure | None:
+        """The failure of which the last record is, instead of the one it was taken for."""
+        known = self._taken_for.get(entry.node)
+        if known is None or known[0] + 1 != entry.seq:
+            return None
+        _, taken, before = known
+        exact = next(
+            (
+                failure
+                for groups in self.failures.values()
+                for failure in groups.get(group, ())
+                if failure.position == position and failure.queue.broker == entry.node
+            ),
+            None,
+        )
+        if exact is not None and exact is not taken:
+            exact.passed, taken.passed = taken.passed, before
+        return exact
+
+    def is_no_send(self, key: str, records: QueueRecords, offset: int) -> None:
+        """No producer sent what was stored there: its broker did it by itself."""
+        places = self.open_sends.get(key, [])
+        if (records, offset) in places:
+            places.remove((records, offset))
+            if not places:
+                del self.open_sends[key]
+
+    def put_aside(self, broker: str, key: str, due_us: int) -> None:
+        """The timer message that *broker* stored just now is due then."""
+        for copy in self.waiting.get(key, ()):
+            if copy.records.queue.broker == broker and not copy.is_scheduled:
+                copy.due_us = due_us
+
+    def comes(self, key: str, queue: Queue, offset: int | None, entry: Entry) -> Copy | None:
+        """The copy of *key* in *queue* whose time has come; None: none is known there.
+
+        *offset* is its own where the journal says it; else the first one comes.
+        """
+        here = [
+            copy
+            for copy in self.waiting.get(key, ())
+            if copy.records.queue == queue and offset in (None, copy.offset)
+        ]
+        if not here:
+            return None
+        copy = min(here, key=lambda each: each.offset)
+        self.drop(copy)
+        copy.records.delivered_to = max(copy.records.delivered_to, copy.offset + 1)
+        known = self._taken_for.get(entry.node)
+        if known is not None and known[0] + 1 == entry.seq and copy.failure is not None:
+            _, taken, before = known
+            if copy.failure is not taken:
+                copy.failure.passed, taken.passed = taken.passed, before
+        return copy
+
+    def drop(self, copy: Copy) -> None:
+        """It waits no more."""
+        copies = self.waiting[copy.key]
+        copies.remove(copy)
+        if not copies:
+            del self.waiting[copy.key]
+
+    def cut(self, records: QueueRecords, offset: int) -> None:
+        """The queue in which they waited ends at *offset*."""
+        for copies in list(self.waiting.values()):
+            for copy in [each for each in copies if each.records is records]:
+                if copy.offset >= offset:
+                    self.drop(copy)
+
+    # What failed --------------------------------------------------------------------------
+
+    def fails(
+        self, key: str, group: str, records: QueueRecords, offset: int, entry: Entry
+    ) -> None:
+        """A listener of *group* did not take the message at that place."""
+        queue = records.queue
+        failures = self.failures.setdefault(key, {}).setdefault(group, [])
+        failed = EntryKey(entry.mono_us, entry.node, entry.seq)
+        found = Failure(queue, offset, records.position_of(offset), failed)
+        known = next((f for f in failures if (f.queue, f.offset) == (queue, offset)), None)
+        if known is not None and known.passed:
+            return  # it has another place already, and comes to a second owner of the queue
+        if known is None and group_of(queue.topic):
+            known = _first(failures, "retry")  # the retry of that one has failed as well
+        if known is None:
+            failures.append(found)
+            self._failure_count += 1
+        else:
+            failures[failures.index(known)] = found
+        if self._failure_count > FAILED_MAX:
+            gone = self.failures.pop(next(iter(self.failures)))
+            self._failure_count -= sum(map(len, gone.values()))
+
+    def passes_on(self, fact: MessageStored, entry: Entry) -> None:
+        """A retry has its place, or a dead letter."""
+        groups = self.failures.get(fact.uniq_key)
+        if groups is None:
+            return
+        mine = groups.get(group_of(fact.queue.topic), [])
+        if fact.queue.topic.startswith(DLQ_GROUP_TOPIC_PREFIX):  # at once, unless it has waited
+            failure = _first(mine, "") or _first(mine, "waiting")
+            if failure is not None:
+                self._takes_for(failure, "dead", entry)
+            return
+        failure = _first(mine, "waiting")
+        if failure is None and (failure := _first(mine, "")) is not None:
+            for failures in groups.values():  # the copy of another group was taken for this one's
+                other = None if failures is mine else _first(failures, "waiting")
+                if other is not None:
+                    other.passed = ""
+                    break
+        if failure is not None:
+            self._takes_for(failure, "retry", entry)
+
+    def takes(self, key: str, group: str, queue: Queue, offset: int) -> None:
+        """*group* has consumed the message at that place, after it had failed."""
+        groups = self.failures.get(key)
+        if groups is None or group not in groups:
+            return
+        failures = groups[group]
+        found = next((f for f in failures if (f.queue, f.offset) == (queue, offset)), None)
+        if found is None and group_of(queue.topic):
+            found = _first(failures, "retry")
+        if found is None:
+            return
+        failures.remove(found)
+        self._failure_count -= 1
+        if not failures:
+            del groups[group]
+            if not groups:
+                del self.failures[key]
+
+    def failure(self, key: str, group: str, queue: Queue, offset: int) -> Failure | None:
+        """What became of the message that failed there; None: it came after all."""
+        failures = self.failures.get(key, {}).get(group, [])
+        return next((f for f in failures if (f.queue, f.offset) == (queue, offset)), None)
+
+    # What is settled ----------------------------------------------------------------------
+
+    def is_settled(self, reading: QueueReading, offset: int) -> bool:
+        """The group has it, or it failed and has another place, or waits for one."""
+        if offset in reading.done:
+            return True
+        key = reading.failed.get(offset)
+        if key is None:
+            return False
+        group = reading.reader.partition("@")[0]
+        failure = self.failure(key, group, reading.queue, offset)
+        return failure is None or failure.passed != ""
+
+    def unsettled(self, reading: QueueReading, start: int, end: int) -> Iterator[int]:
+        """The places between that are not settled."""
+        for first, behind in list(reading.done.holes(start, end)):
+            for offset in range(first, behind):
+                if not self.is_settled(reading, offset):
+                    yield offset
+
+
+def _first(failures: Iterable[Failure], passed: Passed) -> Failure | None:
+    return next((each for each in failures if each.passed == passed), None)
+
+
+def group_of(topic: str) -> str:
+    """Whose retry or dead-letter topic that is; "" for any other one."""
+    for prefix in (RETRY_GROUP_TOPIC_PREFIX, DLQ_GROUP_TOPIC_PREFIX):
+        if topic.startswith(prefix):
+            return topic.removeprefix(prefix)
+    return ""

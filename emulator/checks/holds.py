@@ -1,0 +1,50 @@
+"""One member's claim of one queue: what it may be given by it, and what it has in hand.
+
+A member that claims a queue begins at the offset that the broker tells it, and gets every message
+from there on once, as long as it holds the queue.  That is all it may get.
+"""
+
+from __future__ import annotations
+
+from emulator.checks.offset_runs import OffsetRuns
+from emulator.journal import Entry, EntryKey
+
+
+class Hold:
+    """One member's claim of one queue, until its release or its end."""
+
+    __slots__ = (
+        "again",
+        "claimed",
+        "committed",
+        "ended_us",
+        "given",
+        "in_hand",
+        "late",
+        "node",
+        "start",
+        "why",
+    )
+
+    def __init__(self, node: str, start: int, claimed: EntryKey | None, why: str) -> None:
+        self.node = node
+        self.start = start  # the member may be given what stands from here on, each once
+        self.claimed = claimed  # None: it pulled a queue that it had not claimed
+        self.why = why  # messages may come again by it: a cause of duplicates
+        self.given = OffsetRuns()
+        self.again: set[int] = set()  # of these: failed, so they come again
+        self.in_hand: dict[int, Entry] = {}  # given, and not finished
+        self.late: dict[int, Entry] = {}  # the same, by the member's hold before this one
+        self.committed: tuple[int, EntryKey] | None = None  # last
+        self.ended_us: int | None = None
+
+    def goes_to(self, offset: int, why: str) -> None:
+        """It goes on from *offset*: what was given from there on comes again."""
+        self.start = min(self.start, offset)
+        self.given.cut(offset)
+        self.committed, self.why = None, why
+
+    def finishes(self, offset: int) -> Entry | None:
+        """The entry with which the message was given, if it was given and is not finished."""
+        found = self.in_hand.pop(offset, None)
+        return self.late.pop(offset, None) if found is None else found

@@ -1,0 +1,205 @@
+"""Queues that change hands: only for a cause, by a pass, and with a newer subscription.
+
+A share is a function of the members and the queues; while these stay the same it stays the same.
+"""
+
+from __future__ import annotations
+
+from emulator.checks.checker import Shared, key_of, place_of
+from emulator.checks.folding import Table
+from emulator.checks.monitors.monitor import Monitor
+from emulator.checks.monitors.standing import HEARTBEAT_US, LATE_US, PASS_US, ROUTE_US
+from emulator.facts import (
+    MemberJoined,
+    PullFailed,
+    Queue,
+    QueuesClaimed,
+    QueuesReleased,
+    RebalancePassed,
+)
+from emulator.journal import Entry, EntryKey
+
+REST_US = ROUTE_US + PASS_US + LATE_US + 2_000_000
+ORDERLY_REST_US = REST_US + 30_000_000  # a member's lock outlives it by 60 s
+PASS_ORDER_US = 3_000_000  # a release follows the pass that decided it
+
+
+class SharesRest(Monitor):
+    """S19, S23: RebalanceImpl.rebalanceByTopic; allocation is a function of members and queues."""
+
+    name = "shares_rest"
+    rule = (
+        "while members, queues and brokers stay the same no queue changes hands (client "
+        "invariant 27): from 60 s after the last change on, with orderly members from 90 s on"
+    )
+    invariants = (27,)
+    needs = (QueuesClaimed,)
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        self._gave_up: dict[tuple[str, Queue], str] = {}  # by group: the node, to begin anew
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {
+            QueuesClaimed: self._claimed,
+            QueuesReleased: self._released,
+            RebalancePassed: self._passed,
+        }
+
+    def _passed(self, fact: RebalancePassed, entry: Entry) -> None:
+        """A pass that changes nothing in a group that rests is what is asked for."""
+        self.tries(self._rests_us(fact.group, entry.mono_us) > 0)
+
+    def _released(self, fact: QueuesReleased, entry: Entry) -> None:
+        if fact.reason == "not mine":
+            self._changed(fact, entry)
+        else:  # its pull expired, or its offset was reset: it takes the queue anew
+            for queue in fact.queues:
+                self._gave_up[fact.group, queue] = entry.node
+
+    def _claimed(self, fact: QueuesClaimed, entry: Entry) -> None:
+        again = [self._gave_up.pop((fact.group, queue), "") for queue in fact.queues]
+        if any(node != entry.node for node in again):
+            self._changed(fact, entry)
+
+    def _changed(self, fact: QueuesClaimed | QueuesReleased, entry: Entry) -> None:
+        seat = self.scene.seat(fact.group, entry.node)
+        if seat is None or seat.started.consumer_kind == "pull":
+            return
+        rests_us = self._rests_us(fact.group, entry.mono_us)
+        if rests_us > 0:
+            verb = "claimed" if isinstance(fact, QueuesClaimed) else "gave up"
+            self.objects(
+                f"{entry.node} {verb} {place_of(fact.queues[0])}, although nothing has changed "
+                f"for {fact.group} for {rests_us / 1e6:.0f} s",
+                entry,
+            )
+
+    def _rests_us(self, group: str, now_us: int) -> int:
+        """For how long nothing has changed, if that is long enough; else 0."""
+        seats = self.scene.seats.get(group, ())
+        topics = self.scene.topics
+        nodes = {*(seat.node for seat in seats), *topics.brokers, *topics.name_servers}
+        since_us = max(
+            (seat.until_us or seat.from_us for seat in seats),
+            default=0,
+        )
+        since_us = max(
+            since_us,
+            self.scene.last_touched_us(nodes, now_us),
+            topics.partial.last_us(topics.brokers, now_us),
+            max(map(topics.changed_us, topics.brokers), default=0),
+        )
+        rests_us = now_us - since_us
+        least_us = ORDERLY_REST_US if group in self.scene.orderly else REST_US
+        return rests_us if rests_us > least_us else 0
+
+
+class ReleasesFollowPasses(Monitor):
+    """Client invariant 32."""
+
+    name = "releases_follow_passes"
+    rule = (
+        "a queue is given up as not mine by a pass that got a list of members; without one "
+        "nothing changes (client invariant 32)"
+    )
+    invariants = (32,)
+    needs = (QueuesReleased,)
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        self._passed_us: dict[tuple[str, str, str], int] = {}  # node, group, topic
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {RebalancePassed: self._passed, QueuesReleased: self._released}
+
+    def _passed(self, fact: RebalancePassed, entry: Entry) -> None:
+        self._passed_us[entry.node, fact.group, fact.topic] = entry.mono_us
+
+    def _released(self, fact: QueuesReleased, entry: Entry) -> None:
+        group = fact.group
+        if fact.reason != "not mine" or group in self.scene.broadcast | self.scene.orderly:
+            return
+        for topic in sorted({queue.topic for queue in fact.queues}):
+            passed_us = self._passed_us.get((entry.node, group, topic))
+            since_us = entry.mono_us - PASS_ORDER_US
+            is_stray = passed_us is None or passed_us < since_us
+            if self.scene.touched((entry.node,), since_us, entry.mono_us):
+                if is_stray:
+                    self.excuses()
+                continue
+            self.tries()
+            if is_stray:
+                self.objects(
+                    f"{entry.node} gave up {len(fact.queues)} queues of {topic} as not its own, "
+                    "without a list of the members of its group",
+                    entry,
+                )
+
+
+class SubscriptionsAreLatest(Monitor):
+    """Client invariant 45."""
+
+    name = "subscriptions_are_latest"
+    rule = (
+        "brokers are sent the newer subscription of a member at once: a pull that is refused for "
+        "an old one is not refused for seconds (client invariant 45)"
+    )
+    invariants = (45,)
+    needs = (QueuesClaimed,)
+
+    LATEST_US = 3_000_000
+    REFUSED = "SUBSCRIPTION_NOT_LATEST"
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        self._refused: dict[tuple[str, str, Queue], EntryKey] = {}  # the first of several
+        self._joined_us: dict[tuple[str, str, str], int] = {}  # broker, group, client
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {
+            MemberJoined: self._joined,
+            QueuesClaimed: self._claimed,
+            QueuesReleased: self._claimed,
+            PullFailed: self._failed,
+        }
+
+    def _joined(self, fact: MemberJoined, entry: Entry) -> None:
+        self._joined_us[entry.node, fact.group, fact.client] = entry.mono_us
+
+    def _claimed(self, fact: QueuesClaimed | QueuesReleased, entry: Entry) -> None:
+        self.tries(len(fact.queues))
+        for queue in fact.queues:
+            self._refused.pop((entry.node, fact.group, queue), None)
+
+    def _failed(self, fact: PullFailed, entry: Entry) -> None:
+        known = entry.node, fact.group, fact.queue
+        if self.REFUSED not in fact.error and "code 25" not in fact.error:
+            self._refused.pop(known, None)
+            return
+        first = self._refused.setdefault(known, key_of(entry))
+        late_us = entry.mono_us - first.mono_us
+        if late_us <= self.LATEST_US:
+            return
+        seat = self.scene.seat(fact.group, entry.node)
+        client = "" if seat is None else seat.started.client
+        joined_us = self._joined_us.get((fact.queue.broker, fact.group, client), 0)
+        is_joining = abs(first.mono_us - joined_us) < self.LATEST_US
+        if is_joining and late_us <= HEARTBEAT_US + LATE_US:
+            return  # a round of heartbeats was under way: upstream leaves the newer one out
+        nodes = {entry.node, fact.queue.broker}
+        # The heartbeat that tells of it may have failed, and the next one comes 30 s later.
+        since_us = first.mono_us - HEARTBEAT_US - LATE_US
+        if self.scene.touched(nodes, since_us, entry.mono_us):
+            self.excuses()
+        else:
+            self.objects(
+                f"{fact.queue.broker} refuses pulls of {place_of(fact.queue)} by {entry.node} "
+                f"for {late_us / 1e6:.1f} s, as it has an older subscription",
+                first,
+                entry,
+            )
+        del self._refused[known]

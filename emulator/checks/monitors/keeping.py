@@ -1,0 +1,185 @@
+"""What a member owes a queue that it holds, and one that it gives up: pulls, and the lock.
+
+A held queue is pulled again and again: an empty one every 15 s, as brokers hold a pull so long.
+A queue that was given up is unlocked, so that its next owner need not wait for the lock to lapse.
+"""
+
+from __future__ import annotations
+
+from emulator.checks.checker import Shared, key_of, place_of
+from emulator.checks.folding import Table
+from emulator.checks.monitors.monitor import Monitor
+from emulator.checks.scene import Seat
+from emulator.facts import (
+    ConsumerStarted,
+    ConsumerStopped,
+    MemberJoined,
+    PullAnswered,
+    PullFailed,
+    PullHeld,
+    Queue,
+    QueuesClaimed,
+    QueuesLocked,
+    QueuesReleased,
+    QueuesUnlocked,
+)
+from emulator.journal import Entry, EntryKey
+
+PULLED_US = 35_000_000  # held for 15 s, looked at every 5 s; and a time-out of 30 s
+UNLOCKED_US = 25_000_000  # upstream waits 20 s where messages of the queue are at the listener
+Claim = tuple[str, str, Queue]  # node, group, queue
+
+
+class QueuesArePulled(Monitor):
+    """S03, S35: PullMessageService; client invariant 38."""
+
+    name = "queues_are_pulled"
+    rule = (
+        "a member that holds a queue has one pull of it at the broker, or pulls again (client "
+        "invariant 38): a queue is not forgotten"
+    )
+    invariants = (38,)
+    needs = (PullAnswered, PullHeld)
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        self._held: dict[Claim, EntryKey] = {}
+        self._pulled: dict[str, dict[Queue, Entry]] = {}  # by address: its last pulls
+        self._failed_us: dict[Claim, int] = {}  # when a pull of it failed, last
+        self._peers: dict[str, set[str]] = {}  # by client: its addresses
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {
+            MemberJoined: self._joined,
+            QueuesClaimed: self._claimed,
+            QueuesReleased: self._released,
+            ConsumerStarted: self._ended,
+            ConsumerStopped: self._ended,
+            PullHeld: self._pull,
+            PullAnswered: self._pull,
+            PullFailed: self._failed,
+        }
+
+    def end(self) -> None:
+        """Look at every queue that is held."""
+        for (node, group, queue), claimed in self._held.items():
+            seat = self.scene.seat(group, node)
+            if seat is not None and seat.lives and seat.started.consumer_kind == "push":
+                self._looks(seat, group, queue, claimed)
+
+    def _looks(self, seat: Seat, group: str, queue: Queue, claimed: EntryKey) -> None:
+        peers = self._peers.get(seat.started.client, ())
+        pulls = [self._pulled.get(peer, {}).get(queue) for peer in peers]
+        since = max([claimed, *(key_of(pull) for pull in pulls if pull is not None)])
+        failed_us = self._failed_us.get((seat.node, group, queue), 0)
+        now_us = self.scene.now_us
+        topics = self.scene.topics
+        nodes = {seat.node, queue.broker}
+        touched_us = self.scene.last_touched_us(nodes, now_us)
+        self.tries()
+        silent_us = now_us - max(since.mono_us, failed_us, touched_us)
+        # A member that is full does not pull; one whose consumption goes on is not forgotten.
+        reading = self.progress.readers.get(self.progress.reader(group, seat.node), {}).get(queue)
+        hold = None if reading is None else reading.holds.get(seat.node)
+        is_busy = hold is not None and bool(hold.in_hand)
+        if silent_us > PULLED_US and not is_busy and not topics.is_down(queue.broker):
+            assert self.scene.last is not None
+            self.objects(
+                f"{seat.node} holds {place_of(queue)} for {group}, and did not pull it for "
+                f"{silent_us / 1e6:.0f} s",
+                since,
+                key_of(self.scene.last),
+                node=seat.node,
+            )
+
+    def _joined(self, fact: MemberJoined, entry: Entry) -> None:
+        self._peers.setdefault(fact.client, set()).add(fact.peer)
+
+    def _claimed(self, fact: QueuesClaimed, entry: Entry) -> None:
+        for queue in fact.queues:
+            self._held[entry.node, fact.group, queue] = key_of(entry)
+
+    def _released(self, fact: QueuesReleased, entry: Entry) -> None:
+        for queue in fact.queues:
+            self._held.pop((entry.node, fact.group, queue), None)
+
+    def _ended(self, fact: ConsumerStarted | ConsumerStopped, entry: Entry) -> None:
+        for known in [each for each in self._held if each[:2] == (entry.node, fact.group)]:
+            del self._held[known]
+
+    def _pull(self, fact: PullHeld | PullAnswered, entry: Entry) -> None:
+        pulled = self._pulled.get(fact.peer)
+        if pulled is None:
+            pulled = self._pulled[fact.peer] = {}
+        pulled[fact.queue] = entry
+
+    def _failed(self, fact: PullFailed, entry: Entry) -> None:
+        self._failed_us[entry.node, fact.group, fact.queue] = entry.mono_us
+
+
+class QueuesAreUnlocked(Monitor):
+    """S02: RebalancePushImpl.removeUnnecessaryMessageQueue."""
+
+    name = "queues_are_unlocked"
+    rule = (
+        "an orderly member that gives up a queue gives back its lock within 25 s, so that the "
+        "next owner need not wait for 60 s (client invariant 51)"
+    )
+    invariants = (51,)
+    needs = (QueuesLocked,)
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        self._locked: set[tuple[str, str, Queue]] = set()  # client, group
+        self._given_up: dict[tuple[str, str, Queue], EntryKey] = {}  # and not unlocked
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {
+            QueuesLocked: self._lock,
+            QueuesUnlocked: self._unlock,
+            QueuesClaimed: self._claimed,
+            QueuesReleased: self._released,
+        }
+
+    def end(self) -> None:
+        """Locks that were kept."""
+        for (client, group, queue), released in self._given_up.items():
+            passed_us = self.scene.now_us - released.mono_us
+            until_us = released.mono_us + UNLOCKED_US
+            nodes = {released.node, queue.broker}
+            if passed_us > UNLOCKED_US and not self.scene.touched(
+                nodes, released.mono_us, until_us
+            ):
+                self.objects(
+                    f"{released.node} ({client}) gave up {place_of(queue)} of {group} and did not "
+                    "unlock it",
+                    released,
+                    node=released.node,
+                )
+
+    def _lock(self, fact: QueuesLocked, entry: Entry) -> None:
+        for queue in fact.granted:
+            self._locked.add((fact.client, fact.group, queue))
+
+    def _unlock(self, fact: QueuesUnlocked, entry: Entry) -> None:
+        for queue in fact.queues:
+            self._locked.discard((fact.client, fact.group, queue))
+            self._given_up.pop((fact.client, fact.group, queue), None)
+
+    def _claimed(self, fact: QueuesClaimed, entry: Entry) -> None:
+        seat = self.scene.seat(fact.group, entry.node)
+        for queue in fact.queues:
+            if seat is not None:
+                self._given_up.pop((seat.started.client, fact.group, queue), None)
+
+    def _released(self, fact: QueuesReleased, entry: Entry) -> None:
+        seat = self.scene.seat(fact.group, entry.node)
+        if seat is None or fact.reason not in ("not mine", "shutdown"):
+            return
+        for queue in fact.queues:
+            known = seat.started.client, fact.group, queue
+            if known in self._locked:
+                self.tries()
+                self._given_up[known] = key_of(entry)

@@ -1,0 +1,160 @@
+"""Brokers at NameServers: registered every 30 s, and gone when they are."""
+
+from __future__ import annotations
+
+from emulator.checks.checker import Shared, key_of
+from emulator.checks.folding import Table
+from emulator.checks.monitors.monitor import Monitor
+from emulator.facts import (
+    BrokerExpired,
+    BrokerRegistered,
+    NodeStarted,
+    SendAttempted,
+)
+from emulator.journal import Entry, EntryKey
+
+REGISTER_US = 30_000_000  # BrokerConfig.registerNameServerPeriod
+LATE_US = 12_000_000  # registrations wait for NameServers that do not answer: 6 s, 24 s since 5.0
+SILENT_MS_MAX = 120_000  # brokerChannelExpiredTime
+ROUTE_US = 30_000_000 + 5_000_000  # pollNameServerInterval, and a call that is under way
+SILENT_US = 120_000_000 + 10_000_000  # brokerChannelExpiredTime, and until NameServers look
+ENDED = ("kill", "stop", "power_off")
+
+
+class RegistrationsCome(Monitor):
+    """Server invariants 11 and 12: BrokerController.start, registerBrokerAll."""
+
+    name = "registrations_come"
+    rule = "a broker that runs registers with every NameServer every 30 s"
+    needs = (BrokerRegistered,)
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        self._last: dict[tuple[str, str], EntryKey] = {}  # NameServer, broker
+        self._name_servers: dict[str, EntryKey] = {}  # those that were started, when
+        self._brokers: dict[str, EntryKey] = {}
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {NodeStarted: self._started, BrokerRegistered: self._registered}
+
+    def end(self) -> None:
+        """A broker that is silent to the end is late as well."""
+        for name_server in self._name_servers:
+            for broker in self._brokers:
+                if self.scene.last is not None and not self.scene.topics.is_down(broker):
+                    self._looks(name_server, broker, self.scene.last)
+
+    def _started(self, fact: NodeStarted, entry: Entry) -> None:
+        if fact.role == "nameserver":
+            self._name_servers[entry.node] = key_of(entry)
+        elif fact.role == "broker":
+            self._brokers[entry.node] = key_of(entry)
+
+    def _registered(self, fact: BrokerRegistered, entry: Entry) -> None:
+        self._looks(entry.node, fact.broker, entry)
+        self._last[entry.node, fact.broker] = key_of(entry)
+
+    def _looks(self, name_server: str, broker: str, entry: Entry) -> None:
+        known = [
+            self._last.get((name_server, broker)),
+            self._name_servers.get(name_server),
+            self._brokers.get(broker),
+        ]
+        since = max((each for each in known if each is not None), default=None)
+        if since is None or any(each is None for each in known[1:]):
+            return
+        others = set(self._name_servers)
+        silent_us = entry.mono_us - since.mono_us
+        quiet_us = self.scene.undisturbed_us({broker, *others}, since.mono_us, entry.mono_us)
+        is_late = silent_us > REGISTER_US + LATE_US and not self._is_set()
+        if is_late and quiet_us <= REGISTER_US + LATE_US:
+            self.excuses()
+            return
+        self.tries(quiet_us == silent_us)
+        if is_late:
+            self.objects(
+                f"{broker} did not register with {name_server} for {silent_us / 1e6:.1f} s",
+                since,
+                key_of(entry),
+                node=broker,
+            )
+
+    def _is_set(self) -> bool:
+        cluster = self.scene.plan.get("cluster", {})
+        of_nodes = cluster.get("settings_of", {}).values()
+        return any(
+            "register_interval_ms" in settings
+            for settings in (cluster.get("broker_settings", {}), *of_nodes)
+        )
+
+
+class ExpiriesWait(Monitor):
+    """Server invariant 4: RouteInfoManager.scanNotActiveBroker."""
+
+    name = "expiries_wait"
+    rule = "a NameServer drops a silent broker after 120 s, and not before"
+    needs = (BrokerRegistered,)
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {BrokerExpired: self._expired, BrokerRegistered: self._registered}
+
+    def _registered(self, fact: BrokerRegistered, entry: Entry) -> None:
+        """Whoever registered may expire."""
+        self.tried += 1
+
+    def _expired(self, fact: BrokerExpired, entry: Entry) -> None:
+        settings = self.scene.plan.get("cluster", {}).get("name_server_settings", {})
+        if fact.silent_for_ms < SILENT_MS_MAX and not settings:
+            self.objects(
+                f"{entry.node} dropped {fact.broker} after {fact.silent_for_ms / 1e3:.1f} s of "
+                "silence",
+                entry,
+            )
+
+
+class DeadBrokersLeave(Monitor):
+    """Client invariant 58: RouteInfoManager.onChannelDestroy, and the route poll of producers."""
+
+    name = "dead_brokers_leave"
+    rule = (
+        "a broker whose process has ended leaves the routes with its connection: producers send "
+        "nothing to it after their next route poll, 30 s (client invariant 58)"
+    )
+    invariants = (58,)
+    needs = (SendAttempted,)
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        self._told: set[tuple[str, str, int]] = set()
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {SendAttempted: self._attempted}
+
+    def _attempted(self, fact: SendAttempted, entry: Entry) -> None:
+        if not self.scene.faults or fact.outcome == "SEND_OK":
+            return
+        broker = fact.queue.broker
+        for fault in self.scene.held_by(broker):
+            if fault.word not in ENDED:
+                continue
+            self.tries()
+            began_us = entry.mono_us - fact.took_ms * 1_000
+            dead_us = began_us - fault.began_us
+            nodes = {entry.node, *self.scene.topics.name_servers}
+            known = entry.node, broker, fault.began_us
+            if dead_us <= ROUTE_US or known in self._told:
+                continue
+            is_touched = self.scene.touched(nodes, fault.began_us - ROUTE_US, entry.mono_us)
+            within_us = ROUTE_US + SILENT_US if is_touched else ROUTE_US
+            if self.scene.undisturbed_us(nodes, fault.began_us, entry.mono_us) <= within_us:
+                self.excuses()
+            else:
+                self._told.add(known)
+                self.objects(
+                    f"{entry.node} still sends to {broker}, whose process ended "
+                    f"{dead_us / 1e6:.1f} s before",
+                    entry,
+                )

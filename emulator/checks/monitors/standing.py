@@ -1,0 +1,280 @@
+"""What members and servers know of each other, once nothing has happened to them for a while.
+
+Heartbeats come every 30 s, routes are asked for every 30 s, passes run every 20 s: so after all
+of them whoever lives is listed, whoever left is not, and every member shares out the same queues.
+Until then, and while a fault touches the nodes concerned, nothing is objected to.
+"""
+
+from __future__ import annotations
+
+from emulator.checks.checker import Shared, key_of
+from emulator.checks.folding import Table
+from emulator.checks.monitors.monitor import Monitor
+from emulator.checks.scene import Seat
+from emulator.facts import (
+    ConsumerStarted,
+    MemberJoined,
+    MemberLeft,
+    NodeStarted,
+    RebalancePassed,
+)
+from emulator.journal import Entry, EntryKey
+from protocol.names import is_retry_topic
+
+HEARTBEAT_US = 30_000_000  # heartbeatBrokerInterval
+ROUTE_US = 30_000_000  # pollNameServerInterval
+PASS_US = 20_000_000  # rocketmq.client.rebalance.waitInterval
+LATE_US = 8_000_000  # by calls to brokers that do not answer, one after the other
+NOTICE_US = 6_000_000  # a pass begins at once, and asks a broker for each topic and group
+CLOSING = ("kill", "stop")  # faults that end a process and leave its machine
+SILENT_US = 120_000_000 + 10_000_000  # channelExpiredTimeout, and until brokers look
+
+
+class MembersAreListed(Monitor):
+    """Client invariants 1 and 3, as brokers see them."""
+
+    name = "members_are_listed"
+    rule = (
+        "a member that runs is listed at each broker of its topics within a heartbeat, 30 s "
+        "(client invariants 1, 3)"
+    )
+    invariants = (1, 3)
+    needs = (MemberJoined, ConsumerStarted)
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        self._listed: dict[tuple[str, str, str], set[str]] = {}  # broker, group, client: peers
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {
+            MemberJoined: self._joined,
+            MemberLeft: self._left,
+            NodeStarted: self._broker_started,
+        }
+
+    def end(self) -> None:
+        """Look at every member that runs."""
+        for group, seats in self.scene.seats.items():
+            for seat in seats:
+                if seat.lives and seat.started.consumer_kind != "pull":
+                    for topic in seat.topics:
+                        for broker in sorted(self.scene.topics.brokers_of(topic)):
+                            self._looks(group, seat, broker)
+
+    def _looks(self, group: str, seat: Seat, broker: str) -> None:
+        now_us = self.scene.now_us
+        topics = self.scene.topics
+        nodes = {seat.node, broker, *topics.name_servers}
+        since_us = max(
+            seat.from_us,
+            self.scene.last_touched_us(nodes, now_us),
+            topics.partial.last_us((broker,), now_us),
+            topics.changed_us(broker),
+        )
+        if now_us - since_us < HEARTBEAT_US + LATE_US or topics.is_down(broker):
+            return
+        self.tries()
+        if not self._listed.get((broker, group, seat.started.client)):
+            assert self.scene.last is not None
+            self.objects(
+                f"{broker} does not list {seat.node} in {group}, "
+                f"{(now_us - since_us) / 1e6:.0f} s after anything happened to them",
+                key_of(self.scene.last),
+                node=seat.node,
+            )
+
+    def _joined(self, fact: MemberJoined, entry: Entry) -> None:
+        known = entry.node, fact.group, fact.client
+        self._listed.setdefault(known, set()).add(fact.peer)
+
+    def _broker_started(self, fact: NodeStarted, entry: Entry) -> None:
+        """A broker that was started again lists nobody."""
+        for known in [each for each in self._listed if each[0] == entry.node]:
+            del self._listed[known]
+
+    def _left(self, fact: MemberLeft, entry: Entry) -> None:
+        self._listed.get((entry.node, fact.group, fact.client), set()).discard(fact.peer)
+
+
+class LeaversAreForgotten(Monitor):
+    """Client invariant 35; S27, S36."""
+
+    name = "leavers_are_forgotten"
+    rule = (
+        "a member that ended is in no list after a few seconds, or after 130 s if its brokers "
+        "could not see it end (client invariant 35)"
+    )
+    invariants = (35,)
+    needs = (RebalancePassed,)
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {RebalancePassed: self._passed}
+
+    def _passed(self, fact: RebalancePassed, entry: Entry) -> None:
+        for seat in self.scene.seats.get(fact.group, ()):
+            if seat.lives or seat.until_us is None or seat.started.client not in fact.members:
+                continue
+            if any(s.started.client == seat.started.client for s in self.scene.living(fact.group)):
+                continue
+            self.tries()
+            gone_us = entry.mono_us - seat.until_us
+            if gone_us <= NOTICE_US:
+                continue
+            is_seen = self._is_seen(seat, fact.topic, seat.until_us, entry.mono_us)
+            if not is_seen and gone_us <= SILENT_US + PASS_US:
+                self.excuses()
+            else:
+                self.objects(
+                    f"{entry.node} was told that {seat.node} is in {fact.group}, "
+                    f"{gone_us / 1e6:.1f} s after it had ended",
+                    entry,
+                )
+
+    def _is_seen(self, seat: Seat, topic: str, since_us: int, now_us: int) -> bool:
+        """Its brokers ran, and saw its connections close: a process that ends closes its own."""
+        if self.scene.touched(self.scene.topics.brokers_of(topic), since_us, now_us):
+            return False
+        return not any(
+            fault.word not in CLOSING and seat.node in fault.nodes and fault.held(since_us, now_us)
+            for fault in self.scene.all_faults
+        )
+
+
+class RoutesAreCurrent(Monitor):
+    """RouteInfoManager, MQClientInstance.updateTopicRouteInfoFromNameServer."""
+
+    name = "routes_are_current"
+    rule = (
+        "60 s after a topic or its brokers have changed, members share out all its queues: the "
+        "broker tells at once, clients ask every 30 s and rebalance every 20 s"
+    )
+    needs = (RebalancePassed,)
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {RebalancePassed: self._passed}
+
+    def _passed(self, fact: RebalancePassed, entry: Entry) -> None:
+        topics = self.scene.topics
+        brokers = topics.brokers_of(fact.topic)
+        if not brokers or is_retry_topic(fact.topic) or any(map(topics.is_down, brokers)):
+            return
+        seat = self.scene.seat(fact.group, entry.node)
+        if seat is None:
+            return
+        nodes = {entry.node, *brokers, *topics.name_servers}
+        now_us = entry.mono_us
+        since_us = max(
+            seat.from_us,
+            self.scene.last_touched_us(nodes, now_us),
+            topics.partial.last_us(brokers, now_us),
+            *map(topics.changed_us, brokers),
+        )
+        if now_us - since_us < ROUTE_US + PASS_US + LATE_US:
+            return
+        self.tries()
+        count = sum(1 for _ in topics.readable(fact.topic))
+        if fact.queue_count != count:
+            self.objects(
+                f"{entry.node} shares out {fact.queue_count} queues of {fact.topic}, which has "
+                f"{count} since {(now_us - since_us) / 1e6:.0f} s",
+                entry,
+            )
+
+
+class NoticesWake(Monitor):
+    """Client invariant 35."""
+
+    name = "notices_wake"
+    rule = (
+        "a member that joins or leaves wakes all members that its broker lists: they rebalance "
+        "at once (client invariant 35)"
+    )
+    invariants = (35,)
+    needs = (MemberJoined, RebalancePassed)
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        self._peers: dict[tuple[str, str], dict[str, set[str]]] = {}  # broker, group: client
+        # By group and client: who came (True) or went, and since when a pass is due that knows.
+        self._woken: dict[tuple[str, str], dict[str, tuple[EntryKey, bool]]] = {}
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {
+            MemberJoined: self._joined,
+            MemberLeft: self._left,
+            NodeStarted: self._broker_started,
+            RebalancePassed: self._passed,
+        }
+
+    def end(self) -> None:
+        """A member that was to be woken and never passed again was not."""
+        for (group, client), changes in self._woken.items():
+            for since, _ in changes.values():
+                if self.scene.last is not None:
+                    self._looks(group, client, since, self.scene.last)
+
+    def _joined(self, fact: MemberJoined, entry: Entry) -> None:
+        clients = self._peers.setdefault((entry.node, fact.group), {})
+        if fact.message_model != "BROADCASTING":
+            others = [each for each in clients if each != fact.client]
+            self._wakes(fact, others, entry, has_come=True)
+        clients.setdefault(fact.client, set()).add(fact.peer)
+
+    def _left(self, fact: MemberLeft, entry: Entry) -> None:
+        clients = self._peers.get((entry.node, fact.group), {})
+        clients.get(fact.client, set()).discard(fact.peer)
+        if not clients.get(fact.client):
+            clients.pop(fact.client, None)
+        if fact.reason != "expired":  # that notifies nobody
+            self._wakes(fact, list(clients), entry, has_come=fact.client in clients)
+
+    def _broker_started(self, fact: NodeStarted, entry: Entry) -> None:
+        """A broker that was started again lists nobody."""
+        for known in [each for each in self._peers if each[0] == entry.node]:
+            del self._peers[known]
+
+    def _wakes(
+        self, fact: MemberJoined | MemberLeft, clients: list[str], entry: Entry, *, has_come: bool
+    ) -> None:
+        if fact.group in self.scene.broadcast:
+            return
+        for client in clients:
+            changes = self._woken.setdefault((fact.group, client), {})
+            changes[fact.client] = key_of(entry), has_come
+
+    def _passed(self, fact: RebalancePassed, entry: Entry) -> None:
+        """Of the changes that this pass knows: when it came."""
+        seat = self.scene.seat(fact.group, entry.node)
+        if seat is None:
+            return
+        changes = self._woken.get((fact.group, seat.started.client), {})
+        for client, (since, has_come) in list(changes.items()):
+            if (client in fact.members) is has_come:
+                del changes[client]
+                self._looks(fact.group, seat.started.client, since, entry)
+
+    def _looks(self, group: str, client: str, since: EntryKey, entry: Entry) -> None:
+        seats = [s for s in self.scene.living(group) if s.started.client == client]
+        if len(seats) != 1 or seats[0].started.consumer_kind == "pull":
+            return
+        if seats[0].from_us > since.mono_us:
+            return
+        nodes = {seats[0].node, *self.scene.topics.brokers, *self.scene.topics.name_servers}
+        late_us = entry.mono_us - since.mono_us
+        if self.scene.touched(nodes, since.mono_us - LATE_US, entry.mono_us):
+            if late_us > NOTICE_US:
+                self.excuses()
+            return
+        self.tries()
+        if late_us > NOTICE_US:
+            self.objects(
+                f"{seats[0].node} did not rebalance for {late_us / 1e6:.1f} s after the members "
+                f"of {group} had changed",
+                since,
+                key_of(entry),
+                node=seats[0].node,
+            )

@@ -1,0 +1,352 @@
+"""Which messages have been stored, acknowledged and lost again, place by place.
+
+The half of the progress that brokers and producers tell; what consumers make of it is in
+``progress``.  A record is a place in a queue.  Where a broker lost the end of its log the places
+are used again: the old ones are forgotten.  What is wrong with places themselves shows here
+first, in ``odd``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Literal, NamedTuple, TypeAlias
+
+from emulator.checks.chains import Chains, Copy, group_of
+from emulator.checks.folding import Table
+from emulator.checks.log_ends import LogEnds
+from emulator.checks.queue_records import QueueReading, QueueRecords
+from emulator.checks.scene import Scene
+from emulator.facts import (
+    DelayedDelivered,
+    LogRecovered,
+    MessageSent,
+    MessageSentBack,
+    MessageStored,
+    Queue,
+    RunStarted,
+    TimerMessageDelivered,
+    TimerMessagePutAside,
+)
+from emulator.journal import Entry, EntryKey
+from protocol.delay_levels import parse_delay_levels
+from protocol.names import SCHEDULE_TOPIC, TIMER_TOPIC
+
+CONSUMED = ("topic", "retry")  # places from which members pull
+CAME_MAX = 100_000  # delivered messages that are remembered
+FORGOTTEN_US = 25_000_000  # a broker writes its progress of delays every 10 s
+ODD_MAX = 1_000  # that are kept
+
+Kind: TypeAlias = Literal[
+    "gap",
+    "used twice",
+    "acked twice",
+    "acked elsewhere",
+    "other message",
+    "not stored",
+    "came twice",
+    "no queue",
+]
+
+
+class Odd(NamedTuple):
+    """A place that is not as it should be: *what* of *kind*, and the entries that show it."""
+
+    kind: Kind
+    what: str
+    entries: tuple[EntryKey, ...]
+
+
+class StoredMessages:
+    """Every queue's records, and the messages that are on their way between queues."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+        self.queues: dict[Queue, QueueRecords] = {}
+        self.chains = Chains()
+        self.has_sent = False
+        self.odd: list[Odd] = []
+        self.seen: Counter[str] = Counter()  # how often a rule about places was tried
+        self.copy: Copy | None = None  # of the delivery that is looked at: it has waited until now
+        self._newest: dict[str, tuple[MessageStored, Entry]] = {}  # by broker: stored last
+        self._came_us: dict[tuple[str, str, Queue], int] = {}  # by broker, key and target
+        self.excused_unnoted = 0  # that a broker stored, and was killed before it noted them
+        self.stored_us = 0  # when the last one was stored that somebody is to consume
+        self._ends = LogEnds(scene, self.queues, self.chains)
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {
+            RunStarted: self._run_started,
+            MessageStored: self._stored,
+            MessageSent: self._sent,
+            MessageSentBack: self._sent_back,
+            TimerMessagePutAside: self._put_aside,
+            DelayedDelivered: self._delivered,
+            TimerMessageDelivered: self._timer_delivered,
+            LogRecovered: self._recovered,
+            **self._ends.table(),
+        }
+
+    # What others ask ----------------------------------------------------------------------
+
+    def records(self, queue: Queue) -> QueueRecords:
+        """Of *queue*, made if need be."""
+        found = self.queues.get(queue)
+        if found is None:
+            found = self.queues[queue] = QueueRecords(queue)
+        return found
+
+    # Messages come ------------------------------------------------------------------------
+
+    def _run_started(self, fact: RunStarted, entry: Entry) -> None:
+        settings = self._scene.plan.get("cluster", {}).get("broker_settings", {})
+        if levels := settings.get("delay_levels"):
+            self.chains.delays_ms = parse_delay_levels(levels).delay_ms
+
+    def _stored(self, fact: MessageStored, entry: Entry) -> None:
+        records = self.queues.get(fact.queue)
+        if records is None:
+            records = self.records(fact.queue)
+        if records.first is None and not self._scene.topics.has(fact.queue):
+            what = f"{name_of(fact.queue)} gets messages, and its topic has no such queue"
+            self.is_odd("no queue", what, EntryKey(entry.mono_us, entry.node, entry.seq))
+        if fact.offset != records.behind and records.first is not None:
+            self._stored_elsewhere(fact, entry, records)
+        records.unnoted = False
+        records.store(fact, entry)
+        self._newest[entry.node] = fact, entry
+        self.chains.stored(fact, records)
+        if records.place == "waiting":
+            self.chains.waits(fact, entry, records)
+        else:
+            self._has_place(fact, entry, records)
+        if records.early:
+            self._comes_early(fact, records)
+        for reading in records.filtered:
+            skip_unwanted(self._scene, reading, fact.offset, fact.tags)
+        self._ends.stored(entry.node, fact.position + fact.size_bytes, records, fact.offset)
+
+    def _has_place(self, fact: MessageStored, entry: Entry, records: QueueRecords) -> None:
+        """From here it is consumed, or here it ends: a new message, a retry, a dead letter."""
+        chains, place = self.chains, records.place
+        if place != "topic" and fact.uniq_key in chains.failures:
+            chains.passes_on(fact, entry)
+        if place == "retry":
+            records.acked.add(fact.offset)
+        if place in CONSUMED:
+            self.stored_us = entry.mono_us
+
+    def _stored_elsewhere(self, fact: MessageStored, entry: Entry, records: QueueRecords) -> None:
+        """Not behind the last message of its queue, though nothing of the log was lost."""
+        here = EntryKey(entry.mono_us, entry.node, entry.seq)
+        if fact.offset < records.behind:
+            what = (
+                f"{name_of(fact.queue)} has two messages at offset {fact.offset}: "
+                f"{records.key_at(fact.offset)} and {fact.uniq_key}"
+            )
+            self.is_odd("used twice", what, *records.life_of(fact.offset), here)
+            self._ends.cut_queue(records, fact.offset)
+        elif self._ends.explains_gap(records, fact.offset - records.behind):
+            self.excused_unnoted += fact.offset - records.behind
+        else:
+            what = (
+                f"{name_of(fact.queue)} goes on at offset {fact.offset} where {records.behind} is "
+                "next: nobody can read what lies between"
+            )
+            self.is_odd("gap", what, here)
+
+    def _delivered(self, fact: DelayedDelivered, entry: Entry) -> None:
+        queue = Queue(SCHEDULE_TOPIC, entry.node, fact.delay_level - 1)
+        self._comes(fact.queue, queue, None, entry)
+
+    def _timer_delivered(self, fact: TimerMessageDelivered, entry: Entry) -> None:
+        self._comes(fact.queue, Queue(TIMER_TOPIC, entry.node, 0), fact.offset, entry)
+
+    def _comes(self, target: Queue, waited: Queue, offset: int | None, entry: Entry) -> None:
+        """A copy's time has come: what was promised of it holds for its new place now.
+
+        That is the record that the broker has stored just before it says so.
+        """
+        self.copy = None
+        stored, at = self._newest.get(entry.node, (None, None))
+        if stored is None or at is None or at.seq + 1 != entry.seq or stored.queue != target:
+            what = f"{entry.node} says that it delivered to {name_of(target)}, and stored nothing"
+            self.is_odd("not stored", what, EntryKey(entry.mono_us, entry.node, entry.seq))
+            return
+        records = self.records(target)
+        self.chains.is_no_send(stored.uniq_key, records, stored.offset)
+        self.copy = self.chains.comes(stored.uniq_key, waited, offset, entry)
+        came_us = self._came_us.get((entry.node, stored.uniq_key, target))
+        self._came_us[entry.node, stored.uniq_key, target] = entry.mono_us
+        if len(self._came_us) > CAME_MAX:
+            del self._came_us[next(iter(self._came_us))]
+        if self.copy is None and came_us is not None:
+            self._comes_twice(stored, came_us, entry)
+        if self.copy is not None and self.copy.sent is not None:
+            records.acked.add(stored.offset)
+            records.sent[stored.offset] = self.copy.sent
+
+    def _comes_twice(self, stored: MessageStored, came_us: int, entry: Entry) -> None:
+        """Nothing waits any more of what is delivered: a broker may forget its last deliveries."""
+        ended_us = self._scene.ended_us(entry.node, entry.mono_us)
+        is_restarted = ended_us < entry.mono_us
+        if is_restarted and came_us > ended_us - FORGOTTEN_US:
+            return
+        what = f"{stored.uniq_key} was delivered to {name_of(stored.queue)} for the second time"
+        self.is_odd("came twice", what, EntryKey(entry.mono_us, entry.node, entry.seq))
+
+    def _comes_early(self, fact: MessageStored, records: QueueRecords) -> None:
+        """It was acknowledged, says its producer's journal, before it was stored."""
+        known = records.early.pop(fact.offset, None)
+        if known is not None and known[0] == fact.uniq_key:
+            records.acked.add(fact.offset)
+            records.sent[fact.offset] = known[1]
+        elif known is not None:
+            records.early[-1 - len(records.early)] = known  # the place has another message
+
+    def _recovered(self, fact: LogRecovered, entry: Entry) -> None:
+        self._ends.recovered(fact, entry)
+        for queue, records in self.queues.items():
+            if queue.broker == entry.node and records.unnoted and records.early:
+                self._adopt(records, fact, entry)
+
+    def _adopt(self, records: QueueRecords, fact: LogRecovered, entry: Entry) -> None:
+        """Acknowledged, recovered, and not noted: the acknowledgement stands for MessageStored."""
+        for offset in sorted(each for each in records.early if each >= records.behind):
+            count = offset - records.behind + 1
+            if not self._ends.explains_gap(records, count):
+                return
+            self.excused_unnoted += count
+            key = records.early[offset][0]
+            stored = MessageStored(records.queue, offset, fact.end_position, key, 0)
+            records.store(stored, entry)
+            self._comes_early(stored, records)
+
+    def _sent(self, fact: MessageSent, entry: Entry) -> None:
+        self.has_sent = True
+        queue, offset = fact.queue, fact.offset
+        records = self.queues.get(queue)
+        if records is None:
+            records = self.records(queue)
+        places = self.chains.open_sends.pop(fact.uniq_key, None)
+        if fact.status != "SEND_OK":
+            records.unsafe.add(offset)
+        here = EntryKey(entry.mono_us, entry.node, entry.seq)
+        if places is not None and (records, offset) not in places:
+            for other, place in places:
+                if self._stands_for(queue, other):
+                    self._sent_elsewhere(fact, other, place, here)
+                    return
+        self.seen["acked"] += 1
+        if offset >= records.behind:
+            if records.cut_messages.get(offset, (0, ""))[1] == fact.uniq_key:
+                self._sent_and_cut(fact, records, here)
+            else:
+                records.early[offset] = fact.uniq_key, here
+        elif not records.acked.add(offset):
+            what = f"offset {offset} of {name_of(queue)} was acknowledged to two sends"
+            sent = records.sent.get(offset)
+            self.is_odd("acked twice", what, *([sent] if sent else []), here)
+        else:
+            records.sent[offset] = here
+            self._compare_places(fact, records, places, here)
+
+    def _compare_places(
+        self,
+        fact: MessageSent,
+        records: QueueRecords,
+        places: list[tuple[QueueRecords, int]] | None,
+        here: EntryKey,
+    ) -> None:
+        """The place that was acknowledged, with those in which its message was stored."""
+        if places is None:
+            self._look_for_shared_key(fact, records, here)
+        elif (records, fact.offset) not in places:
+            self._is_acked_elsewhere(fact, records, here)
+        elif len(places) > 1:  # a batch whose members share this key, or stored twice
+            places.remove((records, fact.offset))
+            self.chains.open_sends[fact.uniq_key] = places
+
+    def _sent_and_cut(self, fact: MessageSent, records: QueueRecords, here: EntryKey) -> None:
+        """The acknowledgement came after its broker had lost the message."""
+        promise = self._scene.stores.get(fact.queue.broker)
+        is_promised = promise is not None and promise.flush_disk_type == "SYNC_FLUSH"
+        if is_promised and fact.status == "SEND_OK":
+            records.broken.append((fact.offset, (here,)))
+        else:
+            records.unflushed_lost += 1
+
+    @staticmethod
+    def _stands_for(queue: Queue, other: QueueRecords) -> bool:
+        """A send to *queue* may be acknowledged with a place of *other*.
+
+        What waits for its time is, and a retry that its broker makes a dead letter at once.
+        """
+        if other.queue.broker != queue.broker:
+            return False
+        is_dead = other.place == "dead" and group_of(other.queue.topic) == group_of(queue.topic)
+        return other.place == "waiting" or is_dead
+
+    def _sent_elsewhere(
+        self, fact: MessageSent, records: QueueRecords, offset: int, here: EntryKey
+    ) -> None:
+        """It is acknowledged with its place in a queue that is not the one it was sent to."""
+        self.seen["acked"] += 1
+        records.acked.add(offset)
+        records.sent[offset] = here
+        for copy in self.chains.waiting.get(fact.uniq_key, ()):
+            if copy.records is records and copy.offset == offset:
+                copy.sent, copy.group = here, group_of(fact.topic)
+
+    def _look_for_shared_key(
+        self, fact: MessageSent, records: QueueRecords, here: EntryKey
+    ) -> None:
+        """Nothing was stored under its key: all members of a batch may have the first one's."""
+        key = records.key_at(fact.offset)
+        if key is None or key == fact.uniq_key or self.chains.forgotten_sends:
+            return
+        shared = self.chains.open_sends.get(key, [])
+        if (records, fact.offset) not in shared:
+            self._is_acked_elsewhere(fact, records, here)
+            return
+        shared.remove((records, fact.offset))
+        if not shared:
+            del self.chains.open_sends[key]
+
+    def _is_acked_elsewhere(
+        self, fact: MessageSent, records: QueueRecords, here: EntryKey
+    ) -> None:
+        key, offset = records.key_at(fact.offset), fact.offset
+        if key is None or key == fact.uniq_key:
+            return
+        what = (
+            f"{fact.uniq_key} was acknowledged at offset {offset} of {name_of(fact.queue)}, where "
+            f"{key} stands"
+        )
+        self.is_odd("acked elsewhere", what, *records.life_of(offset), here)
+
+    def _sent_back(self, fact: MessageSentBack, entry: Entry) -> None:
+        self.chains.sent_back(fact.group, fact.origin_position, entry)
+
+    def _put_aside(self, fact: TimerMessagePutAside, entry: Entry) -> None:
+        due_us = entry.mono_us + (fact.out_ms - entry.at_ms) * 1_000
+        self.chains.put_aside(entry.node, fact.uniq_key, due_us)
+
+    def is_odd(self, kind: Kind, what: str, *entries: EntryKey) -> None:
+        """Something is wrong with a place; *entries* show it."""
+        if len(self.odd) < ODD_MAX:
+            self.odd.append(Odd(kind, what, entries))
+
+
+def skip_unwanted(scene: Scene, reading: QueueReading, offset: int, tags: str) -> None:
+    """A group that does not want the message at *offset* is not owed it."""
+    group = reading.reader.partition("@")[0]
+    if scene.wants(group, reading.queue.topic, tags) == "none":
+        reading.done.add(offset)
+        reading.unwanted.add(offset)
+        reading.excused["filtered"] = reading.excused.get("filtered", 0) + 1
+
+
+def name_of(queue: Queue) -> str:
+    """The queue in sentences."""
+    return f"{queue.topic}@{queue.broker}:{queue.queue_id}"

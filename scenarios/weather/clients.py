@@ -1,0 +1,325 @@
+"""Who is there in weather: the groups and the loads of a seed, each with some of what clients do.
+
+Every feature has its chance, which holds exactly for twenty seeds in a row from a multiple of
+twenty: which of them have the feature is a permutation.  What it is like (how slow, which tags)
+is drawn.  Rates follow from the shape alone: features add no messages, but for a few large ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from random import Random
+from typing import Any, Literal, NamedTuple
+
+from emulator.releases import Release
+from scenarios.plan import ClusterPlan, ConsumersPlan, ListenerPlan, LoadPlan
+from scenarios.weather.shape import WeatherShape
+
+
+class Feature(NamedTuple):
+    """Its chance, and what it is."""
+
+    chance: float
+    what: str
+
+
+FEATURES: Mapping[str, Feature] = {
+    "slow": Feature(
+        0.6, "concurrent and lite pull listeners take up to 300 ms, and as much jitter"
+    ),
+    "slow_steps": Feature(0.5, "the orderly listener does, up to what keeps it a quarter busy"),
+    "tags": Feature(0.5, "orders have one of three tags; 6 in 10 billing groups take two of them"),
+    "news_tags": Feature(0.3, "where there are tags, broadcasting members take two of them"),
+    "delays": Feature(0.5, "half of a load's messages wait 1 to 30 s; in 5.x 1 in 2 by time"),
+    "batches": Feature(0.25, "a load is sent in batches of 2, 3 or 8 messages"),
+    "one_way": Feature(0.25, "a load is sent one way"),
+    "async": Feature(0.5, "that load is sent asynchronously, where it is not one-way"),
+    "keys": Feature(0.3, "that load has keys, which choose the queue; steps always have some"),
+    "avoids_slow_brokers": Feature(0.4, "producers of orders have sendLatencyFaultEnable"),
+    "detects": Feature(0.5, "these have startDetectorEnable, which 5.1.4 and later obey"),
+    "sizes": Feature(0.25, "messages have up to 8 KiB more, so that some are compressed"),
+    "large": Feature(0.1, "one or two messages of 1 to 4 MiB, half of them not compressed"),
+    "poison": Feature(0.4, "5 % fail for ever at billing: dead letters after 1 or 2 retries"),
+    "poison_steps": Feature(0.2, "3 % at the orderly group"),
+    "raises": Feature(0.2, "listeners of billing raise, the orderly one suspends"),
+    "consume_batches": Feature(
+        0.25, "billing gives up to 2, 4 or 16 messages to a listener at once"
+    ),
+    "small_pulls": Feature(0.2, "billing pulls at most 1, 2 or 5 messages at once"),
+    "flow_control": Feature(0.2, "billing holds at most 2, 5 or 20 of a queue, or so wide a span"),
+    "first_offset": Feature(0.3, "clustering groups begin at the first message there is"),
+    "two_topics": Feature(0.4, "billing and the lite pull group subscribe two topics"),
+    "strategy": Feature(0.3, "billing allocates by circle or consistent hash"),
+    "folder": Feature(0.5, "broadcasting members keep their offsets in a folder"),
+    "seeks": Feature(0.4, "lite pull members go back twice, up to 10 messages"),
+    "mixed_members": Feature(0.3, "the last member of each group is of the other release"),
+    "mixed_producers": Feature(0.25, "a producer of orders is of the other release"),
+    "late_members": Feature(0.3, "members of a group start one after the other, within 3 s"),
+    "sync_flush": Feature(0.25, "brokers have SYNC_FLUSH"),
+}
+SEEDS_A_BLOCK = 20
+OTHER_RELEASE = {"4.9.7": "5.3.3", "5.3.3": "4.9.7"}
+FIVE = Release.parse("5.0.0")
+TAGS = ("TagA", "TagB", "TagC")
+BUSY = 0.25  # so much of the time listeners are at work, at most
+THREADS = 20  # of a consumer
+HOT = 0.5  # so much of what has keys may go to one queue
+LISTENER_MS_MAX = 300.0
+LARGE_BYTES = (1 << 20, (4 << 20) - 1_024)
+LATE_MS = 3_000
+
+
+class Clients:
+    """The groups and loads of *seed*, with the settings of its brokers."""
+
+    def __init__(self, seed: int, release: str, shape: WeatherShape) -> None:
+        self._seed, self._release, self._shape = seed, release, shape
+        self._rng = Random(f"weather clients {seed}")  # a text: the same everywhere
+        self.cluster = self._cluster()
+        self.consumers = tuple(
+            group
+            for group in (self._billing(), self._stepping(), self._news(), self._reading())
+            if group.members
+        )
+        self.loads = (self._plain_load(), self._other_load(), self._steps_load(), *self._large())
+
+    def has(self, feature: str) -> bool:
+        """Whether this seed has it."""
+        block, at = divmod(self._seed, SEEDS_A_BLOCK)
+        places = Random(f"weather {feature} {block}").sample(range(SEEDS_A_BLOCK), SEEDS_A_BLOCK)
+        return places[at] < FEATURES[feature].chance * SEEDS_A_BLOCK
+
+    def _cluster(self) -> ClusterPlan:
+        shape = self._shape
+        flush = {"flush_disk_type": "SYNC_FLUSH", "store": "store"}
+        return ClusterPlan(
+            brokers=shape.brokers,
+            name_servers=shape.name_servers,
+            release=self._release,
+            broker_settings=flush if self.has("sync_flush") else {},
+        )
+
+    # Groups ----------------------------------------------------------------------------------
+
+    def _billing(self) -> ConsumersPlan:
+        """Concurrent consumers."""
+        listener = ListenerPlan(
+            fails=0.02,
+            raises=0.02 if self.has("raises") else 0.0,
+            always_fails=0.05 if self.has("poison") else 0.0,
+            **self._takes("slow", self._capacity_ms(THREADS, 1.0)),
+        )
+        settings: dict[str, Any] = self._starts()
+        if self.has("poison"):
+            settings["reconsume_times_max"] = self._rng.choice((1, 2))
+        if self.has("consume_batches"):
+            settings["consume_batch_max"] = self._rng.choice((2, 4, 16))
+        if self.has("small_pulls"):
+            settings["pull_batch_max"] = self._rng.choice((1, 2, 5))
+        if self.has("flow_control"):
+            few = self._rng.choice(("queue_messages_max", "queue_span_max"))
+            settings[few] = self._rng.choice((2, 5, 20))
+        return self._group(
+            "billing",
+            self._shape.billing,
+            topics=self._topics(filtered=0.6),
+            strategy=self._strategy(),
+            listener=listener,
+            settings=settings,
+        )
+
+    def _stepping(self) -> ConsumersPlan:
+        """Orderly consumers."""
+        listener = ListenerPlan(
+            fails=0.01 if self.has("raises") else 0.0,
+            always_fails=0.03 if self.has("poison_steps") else 0.0,
+            **self._takes("slow_steps", self._capacity_ms(1, 0.3 * HOT)),
+        )
+        settings = self._starts()
+        if self.has("poison_steps"):
+            settings["reconsume_times_max"] = self._rng.choice((1, 2))
+        return self._group(
+            "stepping",
+            self._shape.stepping,
+            topics={"steps": "*"},
+            orderly=True,
+            listener=listener,
+            settings=settings,
+        )
+
+    def _news(self) -> ConsumersPlan:
+        """Broadcasting consumers."""
+        return self._group(
+            "news",
+            self._shape.news,
+            few=True,
+            topics={"orders": self._expression(1.0 if self.has("news_tags") else 0.0)},
+            broadcast=True,
+            listener=ListenerPlan(**self._takes("slow", self._capacity_ms(THREADS, 0.7))),
+            settings={"offset_folder": "offsets"} if self.has("folder") else {},
+        )
+
+    def _reading(self) -> ConsumersPlan:
+        """Lite pull consumers; no tags: such a group never commits what it passes over at the end.
+
+        Upstream: DefaultLitePullConsumerImpl.poll commits what was polled, and nothing else.
+        """
+        seeks: tuple[int, ...] = ()
+        if self.has("seeks"):
+            last_ms = self._shape.seconds * 1_000
+            seeks = tuple(sorted(self._rng.randrange(8_000, last_ms) for _ in range(2)))
+        return self._group(
+            "reading",
+            self._shape.reading,
+            few=True,
+            topics=self._topics(filtered=0.0),
+            kind="lite_pull",
+            listener=ListenerPlan(**self._takes("slow", self._capacity_ms(1, 1.0))),
+            settings=self._starts(),
+            seeks_ms=seeks,
+            seek_back_max=10,
+        )
+
+    def _group(self, group: str, most: int, *, few: bool = False, **fields: Any) -> ConsumersPlan:
+        members = self._members(min(most, self._shape.members_max), few=few)
+        settings_of = {}
+        can_mix = fields.get("kind") != "lite_pull" or self._is_5x
+        if self.has("mixed_members") and members > 1 and can_mix:
+            settings_of = {f"{group}-{members}": {"release": self._other_release}}
+        every_ms = LATE_MS // members if self.has("late_members") and members else 0
+        return ConsumersPlan(
+            group=group, members=members, settings_of=settings_of, every_ms=every_ms, **fields
+        )
+
+    def _members(self, most: int, *, few: bool) -> int:
+        """From 1 to *most*: half as many are twice as likely, or four times."""
+        numbers = range(1, most + 1)
+        weights = [1 / number ** (1 + few) for number in numbers]
+        return self._rng.choices(numbers, weights)[0] if most else 0
+
+    @property
+    def _is_5x(self) -> bool:
+        """Its brokers have timers, and take the pulls of lite pull consumers of 5.x (361).
+
+        Upstream: BrokerController.registerProcessor, which has no LITE_PULL_MESSAGE in 4.9.7.
+        """
+        return Release.parse(self._release) >= FIVE
+
+    @property
+    def _other_release(self) -> str:
+        return OTHER_RELEASE.get(self._release, "4.9.7")
+
+    def _starts(self) -> dict[str, Any]:
+        first = {"consume_from": "CONSUME_FROM_FIRST_OFFSET"}
+        return first if self.has("first_offset") else {}
+
+    def _topics(self, filtered: float) -> dict[str, str]:
+        more = {"steps": "*"} if self.has("two_topics") else {}
+        return {"orders": self._expression(filtered), **more}
+
+    def _expression(self, filtered: float) -> str:
+        taken = sorted(self._rng.sample(TAGS, 2))
+        is_filtered = self._rng.random() < filtered
+        return " || ".join(taken) if is_filtered and self.has("tags") else "*"
+
+    def _strategy(self) -> str:
+        other = self._rng.choice(("by_circle", "consistent_hash"))
+        return other if self.has("strategy") else "averagely"
+
+    def _capacity_ms(self, threads: int, share: float) -> float:
+        """How long a message may take for *threads* that get *share* of all messages."""
+        return min(LISTENER_MS_MAX, BUSY * threads * 1_000 / (share * self._shape.rate))
+
+    def _takes(self, feature: str, most_ms: float) -> dict[str, Any]:
+        """Short times as often as long ones; of the same length there is jitter, or twice."""
+        takes_ms = round(most_ms ** self._rng.uniform(0.2, 1.0) / 2, 1)
+        jitter = self._rng.choice((1, 2))
+        if not self.has(feature):
+            return {"takes_ms": min(2.0, most_ms)}
+        return {"takes_ms": takes_ms, "jitter_ms": takes_ms * jitter}
+
+    # Loads -----------------------------------------------------------------------------------
+
+    def _plain_load(self) -> LoadPlan:
+        return LoadPlan(
+            topic="orders",
+            rate=self._shape.rate * 0.4,
+            producers=2,
+            burst=self._rng.choice((1, 1, 10, 50)),
+            batch=self._rng.choice((2, 3, 8)) if self.has("batches") else 1,
+            until_ms=self._until_ms,
+            tags=self._tags,
+            settings=self._avoids(),
+            **self._sizes(),
+        )
+
+    def _other_load(self) -> LoadPlan:
+        mode: Literal["sync", "async", "oneway"] = "async" if self.has("async") else "sync"
+        settings = self._avoids()
+        if self.has("mixed_producers"):
+            settings["release"] = self._other_release
+        return LoadPlan(
+            topic="orders",
+            rate=self._shape.rate * 0.3,
+            mode="oneway" if self.has("one_way") else mode,
+            until_ms=self._until_ms,
+            tags=self._tags,
+            keys=5 if self.has("keys") else 0,
+            settings=settings,
+            **self._delays(),
+        )
+
+    def _steps_load(self) -> LoadPlan:
+        return LoadPlan(
+            topic="steps",
+            rate=self._shape.rate * 0.3,
+            keys=8,
+            key_skew=0.8,
+            until_ms=self._until_ms,
+            **self._sizes(),
+        )
+
+    def _large(self) -> list[LoadPlan]:
+        """Half of them as they are on the wire, half compressed to little."""
+        if not self.has("large"):
+            return []
+        size_bytes = self._rng.choice((*LARGE_BYTES, self._rng.randrange(*LARGE_BYTES)))
+        never: dict[str, Any] = {"compress_bytes_min": 1 << 30}
+        load = LoadPlan(
+            topic="orders",
+            rate=0.1,
+            from_ms=self._rng.randrange(self._until_ms // 6, self._until_ms // 2),
+            count_max=self._rng.choice((1, 2)),
+            size_bytes=size_bytes,
+            tags=self._tags,
+            settings=self._rng.choice((never, {})),
+        )
+        return [load]
+
+    @property
+    def _until_ms(self) -> int:
+        return self._shape.seconds * 1_000
+
+    @property
+    def _tags(self) -> tuple[str, ...]:
+        return TAGS if self.has("tags") else ()
+
+    def _avoids(self) -> dict[str, Any]:
+        if not self.has("avoids_slow_brokers"):
+            return {}
+        detects = {"start_detector_enable": True} if self.has("detects") else {}
+        return {"send_latency_fault_enable": True, **detects}
+
+    def _sizes(self) -> dict[str, Any]:
+        return {"size_jitter_bytes": 8_192} if self.has("sizes") else {}
+
+    def _delays(self) -> dict[str, Any]:
+        """Half of the messages come at once."""
+        levels = tuple(sorted(self._rng.sample((1, 2, 3, 4), 2)))
+        is_by_time = self._rng.random() < 0.5 and self._is_5x
+        if not self.has("delays"):
+            return {}
+        if is_by_time:
+            waits_ms = [self._rng.choice((1_000, 5_000, 10_000, 30_000)) for _ in range(2)]
+            return {"timer_ms": (0, 0, *waits_ms)}
+        return {"delay_levels": (0, 0, *levels)}

@@ -1,0 +1,232 @@
+"""Stories of members, routes, registrations and sends, each told right or wrong by one value."""
+
+from __future__ import annotations
+
+import json
+
+from small_journals import Q0, Q1, AJournal, client_of
+
+from emulator.facts import (
+    BrokerExpired,
+    BrokerIsolated,
+    BrokerRegistered,
+    MemberJoined,
+    MemberLeft,
+    NodeStarted,
+    PullFailed,
+    PullHeld,
+    Queue,
+    QueuesLocked,
+    QueuesReleased,
+    QueuesUnlocked,
+    RebalancePassed,
+    RouteChanged,
+    SendAttempted,
+    SendFailed,
+    TopicCreated,
+)
+
+PLAN = json.dumps(
+    {
+        "consumers": [{"group": "billing"}],
+        "load": [{"topic": "orders"}, {"topic": "steps", "keys": 4}],
+    }
+)
+ONE, TWO = "billing-1", "billing-2"
+Q_OF_B = Queue("orders", "broker-b", 0)
+
+
+def a_cluster() -> AJournal:
+    journal = AJournal().runs(PLAN)
+    journal.note("namesrv-a", NodeStarted("nameserver", "", "4.9.7"))
+    for producer in ("producer-1", "producer-2"):
+        journal.note(producer, NodeStarted("producer", "", "4.9.7"))
+    for broker in ("broker-a", "broker-b"):
+        journal.note(broker, NodeStarted("broker", "", "4.9.7"))
+        journal.note(broker, TopicCreated("orders", 2, 2, 6, "admin"))
+        registered(journal, broker)
+    return journal
+
+
+def registered(journal: AJournal, broker: str) -> AJournal:
+    fact = BrokerRegistered("c", broker, 0, broker, 9, first=False, known_count=9)
+    return journal.note("namesrv-a", fact)
+
+
+def joined(journal: AJournal, node: str, broker: str = "broker-a") -> AJournal:
+    fact = MemberJoined(
+        "billing", client_of(node), f"{node}:1", "CONSUME_PASSIVELY", "CLUSTERING", "JAVA", 0
+    )
+    return journal.note(broker, fact)
+
+
+def passed(journal: AJournal, node: str, *members: str, queues: int = 4) -> AJournal:
+    clients = tuple(map(client_of, members))
+    return journal.note(node, RebalancePassed("billing", "orders", queues, clients, 2, "timer"))
+
+
+def listed(brokers: tuple[str, ...]) -> AJournal:
+    journal = a_cluster().consumer(ONE)
+    for broker in brokers:
+        joined(journal, ONE, broker)
+    return journal.at_s(45).ends()
+
+
+def told_of_a_leaver(after_s: float) -> AJournal:
+    journal = a_cluster().consumer(ONE).consumer(TWO).at_s(10).stopped(TWO)
+    return passed(journal.at_s(10 + after_s), ONE, ONE, TWO)
+
+
+def told_of_a_member_that_vanished(after_s: float) -> AJournal:
+    journal = a_cluster().consumer(ONE).consumer(TWO).at_s(9).fault("partition", TWO, number=2)
+    journal.at_s(10).fault("kill", TWO)
+    return passed(journal.at_s(10 + after_s), ONE, ONE, TWO)
+
+
+def a_share_of(queues: int) -> AJournal:
+    return passed(a_cluster().consumer(ONE).at_s(70), ONE, ONE, queues=queues)
+
+
+def a_share_after_a_change(after_s: float) -> AJournal:
+    journal = a_cluster().consumer(ONE).at_s(70)
+    journal.note("broker-b", TopicCreated("orders", 8, 8, 6, "admin"))
+    return passed(journal.at_s(70 + after_s), ONE, ONE, queues=4)
+
+
+def woken(after_s: float) -> AJournal:
+    journal = joined(a_cluster().consumer(ONE).consumer(TWO), ONE)
+    joined(journal.at_s(20), TWO)
+    return passed(journal.at_s(20 + after_s), ONE, ONE, TWO)
+
+
+def woken_by_a_leaver(after_s: float) -> AJournal:
+    journal = joined(joined(a_cluster().consumer(ONE).consumer(TWO), ONE), TWO)
+    passed(journal, ONE, ONE, TWO)
+    passed(journal, TWO, ONE, TWO)
+    left = MemberLeft("billing", client_of(TWO), f"{TWO}:1", "channel closed")
+    journal.at_s(20).stopped(TWO).note("broker-a", left)
+    return passed(journal.at_s(20 + after_s), ONE, ONE)
+
+
+def a_change_of_hands(after_s: float) -> AJournal:
+    journal = a_cluster().consumer(ONE).consumer(TWO).claimed(ONE, Q0).at_s(after_s)
+    return journal.claimed(TWO, Q0)
+
+
+def a_release(after_s: float) -> AJournal:
+    journal = a_cluster().consumer(ONE).claimed(ONE, Q0, Q1).at_s(20)
+    passed(journal, ONE, ONE, TWO).at_s(20 + after_s)
+    return journal.note(ONE, QueuesReleased("billing", (Q0,), "not mine"))
+
+
+def refused_as_old(for_s: float) -> AJournal:
+    journal = a_cluster().at_s(60).consumer(ONE).claimed(ONE, Q0).at_s(80)
+    refused = PullFailed("billing", Q0, "code 25: SUBSCRIPTION_NOT_LATEST")
+    journal.note(ONE, refused).at_s(80 + for_s / 2).note(ONE, refused)
+    return journal.at_s(80 + for_s).note(ONE, refused)
+
+
+def registrations(after_s: float) -> AJournal:
+    journal = registered(a_cluster().at_s(min(after_s, 30)), "broker-b")
+    return registered(journal.at_s(after_s), "broker-a")
+
+
+def dropped(silent_ms: int) -> AJournal:
+    return a_cluster().note("namesrv-a", BrokerExpired("broker-a", "broker-a", silent_ms))
+
+
+def a_send_to_the_dead(after_s: float) -> AJournal:
+    journal = a_cluster().at_s(100).fault("kill", "broker-b").at_s(100 + after_s)
+    return attempt(journal, 1, Q_OF_B, "RemoteFailed: no answer")
+
+
+def attempt(
+    journal: AJournal, number: int, queue: Queue, outcome: str, node: str = "producer-1"
+) -> AJournal:
+    return journal.note(node, SendAttempted(queue.topic, queue, "k", number, 1, outcome))
+
+
+def a_retry_at(queue: Queue) -> AJournal:
+    journal = a_cluster()
+    journal.note("producer-1", RouteChanged("orders", ("broker-a", "broker-b")))
+    return attempt(attempt(journal, 1, Q0, "RemoteFailed: x"), 2, queue, "SEND_OK")
+
+
+def a_retry_to_a_chosen_queue(load: int) -> AJournal:
+    node, journal = f"producer-{load}", a_cluster()
+    journal.note(node, RouteChanged("orders", ("broker-a", "broker-b")))
+    attempt(journal, 1, Q0, "RemoteFailed: x", node)
+    return attempt(journal, 2, Q_OF_B, "SEND_OK", node)
+
+
+def a_send_of(seconds: float) -> AJournal:
+    journal = attempt(a_cluster().at_s(10), 1, Q0, "RemoteFailed: x")
+    return attempt(journal.at_s(10 + seconds), 2, Q_OF_B, "SEND_OK")
+
+
+def a_failed_send(ends: bool) -> AJournal:
+    journal = attempt(a_cluster().at_s(10), 1, Q0, "RemoteFailed: x")
+    if ends:
+        journal.note("producer-1", SendFailed("orders", "k", 1, "x", maybe_stored=True))
+    return journal.at_s(30).ends()
+
+
+AWARE = json.dumps(
+    {"load": [{"topic": "orders", "settings": {"send_latency_fault_enable": True}}]}
+)
+
+
+def a_failure_that_isolates(for_ms: int) -> AJournal:
+    journal = AJournal().runs(AWARE)
+    attempt(journal, 1, Q0, "RemoteFailed: x").note(
+        "producer-1", BrokerIsolated("broker-a", for_ms)
+    )
+    return attempt(journal, 1, Q_OF_B, "SEND_OK")
+
+
+def a_failure_and(isolates: bool) -> AJournal:
+    journal = attempt(AJournal().runs(AWARE), 1, Q0, "RemoteFailed: x")
+    if isolates:
+        journal.note("producer-1", BrokerIsolated("broker-a", 600_000))
+    return attempt(journal, 1, Q_OF_B, "SEND_OK")
+
+
+def a_held_queue(last_pull_s: float) -> AJournal:
+    journal = joined(a_cluster().consumer(ONE), ONE).claimed(ONE, Q0).at_s(last_pull_s)
+    held = PullHeld("billing", Q0, 0, 1_700_000_000_000 + int(last_pull_s * 1_000), f"{ONE}:1", 1)
+    return journal.note("broker-a", held).at_s(100).ends()
+
+
+def a_queue_given_up(unlocks: bool) -> AJournal:
+    journal = a_cluster().consumer(ONE, orderly=True).claimed(ONE, Q0).at_s(20)
+    client = client_of(ONE)
+    journal.note("broker-a", QueuesLocked("billing", client, (Q0,), ()))
+    journal.note(ONE, QueuesReleased("billing", (Q0,), "not mine"))
+    if unlocks:
+        journal.note("broker-a", QueuesUnlocked("billing", client, (Q0,)))
+    return journal.at_s(60).ends()
+
+
+STORIES = (
+    ("queues_are_pulled", a_held_queue, 80, 40),
+    ("queues_are_unlocked", a_queue_given_up, True, False),
+    ("members_are_listed", listed, ("broker-a", "broker-b"), ("broker-a",)),
+    ("leavers_are_forgotten", told_of_a_leaver, 2, 9),
+    ("leavers_are_forgotten", told_of_a_member_that_vanished, 120, 160),
+    ("routes_are_current", a_share_of, 4, 3),
+    ("routes_are_current", a_share_after_a_change, 50, 61),
+    ("notices_wake", woken, 1, 9),
+    ("notices_wake", woken_by_a_leaver, 1, 9),
+    ("shares_rest", a_change_of_hands, 50, 61),
+    ("releases_follow_passes", a_release, 1, 5),
+    ("subscriptions_are_latest", refused_as_old, 2, 5),
+    ("registrations_come", registrations, 31, 60),
+    ("expiries_wait", dropped, 120_000, 12_000),
+    ("dead_brokers_leave", a_send_to_the_dead, 30, 40),
+    ("retries_change_broker", a_retry_at, Q_OF_B, Q1),
+    ("retries_change_broker", a_retry_to_a_chosen_queue, 1, 2),
+    ("send_timeouts", a_send_of, 2.9, 3.3),
+    ("failures_isolate", a_failure_that_isolates, 600_000, 180_000),
+    ("failures_isolate", a_failure_and, True, False),
+    ("sends_end", a_failed_send, True, False),
+)

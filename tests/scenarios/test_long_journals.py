@@ -1,0 +1,62 @@
+"""A journal of any length, from a generator: its length costs time and no memory.
+
+What is measured is the process: its largest memory after a short journal, and after one that is
+ten times as long (VmHWM: Linux counts it for each program anew).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SHORT, LONG = 40_000, 400_000
+# Two references for each fact would be as much; objections, whose number is bounded, take half.
+GROWTH_BYTES_MAX = 16 * (LONG - SHORT)
+PROGRAM = """
+import json, re, sys
+from pathlib import Path
+from msgspec.structs import replace
+from benchmarks.judging import a_minute, many
+from emulator.checks.judging import judge
+from emulator.facts import SendAttempted
+
+def with_a_bug_at_the_end(count):
+    for number, entry in enumerate(many(minute, count)):
+        is_late = number > count - 100 and isinstance(entry.fact, SendAttempted)
+        yield replace(entry, fact=replace(entry.fact, attempt=7)) if is_late else entry
+
+def memory_bytes():
+    text = Path("/proc/self/status").read_text()
+    return 1024 * int(re.search(r"VmHWM:\\s+(\\d+) kB", text)[1])
+
+minute = a_minute()
+for count in map(int, sys.argv[1:]):
+    found = judge(with_a_bug_at_the_end(count))
+    print(json.dumps({
+        "facts": found.fact_count,
+        "bytes": memory_bytes(),
+        "incomplete": found.incomplete,
+        "checkers": sorted({each.checker for each in found.violations}),
+        "raised": found.raised,
+    }))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
+def test_ten_times_as_many_facts_take_no_more_memory_and_what_is_last_is_judged() -> None:
+    command = [sys.executable, "-c", PROGRAM, str(SHORT), str(LONG)]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, env=env, stdout=subprocess.PIPE, text=True, check=True)
+    short, long = (json.loads(line) for line in done.stdout.splitlines())
+    assert (short["facts"], long["facts"]) == (SHORT, LONG)
+    for found in (short, long):
+        assert (found["incomplete"], found["raised"]) == ([], {})
+        # Others may object to where one minute is joined to the next: what is on its way is cut.
+        assert "attempts_are_bounded" in found["checkers"]
+    assert long["bytes"] - short["bytes"] < GROWTH_BYTES_MAX

@@ -1,0 +1,67 @@
+"""Try every planted bug against weather and write docs/power.md: ``make power``.
+
+    python -m tools.power [BUG …] [--check] [--page] [--shrink] [--jobs N] [--seeds N]
+
+``--check`` names the bugs whose place in the code is gone, and exits with 1 if there are any.
+What was tried with the same code before is not tried again (tools/power/found.json).
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from tools.power import page
+from tools.power.bug import PlaceGone, planted
+from tools.power.bugs import BUGS
+from tools.power.running import ROOT, Results, Search, try_all
+
+
+def main() -> int:
+    options = _options()
+    if options.check:
+        return _check()
+    results = Results(ROOT / "tools" / "power" / "found.json")
+    if not options.page:
+        wanted = [bug for bug in BUGS.values() if bug.name in (options.bugs or BUGS)]
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+        with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True)) as progress:
+            task = progress.add_task("planted bugs", total=len(wanted))
+            search = Search(options.seeds, options.jobs, shrinks=options.shrink)
+            for bug in try_all(wanted, results, search):
+                progress.update(task, advance=1, description=bug.name)
+    page.write(results.rows)
+    return 0
+
+
+def _check() -> int:
+    gone = []
+    for bug in BUGS.values():
+        try:
+            planted(bug, ROOT)
+        except PlaceGone as error:
+            gone.append(str(error))
+    print("\n".join(gone) or f"all {len(BUGS)} planted bugs apply")
+    return int(bool(gone))
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.power", description=__doc__.partition("\n")[0]
+    )
+    parser.add_argument("bugs", nargs="*", metavar="BUG", choices=[*BUGS, []])
+    parser.add_argument("--check", action="store_true", help="whether all bugs still apply")
+    parser.add_argument("--page", action="store_true", help="write the page again, run nothing")
+    parser.add_argument(
+        "--shrink", action="store_true", help="shrink what is found, and explain it"
+    )
+    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="bugs at once (2)")
+    parser.add_argument("--seeds", type=int, default=200, metavar="N", help="of weather (200)")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
