@@ -218,7 +218,8 @@ class Plan(Part, frozen=True, kw_only=True):
     """See the module.  The run ends *lasts_ms* after its start, or when it is quiet.
 
     Quiet: sends have ended, nothing is left to consume, and no member's queues have changed
-    for 40 s; waited for *quiet_ms_max* after the timeline has ended and all faults are healed.
+    for *settled_ms*; waited for *quiet_ms_max* after the timeline has ended and all faults are
+    healed.
     """
 
     name: str
@@ -233,6 +234,7 @@ class Plan(Part, frozen=True, kw_only=True):
     timeline: tuple[Step, ...] = ()
     lasts_ms: int | None = None
     quiet_ms_max: int = 300_000
+    settled_ms: int = 40_000  # two passes of every member's rebalance
     expect: tuple[Expectation, ...] = ()
     parameters: dict[str, bool | int | float | str] = {}  # as set for this plan
     quirks: tuple[str, ...] = ()  # bugs switched on by name, in clients and brokers

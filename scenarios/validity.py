@@ -380,6 +380,7 @@ def _limits(plan: Plan) -> Found:
         yield from _positive(("limits", name), getattr(plan.limits, name), least=1)
     yield from _positive(("lasts_ms",), plan.lasts_ms, least=1)
     yield from _positive(("quiet_ms_max",), plan.quiet_ms_max, least=0)
+    yield from _positive(("settled_ms",), plan.settled_ms, least=0)
 
 
 # Small ones -----------------------------------------------------------------------------------

@@ -7,12 +7,16 @@ queue its commits only rise: a lower one comes from a tool, or from a queue that
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
+
+import msgspec
 
 from emulator.checks.checker import Checker, Metric, Shared, key_of, place_of
 from emulator.checks.folding import Table
 from emulator.checks.holds import Hold
 from emulator.checks.queue_records import QueueReading
+from emulator.checks.scene import Seat
 from emulator.facts import (
     ConsumerStarted,
     MemberJoined,
@@ -29,6 +33,17 @@ NOBODY: Mapping[str, EntryKey] = {}
 WRITTEN_US = 15_000_000  # offsets are written every 5 s
 REORDERED_US = 10_000_000  # a request that a fault held up may come so long after its end
 RELEASED_US = 10_000_000  # what was on its way when a queue was released has come by then
+
+
+class _Owed(msgspec.Struct):
+    """A client gave a queue up and has to write that it consumed all before *offset*."""
+
+    key: EntryKey
+    group: str
+    queue: Queue
+    client: str
+    offset: int
+    is_paid: bool = False
 
 
 class CommitsFollowDelivery(Checker):
@@ -49,6 +64,14 @@ class CommitsFollowDelivery(Checker):
             "group",
         ),
         Metric("late_offsets", "queues", "consumed further than committed, for long", "group"),
+        Metric("lost_offsets", "queues", "given up without writing how far they were", "group"),
+        Metric(
+            "excused_lost_offsets",
+            "queues",
+            "the same, as the broker was in no route of the member, or a fault may have stopped "
+            "the request",
+            "group",
+        ),
         Metric("late_commits", "commits", "by a member that gave the queue away before", "group"),
         Metric(
             "excused_late_commits",
@@ -62,6 +85,7 @@ class CommitsFollowDelivery(Checker):
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
         self._clients: dict[tuple[str, str, str], str] = {}  # by broker, group and peer
+        self._owed: deque[_Owed] = deque()  # in the order of their releases
         # What each client of a group released, by queue.
         self._released: dict[str, dict[Queue, dict[str, EntryKey]]] = {}
 
@@ -79,6 +103,8 @@ class CommitsFollowDelivery(Checker):
         for group in self.scene.seats:
             for metric in self.metrics:
                 self.adds(metric.name, 0, group)
+        if self.scene.last is not None:
+            self._look_for_lost(self.scene.last)
         for reader, reading in self.progress.readings():
             if reader in self.scene.seats:
                 self._look_for_end(reader, reading)
@@ -100,6 +126,9 @@ class CommitsFollowDelivery(Checker):
             self._look_for_late(fact, all_released.get(fact.queue, NOBODY), entry)
         reading = self.progress.reading
         self.tried += 1
+        if self._owed:
+            self._look_for_lost(entry)
+            self._is_paid(fact, entry)
         self._look_for_lower(fact, reading, entry)
         start = max(reading.start, reading.reused_to)
         if fact.offset <= reading.done.behind(start) or not self._is_judged(fact):
@@ -216,6 +245,63 @@ class CommitsFollowDelivery(Checker):
         released = self._released.setdefault(fact.group, {})
         for queue in fact.queues:
             released.setdefault(queue, {})[seat.started.client] = key
+            if fact.reason == "not mine" and self._persists(seat):
+                self._owes(fact.group, queue, seat, key)
+
+    def _persists(self, seat: Seat) -> bool:
+        """A released queue's offset is written at once; an orderly member's before its last call.
+
+        Upstream: RebalancePushImpl.removeUnnecessaryMessageQueue; lite pull consumers write what
+        they have committed, which polls do not.
+        """
+        group = seat.started.group
+        return seat.started.consumer_kind == "push" and (
+            group not in self.scene.broadcast | self.scene.orderly
+        )
+
+    def _owes(self, group: str, queue: Queue, seat: Seat, key: EntryKey) -> None:
+        """How far the member has come without a gap: this it writes."""
+        reading = self.progress.readers.get(group, {}).get(queue)
+        hold = None if reading is None else reading.holds.get(seat.node)
+        if reading is None or hold is None or not hold.given.ends:
+            return
+        first = hold.given.starts[0]
+        open_ones = (*hold.in_hand, *hold.late, *hold.again)
+        done = min((hold.given.behind(first), reading.records.behind, *open_ones))
+        written = hold.committed[0] if hold.committed is not None else reading.committed or 0
+        if done <= max(written, first):
+            return
+        if not self.scene.has_in_route(seat.node, queue):
+            self.adds("excused_lost_offsets", 1, group)  # it knows no address to write to
+        else:
+            self._owed.append(_Owed(key, group, queue, seat.started.client, done))
+
+    def _is_paid(self, fact: OffsetCommitted, entry: Entry) -> None:
+        client = self._clients.get((entry.node, fact.group, fact.peer), "")
+        for owed in self._owed:
+            if owed.group == fact.group and owed.queue == fact.queue and owed.client == client:
+                owed.is_paid = owed.is_paid or fact.offset >= owed.offset
+
+    def _look_for_lost(self, now: Entry) -> None:
+        while self._owed and now.mono_us - self._owed[0].key.mono_us > RELEASED_US:
+            owed = self._owed.popleft()
+            key = owed.key
+            if owed.is_paid:
+                continue
+            if self.scene.touched(
+                (key.node, owed.queue.broker), key.mono_us - RELEASED_US, key.mono_us + RELEASED_US
+            ):
+                self.adds("excused_lost_offsets", 1, owed.group)
+                continue
+            self.adds("lost_offsets", 1, owed.group)
+            self.objects(
+                f"{key.node} gave up {place_of(owed.queue)}, of which it had consumed all before "
+                f"{owed.offset}, and did not write that",
+                key,
+                key_of(now),
+                node=key.node,
+                rule="a member that gives up a queue writes its offset (client invariant 56)",
+            )
 
     def _is_judged(self, fact: OffsetCommitted) -> bool:
         """Pull consumers' applications commit as they like."""

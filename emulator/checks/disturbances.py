@@ -82,11 +82,16 @@ class Disturbances:
             at_us = max(at_us, ended_us)
         return max(longest_us, until_us - at_us)
 
-    def last_touched_us(self, nodes: Collection[str], now_us: int) -> int:
-        """The last moment up to now in which something happened to one of *nodes*; 0: never."""
+    def last_touched_us(
+        self, nodes: Collection[str], now_us: int, *, but: Collection[str] = ()
+    ) -> int:
+        """The last moment up to now in which something happened to one of *nodes*; 0: never.
+
+        Faults in *but* do not count.
+        """
         last_us = max((at for n in nodes for at in self._restarts.get(n, ())), default=0)
         for fault in self.all_faults:
-            if not set(nodes).isdisjoint(fault.nodes):
+            if fault.word not in but and not set(nodes).isdisjoint(fault.nodes):
                 last_us = max(last_us, now_us if fault.ended_us is None else fault.ended_us)
         return last_us
 

@@ -1,11 +1,14 @@
 """Of which queues a broadcasting member has lost its offset: there it begins at the end.
 
 Such a member keeps its offsets itself, in a file, and where the plan names no folder the file
-is gone with the process.  Until 4.9.8 and 5.2.0 each write, every five seconds, replaces the file
-by the offsets of the queues that are held just then, and while none is held nothing is written.
-So a queue that was given up, because its broker was missing in a route, has none when it is back.
+is gone with the process.  It is written 10 s after the start and then every 5 s: what a process
+held for a shorter time is not in it.  Until 4.9.8 and 5.2.0 each write replaces the file by the
+offsets of the queues that are held just then, and while none is held nothing is written.  So a
+queue whose broker was missing in a route has none when it is back: the member had given it up,
+or had begun without it.
 
-Upstream: LocalFileOffsetStore.persistAll, RebalancePushImpl.computePullFromWhereWithException.
+Upstream: LocalFileOffsetStore.persistAll, RebalancePushImpl.computePullFromWhereWithException,
+MQClientInstance.startScheduledTask.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from emulator.checks.scene import Scene, Seat
 from emulator.facts import Queue, QueuesClaimed, QueuesReleased
 from emulator.releases import LOCAL_OFFSETS_MERGE, Release
 
+WRITTEN_FIRST_US = 10_000_000
 WRITTEN_EVERY_US = 5_000_000
 
 
@@ -23,9 +27,11 @@ class _Share(msgspec.Struct):
     """What one process holds, and held; and what the processes before it held."""
 
     from_us: int
-    held: set[Queue]
-    given_up_us: dict[Queue, int]
-    of_others: set[Queue]
+    claimed_us: int  # for the first time
+    held: dict[Queue, int] = {}  # since when
+    given_up_us: dict[Queue, int] = {}
+    of_others: set[Queue] = set()
+    unwritten: set[Queue] = set()  # of these: no process had the time to write an offset
 
 
 class LocalOffsets:
@@ -38,7 +44,8 @@ class LocalOffsets:
     def released(self, fact: QueuesReleased, node: str, now_us: int) -> None:
         """The member on *node* gave queues up."""
         if (share := self._shares.get((fact.group, node))) is not None:
-            share.held.difference_update(fact.queues)
+            for queue in fact.queues:
+                share.held.pop(queue, None)
             share.given_up_us.update(dict.fromkeys(fact.queues, now_us))
 
     def claimed(self, fact: QueuesClaimed, node: str, now_us: int) -> list[Queue]:
@@ -46,29 +53,44 @@ class LocalOffsets:
         seat = self._scene.seat(fact.group, node)
         if seat is None:
             return []
-        share = self._share(fact.group, seat)
-        lost = set()
+        share = self._share(fact.group, seat, now_us)
+        lost = share.unwritten.intersection(fact.queues)
         if not self._scene.keeps_offsets(fact.group):
             lost |= share.of_others.intersection(fact.queues)
         if share.held and _overwrites(seat):
             since_us = now_us - WRITTEN_EVERY_US
             given_up_us = share.given_up_us
             lost |= {each for each in fact.queues if given_up_us.get(each, now_us) <= since_us}
-        share.held.update(fact.queues)
-        share.of_others.difference_update(fact.queues)
+            if share.claimed_us <= since_us:
+                lost |= share.of_others.intersection(fact.queues)
+        share.held.update(dict.fromkeys(fact.queues, now_us))
         for queue in fact.queues:
             share.given_up_us.pop(queue, None)
+            share.of_others.discard(queue)
+            share.unwritten.discard(queue)
         return [queue for queue in fact.queues if queue in lost]
 
-    def _share(self, group: str, seat: Seat) -> _Share:
+    def _share(self, group: str, seat: Seat, now_us: int) -> _Share:
         """Of the process that runs now."""
         found = self._shares.get((group, seat.node))
         if found is None or found.from_us != seat.from_us:
-            had: set[Queue] = set()
+            new = _Share(seat.from_us, now_us)
             if found is not None:
-                had = found.held | found.given_up_us.keys() | found.of_others
-            found = self._shares[group, seat.node] = _Share(seat.from_us, set(), {}, had)
+                new.of_others = found.held.keys() | found.given_up_us.keys() | found.of_others
+                ended_us = self._scene.last_end_us(group, seat.node)
+                new.unwritten = found.unwritten | _too_new(found, ended_us)
+            found = self._shares[group, seat.node] = new
         return found
+
+
+def _too_new(share: _Share, ended_us: int | None) -> set[Queue]:
+    """What the process that had *share* can have held without writing its offset."""
+    if ended_us is None:
+        return set()
+    if ended_us - share.from_us <= WRITTEN_FIRST_US:
+        return set(share.held) - share.of_others
+    since_us = ended_us - WRITTEN_EVERY_US
+    return {queue for queue, claimed_us in share.held.items() if claimed_us >= since_us}
 
 
 def _overwrites(seat: Seat) -> bool:

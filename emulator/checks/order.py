@@ -62,7 +62,11 @@ class OrderIsKept(Checker):
         """Where the queue goes on: at the first failed message, or behind this one."""
         failed = self.progress.reading.failed
         waiting = [
-            offset for offset in failed if offset <= fact.offset and not self._is_away(offset)
+            offset
+            for offset in failed
+            if offset <= fact.offset
+            # One that failed just now waits, also if an earlier copy of it was given up.
+            and (not self._is_away(offset) or (offset == fact.offset and not fact.ok))
         ]
         return min(waiting, default=fact.offset + 1)
 

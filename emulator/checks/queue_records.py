@@ -266,7 +266,8 @@ class QueueReading:
         lowest = self.lowest_since(now_us - window_us)
         start = lowest if offset is None else max(lowest, offset)
         before = self.holds.get(node)
-        if before is not None and before.claimed is None and before.ended_us is None:
+        is_late = before is not None and before.claimed is None and before.ended_us is None
+        if before is not None and is_late and now_us - before.began_us <= KNOWN_US:
             before.claimed = claimed  # it pulled its share before it could claim it
             self.owner = node
             return before
@@ -298,9 +299,11 @@ class QueueReading:
         if hold is not None and polled and hold.ended_us is not None:
             start = self.lowest_since(entry.mono_us - ASKED_US)
             hold = self.holds[node] = Hold(node, start, None, "handed_over")
+            hold.began_us = entry.mono_us
         if hold is None:
             start = self.lowest_since(entry.mono_us - KNOWN_US) if self.holds else 0
             hold = self.holds[node] = Hold(node, start, None, "handed_over")
+            hold.began_us = entry.mono_us
         if not hold.given.ends and hold.claimed is not None:
             # An orderly member asks again, under its lock, where its first pull begins.
             hold.start = min(hold.start, self.lowest_since(hold.claimed.mono_us))
@@ -382,7 +385,8 @@ class QueueReading:
 
         A reader that was beyond skips them: nobody promised it otherwise.
         """
-        beyond = max(self.committed or 0, self.pulled_to, self.given_to)
+        filtered_to = self.done.ends[-1] if self.done.ends else 0  # what tags passed over, too
+        beyond = max(self.committed or 0, self.pulled_to, self.given_to, filtered_to)
         self.done.cut(offset)
         self.skipped = {each for each in self.skipped if each < offset}
         self.unjust = {each for each in self.unjust if each < offset}

@@ -21,6 +21,8 @@ from emulator.facts import (
     NodeStarted,
     NodeStopped,
     PowerLost,
+    Queue,
+    RouteChanged,
     RunEnded,
     RunStarted,
     StoreOpened,
@@ -102,6 +104,7 @@ class Scene(Disturbances):
         self.orderly: set[str] = set()
         self.topics = TopicTable()
         self.stores: dict[str, StoreOpened] = {}  # by broker, as last opened
+        self._routes: dict[tuple[str, str], tuple[str, ...]] = {}  # by node and topic: brokers
         self._takes_all: dict[tuple[str, str], bool] = {}  # by group and topic, until one joins
         self.has_filters = False  # some member, ever, did not take every message
         self.knows_tags = True  # stored messages are noted with their tags
@@ -116,6 +119,7 @@ class Scene(Disturbances):
             ConsumerStarted: self._consumer_started,
             ConsumerStopped: self._consumer_stopped,
             StoreOpened: self._store_opened,
+            RouteChanged: self._route_changed,
             NodeStarted: self._node_started,
             NodeStopped: self._node_stopped,
             NodeKilled: self._node_killed,
@@ -143,6 +147,10 @@ class Scene(Disturbances):
         """When the member of *group* on *node* ended before the one that is there now."""
         ended = [s.until_us for s in self.seats.get(group, ()) if s.node == node and s.until_us]
         return ended[-1] if ended else None
+
+    def has_in_route(self, node: str, queue: Queue) -> bool:
+        """The client on *node* knows where *queue* is; without its route nothing is sent there."""
+        return queue.broker in self._routes.get((node, queue.topic), (queue.broker,))
 
     def takes_all(self, group: str, topic: str) -> bool:
         """No member of *group* ever filtered messages of *topic*."""
@@ -230,6 +238,9 @@ class Scene(Disturbances):
         seat = self.seat(fact.group, entry.node)
         if seat is not None and seat.lives:
             seat.until_us = entry.mono_us
+
+    def _route_changed(self, fact: RouteChanged, entry: Entry) -> None:
+        self._routes[entry.node, fact.topic] = fact.brokers
 
     def _store_opened(self, fact: StoreOpened, entry: Entry) -> None:
         self.stores[entry.node] = fact

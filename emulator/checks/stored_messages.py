@@ -235,6 +235,10 @@ class StoredMessages:
         if places is not None and (records, offset) not in places:
             for other, place in places:
                 if self._stands_for(queue, other):
+                    # Two members may give up one message at once: the other send is answered yet.
+                    places.remove((other, place))
+                    if dead := [each for each in places if each[0].place == "dead"]:
+                        self.chains.open_sends[fact.uniq_key] = dead
                     self._sent_elsewhere(fact, other, place, here)
                     return
         self.seen["acked"] += 1

@@ -37,8 +37,9 @@ class TopicTable:
         self.partial = PartialRoutes()
         self.name_servers: set[str] = set()
         self.brokers: set[str] = set()  # that ever had a topic
+        self._registered_at: set[tuple[str, str]] = set()  # NameServer, broker
         self._last_topic: dict[str, str] = {}  # by broker: that it made or changed last
-        self._changed_us: dict[str, int] = {}  # by broker: a topic, a permission, its place
+        self._changed_us: dict[str, int] = {}  # by broker: a topic, who may read it, its place
 
     def table(self) -> Table:
         """What it reads."""
@@ -107,6 +108,13 @@ class TopicTable:
                 for number in range(row.read_queue_nums):
                     yield Queue(topic, row.broker_name, number)
 
+    def readable_count(self, topic: str, broker: str) -> int:
+        """How many queues a group shares out there while the broker is in the routes."""
+        config = self._topics.get(topic, {}).get(broker)
+        if config is None or not is_readable(self.perm(topic, broker)):
+            return 0
+        return config.read_queue_count
+
     def restarted(self, broker: str) -> None:
         """A new process: it may do what its settings say from the start."""
         self._perms.pop(broker, None)
@@ -121,21 +129,23 @@ class TopicTable:
         for text in fact.settings:
             value = text.removeprefix(SETTING)
             if value != text and value.isdecimal():
-                self._changed_us[entry.node] = entry.mono_us
-                self._restricts(entry.node, int(value))
+                self._restricts(entry.node, int(value), entry.mono_us)
 
     def _write_perm_changed(self, fact: WritePermChanged, entry: Entry) -> None:
-        self._restricts(fact.broker, READ_WRITE if fact.writable else READ)
-        self._changed_us[fact.broker] = entry.mono_us
+        self._restricts(fact.broker, READ_WRITE if fact.writable else READ, entry.mono_us)
 
-    def _restricts(self, broker: str, perm: int) -> None:
+    def _restricts(self, broker: str, perm: int, now_us: int) -> None:
+        before = self._perms.get(broker, READ_WRITE)
+        if is_readable(before) != is_readable(perm):
+            self._changed_us[broker] = now_us
         self._perms[broker] = perm
         if perm & READ_WRITE == READ_WRITE:
             del self._perms[broker]
 
     def _registered(self, fact: BrokerRegistered, entry: Entry) -> None:
-        if fact.broker in self._down:
+        if fact.broker in self._down or (entry.node, fact.broker) not in self._registered_at:
             self._changed_us[fact.broker] = entry.mono_us
+        self._registered_at.add((entry.node, fact.broker))
         self._down.discard(fact.broker)
         topic_count = sum(1 for rows in self._topics.values() if fact.broker in rows)
         last_topic = self._last_topic.get(fact.broker, "")

@@ -10,7 +10,6 @@ from rich.text import Text
 from emulator.cli.columns import Column, Row, Sheet, clean
 from emulator.cli.late_bar import LateBar
 from scenarios.running.parts import ends_ms
-from scenarios.running.quiet import QUEUES_SETTLED_S
 from scenarios.weather.coverage import STATES
 
 if TYPE_CHECKING:
@@ -87,7 +86,7 @@ def expected_s(plan: Plan) -> float:
     if plan.lasts_ms is not None:
         return plan.lasts_ms / 1_000
     ends = [(step.at_ms or 0) + step.after_ms + (step.for_ms or 0) for step in plan.timeline]
-    return max([ends_ms(plan), *ends]) / 1_000 + QUEUES_SETTLED_S
+    return max([ends_ms(plan), *ends]) / 1_000 + plan.settled_ms / 1_000
 
 
 def sweep_screen(

@@ -56,6 +56,7 @@ class BrokerIsolated(Fact, frozen=True):
 
     broker: str
     for_ms: int  # how long, from now
+    available_in_ms: int = -1  # when no isolation holds any more, older ones too; -1: not noted
 
 
 # Routes -----------------------------------------------------------------------------------

@@ -219,10 +219,16 @@ class Run(Words):
         """What follows is done after a fact: ``fact("QueuesClaimed", node="billing-3")``."""
         self._line.until(when)
 
-    async def until_quiet(self, wait_s_max: float | str = 300) -> None:
-        """The last thing: the run ends when nothing is left to do."""
+    async def until_quiet(
+        self, wait_s_max: float | str = 300, *, settled: float | str = 40
+    ) -> None:
+        """The last thing: the run ends when nothing is left to do.
+
+        *settled*: so long no queue has changed hands by then.
+        """
         self._line.finish("until it is quiet")
         self._fields |= {"lasts_ms": None, "quiet_ms_max": _ms(wait_s_max)}
+        self._fields["settled_ms"] = _ms(settled)
 
     def lasts(self, seconds: float | str) -> None:
         """The run ends so long after its start, whatever is left to do."""

@@ -112,8 +112,12 @@ def _end(plan: Plan) -> Iterator[str]:
     if plan.lasts_ms is not None:
         yield f'run.lasts("{plan.lasts_ms}ms")'
     else:
-        is_usual = plan.quiet_ms_max == 300_000
-        yield f"await run.until_quiet({'' if is_usual else repr(f'{plan.quiet_ms_max}ms')})"
+        usual = Plan(name="")
+        given = [] if plan.quiet_ms_max == usual.quiet_ms_max else [f"{plan.quiet_ms_max}ms"]
+        settled = (
+            {} if plan.settled_ms == usual.settled_ms else {"settled": f"{plan.settled_ms}ms"}
+        )
+        yield "await " + "".join(_call("run.until_quiet", given, settled))
     if plan.quirks:
         yield from _call("run.quirks", list(plan.quirks), {})
     if limits := changed_fields(plan.limits):

@@ -177,7 +177,8 @@ class Director:
         for name in self._producers:
             if not self.stage.client_has_ended(name):
                 return f"{name} still sends"
-        return what_is_not_quiet(self.stage.watch, self.stage.mono_us(), healed_us)
+        settled_s = self.plan.settled_ms / 1_000
+        return what_is_not_quiet(self.stage.watch, self.stage.mono_us(), healed_us, settled_s)
 
 
 def _topic_config(name: str, topic: TopicPlan) -> TopicConfig:

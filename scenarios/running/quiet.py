@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from scenarios.running.watch import Watch
 
-QUEUES_SETTLED_S = 40.0  # two passes of every member's rebalance without a change
 CONSUMED_SETTLED_S = 2.0
 
 
-def what_is_not_quiet(watch: Watch, now_us: int, settled_from_us: int) -> str:
+def what_is_not_quiet(watch: Watch, now_us: int, settled_from_us: int, settled_s: float) -> str:
     """In words; empty when it is quiet.  Nothing settles before *settled_from_us*."""
     reasons = [
         f"{group} has {count} messages to consume" for group, count in watch.backlogs().items()
@@ -21,9 +20,7 @@ def what_is_not_quiet(watch: Watch, now_us: int, settled_from_us: int) -> str:
         reasons.append(f"{watch.delayed_count} messages wait for their retry or delay")
     if now_us - watch.consumed_us < CONSUMED_SETTLED_S * 1_000_000:
         reasons.append("messages were consumed just now")
-    settling_s = QUEUES_SETTLED_S - (
-        (now_us - max(watch.queues_changed_us, settled_from_us)) / 1_000_000
-    )
+    settling_s = settled_s - ((now_us - max(watch.queues_changed_us, settled_from_us)) / 1_000_000)
     if settling_s > 0:
         reasons.append(f"queues must stay with their owners for {settling_s:.0f} s more")
     return "; ".join(reasons)

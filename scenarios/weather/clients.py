@@ -45,7 +45,7 @@ FEATURES: Mapping[str, Feature] = {
     "consume_batches": Feature(
         0.25, "billing gives up to 2, 4 or 16 messages to a listener at once"
     ),
-    "small_pulls": Feature(0.2, "billing pulls at most 1, 2 or 5 messages at once"),
+    "small_pulls": Feature(0.3, "push consumers pull at most 1, 2 or 5 messages at once"),
     "flow_control": Feature(0.2, "billing holds at most 2, 5 or 20 of a queue, or so wide a span"),
     "first_offset": Feature(0.3, "clustering groups begin at the first message there is"),
     "two_topics": Feature(0.4, "billing and the lite pull group subscribe two topics"),
@@ -109,13 +109,11 @@ class Clients:
             always_fails=0.05 if self.has("poison") else 0.0,
             **self._takes("slow", self._capacity_ms(THREADS, 1.0)),
         )
-        settings: dict[str, Any] = self._starts()
+        settings = {**self._starts(), **self._pulls()}
         if self.has("poison"):
             settings["reconsume_times_max"] = self._rng.choice((1, 2))
         if self.has("consume_batches"):
             settings["consume_batch_max"] = self._rng.choice((2, 4, 16))
-        if self.has("small_pulls"):
-            settings["pull_batch_max"] = self._rng.choice((1, 2, 5))
         if self.has("flow_control"):
             few = self._rng.choice(("queue_messages_max", "queue_span_max"))
             settings[few] = self._rng.choice((2, 5, 20))
@@ -135,7 +133,7 @@ class Clients:
             always_fails=0.03 if self.has("poison_steps") else 0.0,
             **self._takes("slow_steps", self._capacity_ms(1, 0.3 * HOT)),
         )
-        settings = self._starts()
+        settings = {**self._starts(), **self._pulls()}
         if self.has("poison_steps"):
             settings["reconsume_times_max"] = self._rng.choice((1, 2))
         return self._group(
@@ -156,7 +154,10 @@ class Clients:
             topics={"orders": self._expression(1.0 if self.has("news_tags") else 0.0)},
             broadcast=True,
             listener=ListenerPlan(**self._takes("slow", self._capacity_ms(THREADS, 0.7))),
-            settings={"offset_folder": "offsets"} if self.has("folder") else {},
+            settings={
+                **self._pulls(),
+                **({"offset_folder": "offsets"} if self.has("folder") else {}),
+            },
         )
 
     def _reading(self) -> ConsumersPlan:
@@ -212,6 +213,10 @@ class Clients:
     def _starts(self) -> dict[str, Any]:
         first = {"consume_from": "CONSUME_FROM_FIRST_OFFSET"}
         return first if self.has("first_offset") else {}
+
+    def _pulls(self) -> dict[str, Any]:
+        few = self._rng.choice((1, 2, 5))
+        return {"pull_batch_max": few} if self.has("small_pulls") else {}
 
     def _topics(self, filtered: float) -> dict[str, str]:
         more = {"steps": "*"} if self.has("two_topics") else {}

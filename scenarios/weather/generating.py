@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from emulator.cluster.faults.values import ClockJump
 from emulator.cluster.spec import ClusterSpec
-from scenarios.plan import ConsumersPlan, Expectation, Plan, TopicPlan
+from scenarios.plan import ConsumersPlan, Expectation, Plan, Step, TopicPlan
 from scenarios.weather.clients import Clients
 from scenarios.weather.making import Cast
 from scenarios.weather.shape import WeatherShape
 from scenarios.weather.timeline import timeline
 
+SETTLED_MS = 65_000  # after it every rule of what members know of each other has its say
 NOTHING_LEFT = ("lost", "stuck", "backlog", "unrest")  # once nothing is broken
 UNOWNED_S = 60 + 20  # after a fault: the lock of a dead member at its broker, a rebalance pass
 
@@ -24,6 +26,7 @@ def weather(seed: int, release: str = "4.9.7", shape: WeatherShape | None = None
     shape = shape or WeatherShape()
     clients = Clients(seed, release, shape)
     spec = ClusterSpec(brokers=shape.brokers, name_servers=shape.name_servers, release=release)
+    steps = timeline(seed, shape, _cast(spec, clients.consumers), spec)
     return Plan(
         name=f"weather_{seed}",
         title=f"Weather of seed {seed}",
@@ -32,9 +35,10 @@ def weather(seed: int, release: str = "4.9.7", shape: WeatherShape | None = None
         topics={"orders": TopicPlan(queues=4), "steps": TopicPlan(queues=2)},
         consumers=clients.consumers,
         load=clients.loads,
-        timeline=timeline(seed, shape, _cast(spec, clients.consumers), spec),
+        timeline=steps,
         quiet_ms_max=shape.quiet_s_max * 1_000,
-        expect=tuple(_expected(shape)),
+        settled_ms=SETTLED_MS,
+        expect=tuple(_expected(shape, steps)),
     )
 
 
@@ -46,8 +50,13 @@ def _cast(spec: ClusterSpec, consumers: tuple[ConsumersPlan, ...]) -> Cast:
     return Cast(spec.broker_names, spec.name_server_names, members, groups)
 
 
-def _expected(shape: WeatherShape) -> Iterator[Expectation]:
-    """Beside the rules of all checkers: liveness, once all faults have ended."""
+def _expected(shape: WeatherShape, steps: tuple[Step, ...]) -> Iterator[Expectation]:
+    """Beside the rules of all checkers: liveness, once all faults have ended.
+
+    A lock that a broker gives while its clock is ahead lives longer by as much.
+    """
+    jumps = [step.does.ms for step in steps if isinstance(step.does, ClockJump)]
+    ahead_s = max(0, *jumps, 0) / 1_000
     for metric in NOTHING_LEFT:
         yield Expectation(metric=metric, operator="==", bound=0)
-    yield Expectation(metric="unowned_s", bound=shape.seconds + UNOWNED_S)
+    yield Expectation(metric="unowned_s", bound=shape.seconds + UNOWNED_S + ahead_s)

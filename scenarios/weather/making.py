@@ -72,9 +72,15 @@ ANSWERS = (
 )
 
 
+def _node(rng: Random, cast: Cast) -> str:
+    """A broker as often as a member, however many there are."""
+    roles = (cast.brokers, cast.name_servers, cast.members)
+    return rng.choice(rng.choices(roles, (0.4, 0.2, 0.4))[0])
+
+
 def _sides(rng: Random, cast: Cast) -> tuple[str, str]:
-    """A server and who talks to it."""
-    server = rng.choice(cast.servers)
+    """A server, or all brokers, and its clients."""
+    server = rng.choice((*cast.servers, "brokers"))
     others = (*cast.groups, *cast.members, "producer", "clients")
     return server, rng.choice([name for name in others if name != server])
 
@@ -85,9 +91,9 @@ def _ms(rng: Random, most: float) -> float:
 
 
 FAULTS_BY_CHANCE: Mapping[str, WeatherFault] = {
-    "kill": WeatherFault(3, (1, 30), lambda rng, cast: Kill(node=rng.choice(cast.nodes))),
+    "kill": WeatherFault(3, (1, 55), lambda rng, cast: Kill(node=_node(rng, cast))),
     "stop": WeatherFault(1, (1, 30), lambda rng, cast: Stop(node=rng.choice(cast.servers))),
-    "pause": WeatherFault(2, (0.5, 40), lambda rng, cast: Pause(node=rng.choice(cast.nodes))),
+    "pause": WeatherFault(2, (0.5, 40), lambda rng, cast: Pause(node=_node(rng, cast))),
     "power_off": WeatherFault(
         1, (2, 20), lambda rng, cast: PowerOff(node=rng.choice(cast.brokers))
     ),

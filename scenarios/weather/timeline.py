@@ -237,7 +237,7 @@ ACTS: Mapping[str, tuple[float, Callable[[_Timeline], AnyAct | None]]] = {
     "join": (3, _Timeline.join),
     "leave": (2, _Timeline.leave),
     "rolling_restart": (0.5, _Timeline.restart),
-    "grow_topic": (0.5, _Timeline.grow),
+    "grow_topic": (1, _Timeline.grow),
 }
 NEEDS: Mapping[str, str] = {  # the act that a state comes of
     "rebalance": "join",

@@ -52,7 +52,7 @@ def test_messages_that_were_lost_are_not_waited_for() -> None:
         LogRecovered(1, 0, RECORD_BYTES),
         PowerLost(RECORD_BYTES, RECORD_BYTES, 3 * RECORD_BYTES, ()),
     ):
-        assert what_is_not_quiet(a_watch(*FOUR, loss), LATE_US, 0) == ""
+        assert what_is_not_quiet(a_watch(*FOUR, loss), LATE_US, 0, 40.0) == ""
     kept = a_watch(*FOUR, LogRecovered(3, 0, 3 * RECORD_BYTES))
     assert kept.backlogs() == {"billing": 1}
     assert kept.delayed_count == 1

@@ -32,7 +32,7 @@ def what_goes_on(*facts: Fact) -> str:
     watch.take(Entry(1, 0, 1, "broker-b", MessageStored(FULL, 0, 0, "k", 100)))
     for seq, fact in enumerate(facts, 1):
         watch.take(Entry(seq, 0, seq, "news-1", fact))
-    return what_is_not_quiet(watch, LATE_US, 0)
+    return what_is_not_quiet(watch, LATE_US, 0, 40.0)
 
 
 def test_a_queue_with_messages_that_a_broadcasting_member_gave_up_is_waited_for() -> None:

@@ -51,15 +51,15 @@ DELAYED = DelayedDelivered(ORDERS, 3, 0)
 
 def test_a_delayed_message_is_waited_for_until_it_is_consumed() -> None:
     facts: list[Fact] = [stored(LEVEL_3, 0, 0)]
-    assert "1 messages wait" in what_is_not_quiet(a_watch(*facts), LATE_US, 0)
+    assert "1 messages wait" in what_is_not_quiet(a_watch(*facts), LATE_US, 0, 40.0)
     facts += [stored(ORDERS, 0, 1), DELAYED]
     assert a_watch(*facts).delayed_count == 0
-    assert "billing has 1 messages" in what_is_not_quiet(a_watch(*facts), LATE_US, 0)
+    assert "billing has 1 messages" in what_is_not_quiet(a_watch(*facts), LATE_US, 0, 40.0)
     facts += [
         MessageConsumed("billing", "orders", ORDERS, 0, "k", 0, ok=True),
         OffsetCommitted("billing", ORDERS, 1, "10.0.0.9:1"),
     ]
-    assert what_is_not_quiet(a_watch(*facts), LATE_US, 0) == ""
+    assert what_is_not_quiet(a_watch(*facts), LATE_US, 0, 40.0) == ""
 
 
 def test_one_that_is_delivered_twice_hides_no_other_that_waits() -> None:
@@ -121,4 +121,4 @@ def test_a_dead_letter_of_an_orderly_member_is_not_waited_for_while_it_waits() -
 
 def test_dead_letters_are_waited_for_by_nobody() -> None:
     letter = stored(Queue(dlq_topic("billing"), "broker-a", 0), 0, 0)
-    assert what_is_not_quiet(a_watch(letter), LATE_US, 0) == ""
+    assert what_is_not_quiet(a_watch(letter), LATE_US, 0, 40.0) == ""

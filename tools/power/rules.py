@@ -27,7 +27,9 @@ RULES: Mapping[Part, frozenset[str]] = {
         }
     ),
     "allocation": frozenset({"shares_add_up", "ownership", "shares_rest"}),
-    "locks": frozenset({"locks", "ownership", "liveness", "queues_are_unlocked"}),
+    "locks": frozenset(
+        {"locks", "ownership", "liveness", "queues_are_unlocked", "one_listener_a_queue"}
+    ),
     "pull": frozenset(
         {
             *("one_pull_at_a_time", "held_pulls", "pull_errors_wait", "expired_pulls"),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from emulator.checks.checker import Shared
+from emulator.checks.checker import Shared, key_of
 from emulator.checks.folding import Table
 from emulator.checks.monitors.monitor import Monitor, numbers_of
 from emulator.facts import BrokerIsolated, RouteChanged, RunStarted, SendAttempted
 from emulator.journal import Entry, EntryKey
 
 ATTEMPTS_MAX = 3  # retryTimesWhenSendFailed + 1
+CLOCK_US = 2_000  # clocks are read in milliseconds
 OLD_PENALTIES_MS = frozenset({30_000, 60_000, 120_000, 180_000, 600_000})  # up to 5.1.3
 PENALTIES_ARE_SHORT = (5, 1, 4)
 PENALTIES_MS = frozenset({2_000, 5_000, 6_000, 10_000, 30_000})  # since 5.1.4
@@ -161,7 +162,7 @@ class IsolationsAreTabled(Monitor):
     name = "isolations_are_tabled"
     rule = (
         "without latency awareness no broker is isolated (client invariant 17), with it as long "
-        "as the release's table says (18, 19)"
+        "as the release's table says (18, 19), and isolations do not add up"
     )
     invariants = (17, 18, 19)
     needs = (BrokerIsolated,)
@@ -169,6 +170,7 @@ class IsolationsAreTabled(Monitor):
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
         self._release: tuple[int, ...] = ()
+        self._until: dict[tuple[str, str], tuple[int, EntryKey]] = {}  # by producer and broker
 
     def table(self) -> Table:
         """What it reads."""
@@ -183,6 +185,7 @@ class IsolationsAreTabled(Monitor):
 
     def _isolated(self, fact: BrokerIsolated, entry: Entry) -> None:
         self.tries()
+        self._looks_for_sums(fact, entry)
         loads = [each.get("settings", {}) for each in self.scene.plan.get("load", ())]
         if not self._release or any({"release", "fault_table"} & each.keys() for each in loads):
             return
@@ -195,5 +198,18 @@ class IsolationsAreTabled(Monitor):
             self.objects(
                 f"{entry.node} isolated {fact.broker} for {fact.for_ms} ms, which is in no row of "
                 "its release's table",
+                entry,
+            )
+
+    def _looks_for_sums(self, fact: BrokerIsolated, entry: Entry) -> None:
+        """The broker is avoided until the latest end of its isolations, and not beyond."""
+        before_us, before = self._until.get((entry.node, fact.broker), (0, key_of(entry)))
+        until_us = max(before_us, entry.mono_us + fact.for_ms * 1_000)
+        self._until[entry.node, fact.broker] = until_us, key_of(entry)
+        if entry.mono_us + fact.available_in_ms * 1_000 > until_us + CLOCK_US:
+            self.objects(
+                f"{entry.node} isolated {fact.broker} for {fact.for_ms} ms and avoids it for "
+                f"{fact.available_in_ms} ms",
+                before,
                 entry,
             )

@@ -11,6 +11,7 @@ from emulator.checks.monitors.monitor import Monitor
 from emulator.checks.monitors.standing import HEARTBEAT_US, LATE_US, PASS_US, ROUTE_US
 from emulator.facts import (
     MemberJoined,
+    NodeStarted,
     PullFailed,
     Queue,
     QueuesClaimed,
@@ -37,7 +38,7 @@ class SharesRest(Monitor):
 
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
-        self._gave_up: dict[tuple[str, Queue], str] = {}  # by group: the node, to begin anew
+        self._gave_up: dict[tuple[str, Queue], set[str]] = {}  # by group: nodes, to begin anew
 
     def table(self) -> Table:
         """What it reads."""
@@ -56,12 +57,14 @@ class SharesRest(Monitor):
             self._changed(fact, entry)
         else:  # its pull expired, or its offset was reset: it takes the queue anew
             for queue in fact.queues:
-                self._gave_up[fact.group, queue] = entry.node
+                self._gave_up.setdefault((fact.group, queue), set()).add(entry.node)
 
     def _claimed(self, fact: QueuesClaimed, entry: Entry) -> None:
-        again = [self._gave_up.pop((fact.group, queue), "") for queue in fact.queues]
-        if any(node != entry.node for node in again):
+        gave_up = [self._gave_up.get((fact.group, queue), set()) for queue in fact.queues]
+        if not all(entry.node in nodes for nodes in gave_up):
             self._changed(fact, entry)
+        for nodes in gave_up:
+            nodes.discard(entry.node)
 
     def _changed(self, fact: QueuesClaimed | QueuesReleased, entry: Entry) -> None:
         seat = self.scene.seat(fact.group, entry.node)
@@ -92,7 +95,11 @@ class SharesRest(Monitor):
             max(map(topics.changed_us, topics.brokers), default=0),
         )
         rests_us = now_us - since_us
-        least_us = ORDERLY_REST_US if group in self.scene.orderly else REST_US
+        least_us: float = REST_US
+        if group in self.scene.orderly:
+            # A lock that was given while a clock was ahead lives longer by as much.
+            ahead = (self.scene.clock_moved_us(each, 0, now_us) for each in topics.brokers)
+            least_us = ORDERLY_REST_US + max(ahead, default=0)
         return rests_us if rests_us > least_us else 0
 
 
@@ -157,15 +164,20 @@ class SubscriptionsAreLatest(Monitor):
         super().__init__(shared)
         self._refused: dict[tuple[str, str, Queue], EntryKey] = {}  # the first of several
         self._joined_us: dict[tuple[str, str, str], int] = {}  # broker, group, client
+        self._started_us: dict[str, int] = {}  # when the broker's process began
 
     def table(self) -> Table:
         """What it reads."""
         return {
+            NodeStarted: self._started,
             MemberJoined: self._joined,
             QueuesClaimed: self._claimed,
             QueuesReleased: self._claimed,
             PullFailed: self._failed,
         }
+
+    def _started(self, fact: NodeStarted, entry: Entry) -> None:
+        self._started_us[entry.node] = entry.mono_us
 
     def _joined(self, fact: MemberJoined, entry: Entry) -> None:
         self._joined_us[entry.node, fact.group, fact.client] = entry.mono_us
@@ -188,6 +200,10 @@ class SubscriptionsAreLatest(Monitor):
         client = "" if seat is None else seat.started.client
         joined_us = self._joined_us.get((fact.queue.broker, fact.group, client), 0)
         is_joining = abs(first.mono_us - joined_us) < self.LATEST_US
+        started_us = self._started_us.get(fact.queue.broker, 0)
+        if seat is not None and joined_us < started_us and seat.from_us < started_us:
+            self.excuses()  # the broker was started again, and has had no heartbeat since
+            return
         if is_joining and late_us <= HEARTBEAT_US + LATE_US:
             return  # a round of heartbeats was under way: upstream leaves the newer one out
         nodes = {entry.node, fact.queue.broker}

@@ -1,7 +1,8 @@
-"""What a member owes a queue that it holds, and one that it gives up: pulls, and the lock.
+"""What a member owes a queue that it holds, and one that it gives up: pulls, order, and the lock.
 
 A held queue is pulled again and again: an empty one every 15 s, as brokers hold a pull so long.
-A queue that was given up is unlocked, so that its next owner need not wait for the lock to lapse.
+An orderly queue has one listener at work.  A queue that was given up is unlocked, so that its
+next owner need not wait for the lock to lapse.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from emulator.facts import (
     ConsumerStarted,
     ConsumerStopped,
     MemberJoined,
+    MessageGivenToListener,
     PullAnswered,
     PullFailed,
     PullHeld,
@@ -27,6 +29,7 @@ from emulator.journal import Entry, EntryKey
 
 PULLED_US = 35_000_000  # held for 15 s, looked at every 5 s; and a time-out of 30 s
 UNLOCKED_US = 25_000_000  # upstream waits 20 s where messages of the queue are at the listener
+LOCK_US = 60_000_000  # rocketmq.broker.rebalance.lockMaxLiveTime
 Claim = tuple[str, str, Queue]  # node, group, queue
 
 
@@ -181,5 +184,51 @@ class QueuesAreUnlocked(Monitor):
         for queue in fact.queues:
             known = seat.started.client, fact.group, queue
             if known in self._locked:
+                if not self.scene.has_in_route(entry.node, queue):
+                    self.excuses()
+                    continue
                 self.tries()
                 self._given_up[known] = key_of(entry)
+
+
+class OneListenerAQueue(Monitor):
+    """Client invariants 51 and 52: ConsumeMessageOrderlyService, and S02."""
+
+    name = "one_listener_a_queue"
+    rule = (
+        "a queue of an orderly group has one listener at work: it goes to its next owner when "
+        "the listener of the last one has returned, or its lock has lapsed (client invariants "
+        "51, 52)"
+    )
+    invariants = (51, 52)
+    needs = (MessageGivenToListener, QueuesLocked)
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {MessageGivenToListener: self._given}
+
+    def _given(self, fact: MessageGivenToListener, entry: Entry) -> None:
+        if fact.group not in self.scene.orderly:
+            return
+        reading = self.progress.readers[fact.group][fact.queue]
+        for hold in reading.holds.values():
+            if hold.node != entry.node and self._is_alive(fact.group, hold.node):
+                self.tries()
+                if hold.in_hand:
+                    self._looks(fact, min(hold.in_hand.values(), key=key_of), entry)
+
+    def _is_alive(self, group: str, node: str) -> bool:
+        seat = self.scene.seat(group, node)
+        return seat is not None and seat.lives
+
+    def _looks(self, fact: MessageGivenToListener, other: Entry, entry: Entry) -> None:
+        nodes = {entry.node, other.node, fact.queue.broker}
+        if self.scene.touched(nodes, other.mono_us - LOCK_US, entry.mono_us):
+            self.excuses()
+            return
+        self.objects(
+            f"{entry.node} was given offset {fact.offset} of {place_of(fact.queue)} while "
+            f"{other.node} still worked at it",
+            other,
+            entry,
+        )

@@ -130,13 +130,15 @@ class SendsKeepTheirTimeout(OfLoads):
 
     name = "send_timeouts"
     rule = (
-        "all attempts of a send together take sendMsgTimeout, 3 s, at most (client invariant 15)"
+        "all attempts of a send together take sendMsgTimeout, 3 s, at most; once they have, no "
+        "other one follows (client invariant 15)"
     )
     invariants = (15,)
     needs = (SendAttempted,)
 
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
+        self._used_ms: dict[tuple[str, str], int] = {}  # node, id: by its attempts up to now
         self._began: dict[tuple[str, str], EntryKey] = {}  # node, id: its first attempt ended
         self._first_us: dict[tuple[str, str], int] = {}  # when that attempt had begun
 
@@ -151,8 +153,11 @@ class SendsKeepTheirTimeout(OfLoads):
         if fact.attempt == 1:
             self._began[known] = key_of(entry)
             self._first_us[known] = entry.mono_us - fact.took_ms * 1_000
+            self._used_ms[known] = fact.took_ms
             return
         began_us = self._first_us.get(known)
+        used_ms = self._used_ms.get(known, 0)
+        self._used_ms[known] = used_ms + fact.took_ms
         load = self.load_of(entry.node)
         if began_us is None or load is None or load.get("mode", "sync") == "oneway":
             return
@@ -161,6 +166,13 @@ class SendsKeepTheirTimeout(OfLoads):
             return
         self.tries()
         took_us = entry.mono_us - began_us
+        if used_ms * 1_000 >= SEND_US and load.get("mode", "sync") == "sync":
+            self.objects(
+                f"attempt {fact.attempt} of a send to {fact.topic} was made after the others had "
+                f"taken {used_ms} ms, all the time it has",
+                self._began[known],
+                entry,
+            )
         if took_us <= SEND_US + SLACK_US:
             return
         if self.scene.touched((entry.node,), began_us, entry.mono_us):
@@ -175,8 +187,8 @@ class SendsKeepTheirTimeout(OfLoads):
 
     def _ended(self, fact: SendFailed | MessageSent, entry: Entry) -> None:
         if self._first_us:
-            self._first_us.pop((entry.node, fact.uniq_key), None)
-            self._began.pop((entry.node, fact.uniq_key), None)
+            for known in (self._first_us, self._began, self._used_ms):
+                known.pop((entry.node, fact.uniq_key), None)
 
 
 class SendsEnd(OfLoads):

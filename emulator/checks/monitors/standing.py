@@ -27,6 +27,10 @@ PASS_US = 20_000_000  # rocketmq.client.rebalance.waitInterval
 LATE_US = 8_000_000  # by calls to brokers that do not answer, one after the other
 NOTICE_US = 6_000_000  # a pass begins at once, and asks a broker for each topic and group
 CLOSING = ("kill", "stop")  # faults that end a process and leave its machine
+NO_MATTER = frozenset({"read_only"})  # faults that leave every queue readable
+CURRENT_US = ROUTE_US + PASS_US + LATE_US  # until every member has shared out what changed
+KNOWN_US = 1_000_000  # a registration has come to every NameServer by then
+UNKNOWN = 1 << 20  # queues: more than any topic has
 SILENT_US = 120_000_000 + 10_000_000  # channelExpiredTimeout, and until brokers look
 
 
@@ -147,8 +151,9 @@ class RoutesAreCurrent(Monitor):
 
     name = "routes_are_current"
     rule = (
-        "60 s after a topic or its brokers have changed, members share out all its queues: the "
-        "broker tells at once, clients ask every 30 s and rebalance every 20 s"
+        "members share out the queues of every broker that has been in the routes since they "
+        "started, or for 60 s, and of no broker that ended 60 s before: NameServers are told at "
+        "once, clients ask every 30 s and rebalance every 20 s"
     )
     needs = (RebalancePassed,)
 
@@ -158,30 +163,77 @@ class RoutesAreCurrent(Monitor):
 
     def _passed(self, fact: RebalancePassed, entry: Entry) -> None:
         topics = self.scene.topics
-        brokers = topics.brokers_of(fact.topic)
-        if not brokers or is_retry_topic(fact.topic) or any(map(topics.is_down, brokers)):
+        since_us = self._first_us(fact.group, entry.node)
+        if since_us is None or is_retry_topic(fact.topic):
             return
-        seat = self.scene.seat(fact.group, entry.node)
-        if seat is None:
-            return
-        nodes = {entry.node, *brokers, *topics.name_servers}
-        now_us = entry.mono_us
-        since_us = max(
-            seat.from_us,
-            self.scene.last_touched_us(nodes, now_us),
-            topics.partial.last_us(brokers, now_us),
-            *map(topics.changed_us, brokers),
-        )
-        if now_us - since_us < ROUTE_US + PASS_US + LATE_US:
-            return
-        self.tries()
-        count = sum(1 for _ in topics.readable(fact.topic))
-        if fact.queue_count != count:
+        least, most, gone = 0, 0, []
+        for broker in sorted(topics.brokers_of(fact.topic)):
+            count = topics.readable_count(fact.topic, broker)
+            if self._is_gone(broker, entry):
+                gone.append(broker)
+                continue
+            if self._is_known(broker, since_us, entry):
+                least += count
+            most += count if self._has_rested(broker, entry.mono_us) else UNKNOWN
+        self.tries(bool(least or gone))
+        if fact.queue_count < least:
             self.objects(
-                f"{entry.node} shares out {fact.queue_count} queues of {fact.topic}, which has "
-                f"{count} since {(now_us - since_us) / 1e6:.0f} s",
+                f"{entry.node} shares out {fact.queue_count} queues of {fact.topic}, where "
+                f"brokers that were there all the time have {least}",
                 entry,
             )
+        elif fact.queue_count > most:
+            self.objects(
+                f"{entry.node} shares out {fact.queue_count} queues of {fact.topic}, which has "
+                f"{most}" + f" without {', '.join(gone)}" * bool(gone),
+                entry,
+            )
+
+    def _first_us(self, group: str, node: str) -> int | None:
+        """When the first of the members began that use the routes of this process."""
+        if self.scene.seat(group, node) is None:
+            return None
+        living = (seat for seats in self.scene.seats.values() for seat in seats if seat.lives)
+        return min((seat.from_us for seat in living if seat.node == node), default=None)
+
+    def _is_known(self, broker: str, from_us: int, entry: Entry) -> bool:
+        """It was in the routes before the member began, or is for as long as a change takes."""
+        if self.scene.topics.is_down(broker):
+            return False
+        last_us = self._last_us(broker, entry.mono_us)
+        if last_us < from_us - KNOWN_US:
+            return True
+        member_us = self.scene.last_touched_us((entry.node,), entry.mono_us, but=NO_MATTER)
+        return entry.mono_us - max(last_us, member_us) >= CURRENT_US
+
+    def _has_rested(self, broker: str, now_us: int) -> bool:
+        """Nobody can have a route with more queues of it."""
+        return now_us - self.scene.topics.changed_us(broker) >= CURRENT_US
+
+    def _last_us(self, broker: str, now_us: int) -> int:
+        topics = self.scene.topics
+        return max(
+            self.scene.last_touched_us({broker, *topics.name_servers}, now_us, but=NO_MATTER),
+            topics.partial.last_us((broker,), now_us),
+            topics.changed_us(broker),
+        )
+
+    def _is_gone(self, broker: str, entry: Entry) -> bool:
+        """Its process ended long ago, which closed its connections: it is in no route."""
+        scene = self.scene
+        if not scene.is_gone(broker):
+            return False
+        ended_us, now_us = scene.ended_us(broker, entry.mono_us), entry.mono_us
+        if now_us - ended_us < CURRENT_US:
+            return False
+        since_us = ended_us - CURRENT_US
+        if scene.touched({entry.node, *scene.topics.name_servers}, since_us, now_us):
+            return False
+        return all(
+            fault.word in CLOSING or not fault.held(since_us, now_us)
+            for fault in scene.all_faults
+            if broker in fault.nodes
+        )
 
 
 class NoticesWake(Monitor):
@@ -198,6 +250,9 @@ class NoticesWake(Monitor):
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
         self._peers: dict[tuple[str, str], dict[str, set[str]]] = {}  # broker, group: client
+        self._began_us: dict[str, int] = {}  # by broker: its last start
+        # By broker, group and client: when it was listed first since then.
+        self._listed_us: dict[tuple[str, str, str], int] = {}
         # By group and client: who came (True) or went, and since when a pass is due that knows.
         self._woken: dict[tuple[str, str], dict[str, tuple[EntryKey, bool]]] = {}
 
@@ -223,6 +278,7 @@ class NoticesWake(Monitor):
             others = [each for each in clients if each != fact.client]
             self._wakes(fact, others, entry, has_come=True)
         clients.setdefault(fact.client, set()).add(fact.peer)
+        self._listed_us.setdefault((entry.node, fact.group, fact.client), entry.mono_us)
 
     def _left(self, fact: MemberLeft, entry: Entry) -> None:
         clients = self._peers.get((entry.node, fact.group), {})
@@ -234,8 +290,11 @@ class NoticesWake(Monitor):
 
     def _broker_started(self, fact: NodeStarted, entry: Entry) -> None:
         """A broker that was started again lists nobody."""
+        self._began_us[entry.node] = entry.mono_us
         for known in [each for each in self._peers if each[0] == entry.node]:
             del self._peers[known]
+        for listed in [each for each in self._listed_us if each[0] == entry.node]:
+            del self._listed_us[listed]
 
     def _wakes(
         self, fact: MemberJoined | MemberLeft, clients: list[str], entry: Entry, *, has_come: bool
@@ -257,6 +316,18 @@ class NoticesWake(Monitor):
                 del changes[client]
                 self._looks(fact.group, seat.started.client, since, entry)
 
+    def _is_unlisted(self, group: str, seat: Seat, since: EntryKey) -> bool:
+        """A broker was started again, and had not had the member's heartbeat: it may be asked."""
+        for topic in seat.topics:
+            for broker in self.scene.topics.brokers_of(topic):
+                began_us = self._began_us.get(broker, 0)
+                listed_us = self._listed_us.get((broker, group, seat.started.client), 0)
+                if seat.from_us < began_us < since.mono_us and not (
+                    began_us < listed_us < since.mono_us
+                ):
+                    return True
+        return False
+
     def _looks(self, group: str, client: str, since: EntryKey, entry: Entry) -> None:
         seats = [s for s in self.scene.living(group) if s.started.client == client]
         if len(seats) != 1 or seats[0].started.consumer_kind == "pull":
@@ -265,7 +336,8 @@ class NoticesWake(Monitor):
             return
         nodes = {seats[0].node, *self.scene.topics.brokers, *self.scene.topics.name_servers}
         late_us = entry.mono_us - since.mono_us
-        if self.scene.touched(nodes, since.mono_us - LATE_US, entry.mono_us):
+        is_touched = self.scene.touched(nodes, since.mono_us - LATE_US, entry.mono_us)
+        if is_touched or self._is_unlisted(group, seats[0], since):
             if late_us > NOTICE_US:
                 self.excuses()
             return

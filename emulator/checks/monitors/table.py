@@ -18,7 +18,11 @@ from emulator.checks.monitors.instances import (
     MembersUnregister,
     RoutesOutliveNameServers,
 )
-from emulator.checks.monitors.keeping import QueuesArePulled, QueuesAreUnlocked
+from emulator.checks.monitors.keeping import (
+    OneListenerAQueue,
+    QueuesArePulled,
+    QueuesAreUnlocked,
+)
 from emulator.checks.monitors.monitor import Monitor
 from emulator.checks.monitors.passes import BroadcastersShareNothing, PassTimes, SharesAddUp
 from emulator.checks.monitors.pulls import (
@@ -76,6 +80,7 @@ MONITORS: dict[str, type[Monitor]] = {
         SubscriptionsAreLatest,
         QueuesArePulled,
         QueuesAreUnlocked,
+        OneListenerAQueue,
         FirstPullsWait,
         OnePullAtATime,
         PullErrorsWait,

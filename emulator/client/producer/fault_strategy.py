@@ -85,7 +85,8 @@ class MQFaultStrategy:
         duration_ms = self._table.duration_ms(self._table.isolation_ms if isolate else latency_ms)
         self.faults.update(broker, latency_ms, duration_ms, now_ms, reachable=reachable)
         if duration_ms > 0:
-            self._note(BrokerIsolated(broker, duration_ms))
+            available_in_ms = self.faults.available_in_ms(broker, now_ms)
+            self._note(BrokerIsolated(broker, duration_ms, available_in_ms))
 
     # 5.1.4 and later ------------------------------------------------------------------
 

@@ -193,6 +193,11 @@ class LatencyFaultTolerance:
             return True
         return item.is_available(now_ms) and (item.is_reachable or not self._must_be_reachable)
 
+    def available_in_ms(self, broker: str, now_ms: int) -> int:
+        """How long *broker* is still isolated; 0: it is not."""
+        item = self.items.get(broker)
+        return 0 if item is None else max(0, item.available_from_ms - now_ms)
+
     def is_reachable(self, broker: str) -> bool:
         """Whether the last attempt or probe got through to *broker*."""
         item = self.items.get(broker)

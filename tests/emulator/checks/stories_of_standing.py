@@ -23,6 +23,7 @@ from emulator.facts import (
     RouteChanged,
     SendAttempted,
     SendFailed,
+    SettingsChanged,
     TopicCreated,
 )
 
@@ -85,6 +86,17 @@ def told_of_a_member_that_vanished(after_s: float) -> AJournal:
 
 def a_share_of(queues: int) -> AJournal:
     return passed(a_cluster().consumer(ONE).at_s(70), ONE, ONE, queues=queues)
+
+
+def a_share_while_a_broker_is_read_only(queues: int) -> AJournal:
+    journal = a_cluster().at_s(2).consumer(ONE).at_s(10).fault("read_only", "broker-b")
+    journal.note("broker-b", SettingsChanged("admin", ("brokerPermission=4",)))
+    return passed(journal.at_s(20), ONE, ONE, queues=queues)
+
+
+def a_share_of_the_dead(after_s: float) -> AJournal:
+    journal = a_cluster().at_s(2).consumer(ONE).at_s(100).fault("kill", "broker-b")
+    return passed(journal.at_s(100 + after_s), ONE, ONE, queues=4)
 
 
 def a_share_after_a_change(after_s: float) -> AJournal:
@@ -164,6 +176,28 @@ def a_send_of(seconds: float) -> AJournal:
     return attempt(journal.at_s(10 + seconds), 2, Q_OF_B, "SEND_OK")
 
 
+def a_retry_after_an_attempt_of(took_ms: int) -> AJournal:
+    failed = SendAttempted("orders", Q0, "k", 1, took_ms, "RemoteFailed: x")
+    journal = a_cluster().at_s(10).note("producer-1", failed)
+    return attempt(journal, 2, Q_OF_B, "SEND_OK")
+
+
+def two_isolations(available_in_ms: int) -> AJournal:
+    journal = AJournal().runs(AWARE, release="5.3.3")
+    journal.note("producer-1", BrokerIsolated("broker-a", 10_000, 10_000)).at_s(4)
+    return journal.note("producer-1", BrokerIsolated("broker-a", 2_000, available_in_ms))
+
+
+def two_listeners(finishes: bool) -> AJournal:
+    journal = a_cluster().consumer(ONE, orderly=True).consumer(TWO, orderly=True)
+    journal.note("broker-a", QueuesLocked("billing", client_of(ONE), (Q0,), ()))
+    journal.stored(0).stored(1).at_s(100).claimed(ONE, Q0, offsets=(0,)).given(ONE, 0)
+    if finishes:
+        journal.consumed(ONE, 0)
+    journal.released(ONE, Q0).claimed(TWO, Q0, offsets=(0,))
+    return journal.given(TWO, 0)
+
+
 def a_failed_send(ends: bool) -> AJournal:
     journal = attempt(a_cluster().at_s(10), 1, Q0, "RemoteFailed: x")
     if ends:
@@ -215,6 +249,8 @@ STORIES = (
     ("leavers_are_forgotten", told_of_a_member_that_vanished, 120, 160),
     ("routes_are_current", a_share_of, 4, 3),
     ("routes_are_current", a_share_after_a_change, 50, 61),
+    ("routes_are_current", a_share_while_a_broker_is_read_only, 4, 2),
+    ("routes_are_current", a_share_of_the_dead, 50, 61),
     ("notices_wake", woken, 1, 9),
     ("notices_wake", woken_by_a_leaver, 1, 9),
     ("shares_rest", a_change_of_hands, 50, 61),
@@ -226,6 +262,9 @@ STORIES = (
     ("retries_change_broker", a_retry_at, Q_OF_B, Q1),
     ("retries_change_broker", a_retry_to_a_chosen_queue, 1, 2),
     ("send_timeouts", a_send_of, 2.9, 3.3),
+    ("send_timeouts", a_retry_after_an_attempt_of, 2_999, 3_000),
+    ("isolations_are_tabled", two_isolations, 6_000, 8_000),
+    ("one_listener_a_queue", two_listeners, True, False),
     ("failures_isolate", a_failure_that_isolates, 600_000, 180_000),
     ("failures_isolate", a_failure_and, True, False),
     ("sends_end", a_failed_send, True, False),

@@ -113,3 +113,33 @@ def test_what_was_on_its_way_then_may_come_and_so_may_what_a_fault_held_up() -> 
     assert broken(a_late_commit(9).committed(5)) == []
     assert broken(a_late_commit(1).claimed("billing-1", Q0).at_s(50).committed(5)) == []
     assert broken(a_late_commit(1).fault("stall", "broker-a").at_s(50).healed().committed(5)) == []
+
+
+def gives_up_what_it_consumed(written: int, at_s: float = 100) -> AJournal:
+    journal = AJournal().runs().store().at_s(at_s)
+    journal.note("broker-a", a_member(client_of("billing-1"))).consumer("billing-1")
+    journal.claimed("billing-1", Q0, offsets=(0,))
+    for offset in range(4):
+        journal.sent(offset).given("billing-1", offset).consumed("billing-1", offset)
+    journal.released("billing-1", Q0).committed(written)
+    return journal.at_s(at_s + 20).ends()
+
+
+def test_a_member_that_gives_up_a_queue_writes_how_far_it_has_come() -> None:
+    assert not objections(gives_up_what_it_consumed(4).judged(), "commits")
+    (what,) = objections(gives_up_what_it_consumed(3).judged(), "commits")
+    assert what == (
+        "billing-1 gave up orders@broker-a:0, of which it had consumed all before 4, "
+        "and did not write that"
+    )
+
+
+def test_a_fault_of_the_broker_or_the_member_may_have_stopped_that_request() -> None:
+    for word, node, objects in (("cut", "billing-1", 0), ("kill", "broker-b", 1)):
+        journal = AJournal().runs().store().at_s(95).fault(word, node).at_s(99).healed()
+        story = gives_up_what_it_consumed(3).entries[2:]
+        for entry in story:
+            journal.at_s(entry.mono_us / 1e6).note(entry.node, entry.fact)
+        judged = journal.judged()
+        assert len(objections(judged, "commits")) == objects
+        assert judged.metrics.get("excused_lost_offsets.billing", 0) == 1 - objects

@@ -252,8 +252,8 @@ def a_broadcasting_member(plan: str = "{}") -> AJournal:
 
 
 def test_a_broadcasting_member_that_starts_again_begins_at_the_end() -> None:
-    def missed(plan: str) -> AJournal:
-        journal = a_broadcasting_member(plan).fault("kill", "billing-1").sent(1)
+    def missed(plan: str, killed_s: float = 16) -> AJournal:
+        journal = a_broadcasting_member(plan).at_s(killed_s).fault("kill", "billing-1").sent(1)
         journal.consumer("billing-1", broadcast=True).claimed("billing-1", Q0)
         return journal.sent(2).consumed("billing-1", 2)
 
@@ -261,6 +261,7 @@ def test_a_broadcasting_member_that_starts_again_begins_at_the_end() -> None:
     assert lost(missed("{}")) == []
     assert missed("{}").judged().metrics["excused.billing"] == 1
     assert len(lost(missed(folder))) == 1
+    assert lost(missed(folder, killed_s=9)) == []  # the file is written after 10 s
     same_process = a_broadcasting_member().sent(1).claimed("billing-1", Q0)
     assert len(lost(same_process.sent(2).consumed("billing-1", 2))) == 1
 
@@ -275,6 +276,20 @@ def a_queue_given_up(
     journal.at_s(10).released("billing-1", Q0).sent(1)
     journal.at_s(10 + for_s).claimed("billing-1", Q0)
     return journal.sent(2).consumed("billing-1", 2)
+
+
+def a_queue_missing_after_a_restart(for_s: float, *, release: str = "4.9.7") -> AJournal:
+    folder = '{"consumers": [{"group": "billing", "settings": {"offset_folder": "x"}}]}'
+    journal = a_broadcasting_member(folder).at_s(20).fault("kill", "billing-1").sent(1).at_s(30)
+    journal.consumer("billing-1", broadcast=True, release=release).claimed("billing-1", Q1)
+    journal.at_s(30 + for_s).claimed("billing-1", Q0)
+    return journal.sent(2).consumed("billing-1", 2)
+
+
+def test_its_file_also_forgets_a_queue_that_a_new_process_began_without() -> None:
+    assert lost(a_queue_missing_after_a_restart(6)) == []
+    assert len(lost(a_queue_missing_after_a_restart(4))) == 1
+    assert len(lost(a_queue_missing_after_a_restart(6, release="5.3.3"))) == 1
 
 
 def test_a_broadcasting_member_begins_at_the_end_of_a_queue_that_its_file_forgot() -> None:
