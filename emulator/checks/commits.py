@@ -279,7 +279,8 @@ class CommitsFollowDelivery(Checker):
     def _is_paid(self, fact: OffsetCommitted, entry: Entry) -> None:
         client = self._clients.get((entry.node, fact.group, fact.peer), "")
         for owed in self._owed:
-            if owed.group == fact.group and owed.queue == fact.queue and owed.client == client:
+            is_its = client in ("", owed.client)  # a new connection has had no heartbeat yet
+            if owed.group == fact.group and owed.queue == fact.queue and is_its:
                 owed.is_paid = owed.is_paid or fact.offset >= owed.offset
 
     def _look_for_lost(self, now: Entry) -> None:

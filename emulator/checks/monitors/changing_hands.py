@@ -9,6 +9,7 @@ from emulator.checks.checker import Shared, key_of, place_of
 from emulator.checks.folding import Table
 from emulator.checks.monitors.monitor import Monitor
 from emulator.checks.monitors.standing import HEARTBEAT_US, LATE_US, PASS_US, ROUTE_US
+from emulator.checks.scene import Seat
 from emulator.facts import (
     MemberJoined,
     NodeStarted,
@@ -22,6 +23,7 @@ from emulator.journal import Entry, EntryKey
 
 REST_US = ROUTE_US + PASS_US + LATE_US + 2_000_000
 ORDERLY_REST_US = REST_US + 30_000_000  # a member's lock outlives it by 60 s
+FIRST_HEARTBEAT_US = 990_000  # MQClientInstance.startScheduledTask: after a second
 PASS_ORDER_US = 3_000_000  # a release follows the pass that decided it
 
 
@@ -165,6 +167,7 @@ class SubscriptionsAreLatest(Monitor):
         self._refused: dict[tuple[str, str, Queue], EntryKey] = {}  # the first of several
         self._joined_us: dict[tuple[str, str, str], int] = {}  # broker, group, client
         self._started_us: dict[str, int] = {}  # when the broker's process began
+        self._changed_us: dict[tuple[str, str], int] = {}  # node, group: its queues, last
 
     def table(self) -> Table:
         """What it reads."""
@@ -176,6 +179,10 @@ class SubscriptionsAreLatest(Monitor):
             PullFailed: self._failed,
         }
 
+    def _is_in_a_round(self, seat: Seat, at_us: int) -> bool:
+        """Heartbeats go round 1 s after the start of a client, and every 30 s from then on."""
+        return (at_us - seat.from_us - FIRST_HEARTBEAT_US) % HEARTBEAT_US < self.LATEST_US
+
     def _started(self, fact: NodeStarted, entry: Entry) -> None:
         self._started_us[entry.node] = entry.mono_us
 
@@ -184,6 +191,7 @@ class SubscriptionsAreLatest(Monitor):
 
     def _claimed(self, fact: QueuesClaimed | QueuesReleased, entry: Entry) -> None:
         self.tries(len(fact.queues))
+        self._changed_us[entry.node, fact.group] = entry.mono_us
         for queue in fact.queues:
             self._refused.pop((entry.node, fact.group, queue), None)
 
@@ -204,7 +212,9 @@ class SubscriptionsAreLatest(Monitor):
         if seat is not None and joined_us < started_us and seat.from_us < started_us:
             self.excuses()  # the broker was started again, and has had no heartbeat since
             return
-        if is_joining and late_us <= HEARTBEAT_US + LATE_US:
+        changed_us = self._changed_us.get((entry.node, fact.group), 0)
+        is_left_out = is_joining or (seat is not None and self._is_in_a_round(seat, changed_us))
+        if is_left_out and entry.mono_us - max(changed_us, joined_us) <= HEARTBEAT_US + LATE_US:
             return  # a round of heartbeats was under way: upstream leaves the newer one out
         nodes = {entry.node, fact.queue.broker}
         # The heartbeat that tells of it may have failed, and the next one comes 30 s later.
