@@ -213,8 +213,10 @@ class CommitsFollowDelivery(Checker):
         key = released.get(client)
         if key is None or entry.mono_us - key.mono_us <= RELEASED_US:
             return
-        since_us = entry.mono_us - RELEASED_US  # a stalled link delivers late
-        if self.scene.touched((entry.node, key.node), since_us, entry.mono_us):
+        # A stalled link delivers late; and a claim is noted when all brokers have answered.
+        since_us = entry.mono_us - RELEASED_US
+        nodes = {entry.node, key.node, *self.scene.topics.brokers_of(fact.queue.topic)}
+        if self.scene.touched(nodes, since_us, entry.mono_us):
             self.adds("excused_late_commits", 1, fact.group)
             return
         self.adds("late_commits", 1, fact.group)

@@ -56,6 +56,7 @@ class Progress:
             "", Queue("", "", 0), 0, QueueRecords(Queue("", "", 0))
         )
         self.is_repeat = False  # it was consumed before
+        self.given: Entry | None = None  # where what is consumed now was given to the listener
         # Claims of queues of which nothing else is known yet, that do not say where they begin.
         self._claims: dict[tuple[str, Queue], list[tuple[str, EntryKey]]] = {}
         self._ended: dict[tuple[str, Queue], Hold] = {}  # of broadcasting members' last processes
@@ -161,7 +162,8 @@ class Progress:
         self.reading = reading
         reading.consumed_us = entry.mono_us
         hold = reading.holds.get(node)
-        if hold is None or hold.finishes(offset) is None:  # the journal does not say when given
+        self.given = None if hold is None else hold.finishes(offset)
+        if hold is None or self.given is None:  # the journal does not say when
             self._gives(reading, offset, fact.uniq_key, entry)
             hold = reading.holds[node]
         is_broadcast = reading.reader != fact.group
@@ -175,9 +177,13 @@ class Progress:
                 reading.comes_to(entry.mono_us)
         else:
             self.is_repeat = offset in reading.done and offset not in reading.skipped
+            # One that has another place already comes to a second owner of the queue.
+            has_place = offset in reading.failed and self.messages.chains.is_settled(
+                reading, offset
+            )
             reading.failed[offset] = fact.uniq_key
             hold.again.add(offset)
-            if not self.is_repeat:
+            if not self.is_repeat and not has_place:
                 self.messages.chains.fails(
                     fact.uniq_key, fact.group, reading.records, offset, entry
                 )

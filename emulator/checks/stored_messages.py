@@ -237,8 +237,8 @@ class StoredMessages:
                 if self._stands_for(queue, other):
                     # Two members may give up one message at once: the other send is answered yet.
                     places.remove((other, place))
-                    if dead := [each for each in places if each[0].place == "dead"]:
-                        self.chains.open_sends[fact.uniq_key] = dead
+                    if left := [each for each in places if each[0].place != "topic"]:
+                        self.chains.open_sends[fact.uniq_key] = left
                     self._sent_elsewhere(fact, other, place, here)
                     return
         self.seen["acked"] += 1

@@ -85,10 +85,17 @@ class RepeatsWait(Monitor):
             before = failed.pop(fact.offset, None)
             if before is not None:
                 self._comes_again(fact, before, entry)
-        if not fact.ok:
+        if not fact.ok and not self._is_of_before(entry.node):
             known = entry.node, fact.group, fact.queue
             key = EntryKey(entry.mono_us, entry.node, entry.seq)
             self._failed.setdefault(known, {})[fact.offset] = key
+
+    def _is_of_before(self, node: str) -> bool:
+        """It was given before the member claimed the queue anew: nothing follows from that."""
+        given, hold = self.progress.given, self.progress.reading.holds[node]
+        if given is None or hold.claimed is None:
+            return False
+        return given.mono_us < hold.claimed.mono_us
 
     def _comes_again(self, fact: MessageConsumed, before: EntryKey, entry: Entry) -> None:
         self.tries()
