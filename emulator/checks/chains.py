@@ -72,8 +72,8 @@ class Chains:
         self.delays_ms = parse_delay_levels().delay_ms
         self._newest: dict[str, Copy] = {}  # by broker: the copy that it stored last
         self._failure_count = 0
-        # By broker: the failure for which its last record was taken, its state before, its number.
-        self._taken_for: dict[str, tuple[int, Failure, Passed]] = {}
+        # By broker: its last record's number, the failure it was taken for, its state before, key.
+        self._taken_for: dict[str, tuple[int, Failure, Passed, str]] = {}
 
     # Sends --------------------------------------------------------------------------------
 
@@ -125,7 +125,9 @@ class Chains:
 
     def _takes_for(self, failure: Failure, passed: Passed, entry: Entry) -> None:
         """The record that was stored with *entry* seems to be of *failure*."""
-        self._taken_for[entry.node] = entry.seq, failure, failure.passed
+        assert isinstance(entry.fact, MessageStored)
+        key = entry.fact.uniq_key
+        self._taken_for[entry.node] = entry.seq, failure, failure.passed, key
         failure.passed = passed
 
     def _exactly(self, group: str, position: int, entry: Entry) -> Failure | None:
@@ -133,12 +135,11 @@ class Chains:
         known = self._taken_for.get(entry.node)
         if known is None or known[0] + 1 != entry.seq:
             return None
-        _, taken, before = known
+        _, taken, before, key = known
         exact = next(
             (
                 failure
-                for groups in self.failures.values()
-                for failure in groups.get(group, ())
+                for failure in self.failures.get(key, {}).get(group, ())
                 if failure.position == position and failure.queue.broker == entry.node
             ),
             None,
@@ -178,7 +179,7 @@ class Chains:
         copy.records.delivered_to = max(copy.records.delivered_to, copy.offset + 1)
         known = self._taken_for.get(entry.node)
         if known is not None and known[0] + 1 == entry.seq and copy.failure is not None:
-            _, taken, before = known
+            _, taken, before, _ = known
             if copy.failure is not taken:
                 copy.failure.passed, taken.passed = taken.passed, before
         return copy

@@ -130,7 +130,7 @@ class CommitsFollowDelivery(Checker):
             self._look_for_lost(entry)
             self._is_paid(fact, entry)
         self._look_for_lower(fact, reading, entry)
-        start = max(reading.start, reading.reused_to)
+        start = max(reading.start, reading.reused_to, reading.stale_to)
         if fact.offset <= reading.done.behind(start) or not self._is_judged(fact):
             return
         passed = self.progress.messages.chains.unsettled(reading, start, fact.offset)

@@ -15,7 +15,6 @@ class Hold:
 
     __slots__ = (
         "again",
-        "began_us",
         "claimed",
         "committed",
         "ended_us",
@@ -33,7 +32,6 @@ class Hold:
         self.claimed = claimed  # None: it pulled a queue that it had not claimed
         self.why = why  # messages may come again by it: a cause of duplicates
         self.given = OffsetRuns()
-        self.began_us = 0 if claimed is None else claimed.mono_us
         self.again: set[int] = set()  # of these: failed, so they come again
         self.in_hand: dict[int, Entry] = {}  # given, and not finished
         self.late: dict[int, Entry] = {}  # the same, by the member's hold before this one

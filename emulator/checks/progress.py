@@ -38,6 +38,8 @@ from emulator.facts import (
 from emulator.journal import Entry, EntryKey
 
 GIVEN_US = 10_000_000  # after a release a member is given nothing more of the queue
+LOCAL_WRITTEN_US = 6_000_000  # a broadcasting member writes its offsets every 5 s
+NEVER_US = -1
 WRITTEN_US = 15_000_000  # a broker writes offsets every 5 s; a loss of power takes the last ones
 
 Readings = dict[Queue, QueueReading]
@@ -256,15 +258,28 @@ class Progress:
             readings = self.readers.get(reader, {})
             if queue in readings or offset is not None:
                 reading = self.reading_of(reader, queue, offset or 0)
-                if queue in forgot:
+                written_us = self._written_us(fact.group, reading, entry.node)
+                if queue in forgot or written_us == NEVER_US:
                     self._begin_anew(reading, offset, entry)
-                hold = reading.claimed(entry.node, key, offset)
+                hold = reading.claimed(entry.node, key, offset, written_us)
                 # Who is orderly asks again, under its lock: it may still be told the old offset.
                 asks_again = fact.group in self._scene.orderly
                 if offset is not None and not hold.given.ends and not asks_again:
                     reading.comes_back_to(offset, entry.node)
             else:
                 self._claims.setdefault((reader, queue), []).append((entry.node, key))
+
+    def _written_us(self, group: str, reading: QueueReading, node: str) -> int | None:
+        """From when on a broadcasting member's own offset of the queue may be, after its restart.
+
+        None: it was not restarted.  NEVER_US: it had consumed nothing when it wrote the last time.
+        """
+        ended = self._ended.get((reading.reader, reading.queue))
+        if ended is None or ended.ended_us is None or group not in self._scene.broadcast:
+            return None
+        written_us = self._scene.written_since_us(node, ended.ended_us, LOCAL_WRITTEN_US)
+        first_us = reading.past[0][0] if reading.past else None
+        return NEVER_US if first_us is None or first_us > written_us else written_us
 
     def _begin_anew(self, reading: QueueReading, offset: int | None, entry: Entry) -> None:
         """A broadcasting member begins at the end where it has lost its offset.
@@ -319,6 +334,7 @@ class Progress:
             reading.excuse(fact.asked, end, "not in the log")
         else:
             reading.goes_to(fact.corrected, "older_offsets", entry.mono_us, entry.node)
+            reading.stale_to = fact.asked
 
     # The log loses its end, or becomes safe -------------------------------------------------
 

@@ -204,6 +204,7 @@ class QueueReading:
         "refused_pull",
         "reused_to",
         "skipped",
+        "stale_to",
         "start",
         "unjust",
         "unwanted",
@@ -222,6 +223,7 @@ class QueueReading:
         self.excused: dict[str, int] = {}  # cause: messages that were skipped by right
         self.skipped: set[int] = set()  # of what is done: excused, and nobody has had it yet
         self.reused_to = 0  # places below it were used before the broker lost them
+        self.stale_to = 0  # commits up to there are of offsets that a broker's log has lost
         self.owner = ""  # node that claimed it last
         self.holds: dict[str, Hold] = {}  # by node: its last one
         self.unjust: set[int] = set()  # given to a member that should not have got it
@@ -259,15 +261,21 @@ class QueueReading:
 
     # Holds --------------------------------------------------------------------------------
 
-    def claimed(self, node: str, claimed: EntryKey, offset: int | None) -> Hold:
-        """*node* begins at *offset*, or where the broker's offset may be (None)."""
+    def claimed(
+        self, node: str, claimed: EntryKey, offset: int | None, since_us: int | None = None
+    ) -> Hold:
+        """*node* begins at *offset*, or where the broker's offset may be (None).
+
+        What it was told is an offset of *since_us* or later: None: a question takes so long.
+        """
         now_us = claimed.mono_us
         window_us = KNOWN_US if offset is None else ASKED_US
-        lowest = self.lowest_since(now_us - window_us)
+        told_us = now_us - window_us
+        lowest = self.lowest_since(told_us if since_us is None else min(told_us, since_us))
         start = lowest if offset is None else max(lowest, offset)
         before = self.holds.get(node)
-        is_late = before is not None and before.claimed is None and before.ended_us is None
-        if before is not None and is_late and now_us - before.began_us <= KNOWN_US:
+        is_open = before is not None and before.claimed is None and before.ended_us is None
+        if before is not None and is_open and offset is None:
             before.claimed = claimed  # it pulled its share before it could claim it
             self.owner = node
             return before
@@ -299,11 +307,9 @@ class QueueReading:
         if hold is not None and polled and hold.ended_us is not None:
             start = self.lowest_since(entry.mono_us - ASKED_US)
             hold = self.holds[node] = Hold(node, start, None, "handed_over")
-            hold.began_us = entry.mono_us
         if hold is None:
             start = self.lowest_since(entry.mono_us - KNOWN_US) if self.holds else 0
             hold = self.holds[node] = Hold(node, start, None, "handed_over")
-            hold.began_us = entry.mono_us
         if not hold.given.ends and hold.claimed is not None:
             # An orderly member asks again, under its lock, where its first pull begins.
             hold.start = min(hold.start, self.lowest_since(hold.claimed.mono_us))
@@ -316,6 +322,7 @@ class QueueReading:
             hold.again.discard(offset)
         else:
             self.unjust.add(offset)
+        self.stale_to = 0
         if offset >= self.given_to:
             if offset > self.given_to:
                 self.leaps.append((entry.mono_us, offset))

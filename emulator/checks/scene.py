@@ -260,6 +260,7 @@ class Scene(Disturbances):
     def _power_lost(self, fact: PowerLost, entry: Entry) -> None:
         self.process_ends(entry.node, entry.mono_us)
         self._end_seats(entry.node, entry.mono_us)
+        self.topics.lost_power(fact, entry.node)
 
     def _fault_began(self, fact: FaultBegan, entry: Entry) -> None:
         self.fault_begins(fact, entry.mono_us)

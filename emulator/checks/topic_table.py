@@ -6,6 +6,7 @@ does not have.  A broker that is in no route has no queues for anybody.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 
 from emulator.checks.folding import Table
@@ -14,6 +15,7 @@ from emulator.facts import (
     BrokerExpired,
     BrokerRegistered,
     BrokerUnregistered,
+    PowerLost,
     Queue,
     SettingsChanged,
     TopicChanged,
@@ -25,6 +27,8 @@ from protocol.bodies.routes import QueueData
 from protocol.perm import READ, READ_WRITE, is_readable, is_writeable
 
 SETTING = "brokerPermission="
+TOPICS = "topics.json"
+REGISTRATIONS_MAX = 1_000  # of a broker at a NameServer: the last ones
 
 
 class TopicTable:
@@ -37,7 +41,9 @@ class TopicTable:
         self.partial = PartialRoutes()
         self.name_servers: set[str] = set()
         self.brokers: set[str] = set()  # that ever had a topic
-        self._registered_at: set[tuple[str, str]] = set()  # NameServer, broker
+        # By NameServer and broker: when it was registered; a broker does that every 30 s.
+        self._registered_us: dict[tuple[str, str], deque[int]] = {}
+        self._unsure: set[tuple[str, str]] = set()  # topic, broker: it may have lost its settings
         self._last_topic: dict[str, str] = {}  # by broker: that it made or changed last
         self._changed_us: dict[str, int] = {}  # by broker: a topic, who may read it, its place
 
@@ -108,12 +114,28 @@ class TopicTable:
                 for number in range(row.read_queue_nums):
                     yield Queue(topic, row.broker_name, number)
 
+    def was_registered(self, name_server: str, broker: str, since_us: int, until_us: int) -> bool:
+        """*broker* registered with *name_server* in that time."""
+        times = self._registered_us.get((name_server, broker), ())
+        return any(since_us < at_us < until_us for at_us in times)
+
+    def is_sure(self, topic: str, broker: str) -> bool:
+        """The broker has the queues of *topic* that facts tell: none was lost with the power."""
+        return (topic, broker) not in self._unsure
+
     def readable_count(self, topic: str, broker: str) -> int:
         """How many queues a group shares out there while the broker is in the routes."""
         config = self._topics.get(topic, {}).get(broker)
         if config is None or not is_readable(self.perm(topic, broker)):
             return 0
         return config.read_queue_count
+
+    def lost_power(self, fact: PowerLost, broker: str) -> None:
+        """What the broker had changed last may be as before."""
+        if TOPICS in fact.documents:
+            self._unsure.update(
+                (topic, broker) for topic, rows in self._topics.items() if broker in rows
+            )
 
     def restarted(self, broker: str) -> None:
         """A new process: it may do what its settings say from the start."""
@@ -124,6 +146,7 @@ class TopicTable:
         self._changed_us[entry.node] = entry.mono_us
         self._last_topic[entry.node] = fact.topic
         self._topics.setdefault(fact.topic, {})[entry.node] = fact
+        self._unsure.discard((fact.topic, entry.node))
 
     def _settings_changed(self, fact: SettingsChanged, entry: Entry) -> None:
         for text in fact.settings:
@@ -143,9 +166,13 @@ class TopicTable:
             del self._perms[broker]
 
     def _registered(self, fact: BrokerRegistered, entry: Entry) -> None:
-        if fact.broker in self._down or (entry.node, fact.broker) not in self._registered_at:
+        registered_us = self._registered_us.get((entry.node, fact.broker))
+        if registered_us is None:
+            registered_us = deque(maxlen=REGISTRATIONS_MAX)
+            self._registered_us[entry.node, fact.broker] = registered_us
+        if fact.broker in self._down or not registered_us:
             self._changed_us[fact.broker] = entry.mono_us
-        self._registered_at.add((entry.node, fact.broker))
+        registered_us.append(entry.mono_us)
         self._down.discard(fact.broker)
         topic_count = sum(1 for rows in self._topics.values() if fact.broker in rows)
         last_topic = self._last_topic.get(fact.broker, "")

@@ -18,6 +18,7 @@ from emulator.facts import (
     NodeKilled,
     NodeStarted,
     PullAnswered,
+    PullFailed,
     PullHeld,
     Queue,
 )
@@ -51,6 +52,7 @@ class HeldPullsWake(Checker):
             PullHeld: self._hold,
             MessageStored: self._stored,
             PullAnswered: self._answered,
+            PullFailed: self._failed,
             NodeStarted: self._started,
             ConnectionClosed: self._closed,
             NodeKilled: self._killed,
@@ -92,6 +94,14 @@ class HeldPullsWake(Checker):
         due = self._due.pop((puller, fact.queue), None)
         if due is not None and entry.mono_us - due[1].mono_us > WOKEN_US_MAX:
             self._looks(fact.group, fact.queue, *due, key_of(entry), "answered")
+
+    def _failed(self, fact: PullFailed, entry: Entry) -> None:
+        """The woken pull was refused: brokers do not note that, the member does."""
+        for known in [
+            each for each in self._due if (each[0][0], each[1]) == (fact.group, fact.queue)
+        ]:
+            held, stored = self._due.pop(known)
+            self._looks(fact.group, fact.queue, held, stored, key_of(entry), "refused")
 
     def _looks(
         self,

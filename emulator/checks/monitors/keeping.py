@@ -24,6 +24,7 @@ from emulator.facts import (
     QueuesLocked,
     QueuesReleased,
     QueuesUnlocked,
+    RouteChanged,
 )
 from emulator.journal import Entry, EntryKey
 
@@ -144,6 +145,7 @@ class QueuesAreUnlocked(Monitor):
             QueuesUnlocked: self._unlock,
             QueuesClaimed: self._claimed,
             QueuesReleased: self._released,
+            RouteChanged: self._route_changed,
         }
 
     def end(self) -> None:
@@ -176,6 +178,15 @@ class QueuesAreUnlocked(Monitor):
         for queue in fact.queues:
             if seat is not None:
                 self._given_up.pop((seat.started.client, fact.group, queue), None)
+
+    def _route_changed(self, fact: RouteChanged, entry: Entry) -> None:
+        """Where a member knows no address any more it unlocks nothing."""
+        for known, released in list(self._given_up.items()):
+            queue = known[2]
+            is_its = (released.node, queue.topic) == (entry.node, fact.topic)
+            if is_its and queue.broker not in fact.brokers:
+                del self._given_up[known]
+                self.excuses()
 
     def _released(self, fact: QueuesReleased, entry: Entry) -> None:
         seat = self.scene.seat(fact.group, entry.node)

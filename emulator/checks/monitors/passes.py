@@ -79,6 +79,7 @@ class SharesAddUp(Monitor):
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
         self._passes: dict[tuple[str, str], dict[str, tuple[RebalancePassed, EntryKey]]] = {}
+        self._routes: dict[tuple[str, str], frozenset[str]] = {}  # by node and topic
 
     def table(self) -> Table:
         """What it reads."""
@@ -102,6 +103,7 @@ class SharesAddUp(Monitor):
 
     def _route_changed(self, fact: RouteChanged, entry: Entry) -> None:
         """As many queues may be other queues."""
+        self._routes[entry.node, fact.topic] = frozenset(fact.brokers)
         for (_, topic), passes in self._passes.items():
             if topic == fact.topic:
                 passes.clear()
@@ -140,6 +142,8 @@ class SharesAddUp(Monitor):
             for each, _ in mine
         ):
             return
+        if len({self._routes.get((key.node, fact.topic)) for _, key in mine}) > 1:
+            return  # as many queues of other brokers
         self.tries()
         counts = [each.own_count for each, _ in mine]
         keys = sorted(key for _, key in mine)

@@ -29,7 +29,6 @@ NOTICE_US = 6_000_000  # a pass begins at once, and asks a broker for each topic
 CLOSING = ("kill", "stop")  # faults that end a process and leave its machine
 NO_MATTER = frozenset({"read_only"})  # faults that leave every queue readable
 CURRENT_US = ROUTE_US + PASS_US + LATE_US  # until every member has shared out what changed
-KNOWN_US = 1_000_000  # a registration has come to every NameServer by then
 UNKNOWN = 1 << 20  # queues: more than any topic has
 SILENT_US = 120_000_000 + 10_000_000  # channelExpiredTimeout, and until brokers look
 
@@ -169,6 +168,9 @@ class RoutesAreCurrent(Monitor):
         least, most, gone = 0, 0, []
         for broker in sorted(topics.brokers_of(fact.topic)):
             count = topics.readable_count(fact.topic, broker)
+            if not topics.is_sure(fact.topic, broker):
+                most += UNKNOWN
+                continue
             if self._is_gone(broker, entry):
                 gone.append(broker)
                 continue
@@ -201,7 +203,10 @@ class RoutesAreCurrent(Monitor):
         if self.scene.topics.is_down(broker):
             return False
         last_us = self._last_us(broker, entry.mono_us)
-        if last_us < from_us - KNOWN_US:
+        if last_us < from_us and all(
+            self.scene.topics.was_registered(each, broker, last_us - 1, from_us)
+            for each in self.scene.topics.name_servers
+        ):
             return True
         member_us = self.scene.last_touched_us((entry.node,), entry.mono_us, but=NO_MATTER)
         return entry.mono_us - max(last_us, member_us) >= CURRENT_US

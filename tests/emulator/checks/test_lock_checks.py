@@ -63,9 +63,13 @@ def test_a_listener_with_an_old_lock_is_a_violation() -> None:
 
 
 def test_a_listener_whose_lock_another_member_took_is_a_violation() -> None:
-    journal = lock(members(), "billing-1").at_s(5).fault("clock_jump", "broker-a")
-    journal = lock(journal, "billing-2").given("billing-1", 0)
-    assert broken(journal) == [
+    def story(ms: int) -> AJournal:
+        journal = lock(members(), "billing-1").at_s(5).fault("clock_jump", "broker-a", ms=ms)
+        journal.fault("clock_jump", "billing-1", ms=ms, number=2)
+        return lock(journal, "billing-2").given("billing-1", 0)
+
+    assert broken(story(60_000)) == []  # by its broker's clock the lock had lapsed
+    assert broken(story(500))[1:] == [
         "billing-1 was given offset 0 while billing-2@1 has its lock: orders@broker-a:0"
     ]
 
