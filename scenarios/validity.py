@@ -378,9 +378,8 @@ def _limits(plan: Plan) -> Found:
         yield from _known(("quirks", at), "quirk", (name,), QUIRKS)
     for name in plan.limits.__struct_fields__:
         yield from _positive(("limits", name), getattr(plan.limits, name), least=1)
-    yield from _positive(("lasts_ms",), plan.lasts_ms, least=1)
-    yield from _positive(("quiet_ms_max",), plan.quiet_ms_max, least=0)
-    yield from _positive(("settled_ms",), plan.settled_ms, least=0)
+    for name, least in (("lasts_ms", 1), ("quiet_ms_max", 0), ("settled_ms", 0)):
+        yield from _positive((name,), getattr(plan, name), least=least)
 
 
 # Small ones -----------------------------------------------------------------------------------

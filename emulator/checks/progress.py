@@ -294,7 +294,7 @@ class Progress:
             ended_us = entry.mono_us if hold.ended_us is None else hold.ended_us
             since_us = ended_us - LISTENER_US_MAX
             if not self._scene.touched((entry.node,), since_us, ended_us - 1):
-                for forgotten in reading.forgotten(hold, end, since_us):
+                for forgotten in _forgotten(reading, hold, end, since_us):
                     reading.excuse(start, forgotten, "began anew")
                     start = forgotten + 1
         reading.excuse(start, end, "began anew")
@@ -352,3 +352,18 @@ class Progress:
             for queue, reading in readings.items():
                 if queue.broker == broker:
                     reading.is_restored(since_us, now_us)
+
+
+def _forgotten(reading: QueueReading, hold: Hold, end: int, since_us: int) -> list[int]:
+    """What *hold* left open although it was given, or passed over, before *since_us*."""
+    found = []
+    for first, behind in reading.done.holes(reading.start, min(end, reading.given_to)):
+        for offset in range(first, behind):
+            given = hold.in_hand.get(offset) or hold.late.get(offset)
+            if given is not None:
+                at_us: int | None = given.mono_us
+            else:
+                at_us = next((at for at, leapt in reading.leaps if leapt > offset), None)
+            if at_us is not None and at_us < since_us:
+                found.append(offset)
+    return found

@@ -361,20 +361,6 @@ class QueueReading:
             return False
         return True
 
-    def forgotten(self, hold: Hold, end: int, since_us: int) -> list[int]:
-        """What *hold* left open although it was given, or passed over, before *since_us*."""
-        found = []
-        for first, behind in self.done.holes(self.start, min(end, self.given_to)):
-            for offset in range(first, behind):
-                given = hold.in_hand.get(offset) or hold.late.get(offset)
-                if given is not None:
-                    at_us: int | None = given.mono_us
-                else:
-                    at_us = next((at for at, leapt in self.leaps if leapt > offset), None)
-                if at_us is not None and at_us < since_us:
-                    found.append(offset)
-        return found
-
     def excuse(self, start: int, end: int, cause: str) -> None:
         """What is not done of these is not owed."""
         for first, behind in list(self.done.holes(start, end)):

@@ -163,7 +163,7 @@ def test_client_invariant_18_an_error_costs_ten_minutes() -> None:
     strategy.update("b", 3, NOW_MS, isolate=True)
     assert not strategy.faults.is_available("b", NOW_MS + 599_999)
     assert strategy.faults.is_available("b", NOW_MS + 600_000)
-    assert facts == [BrokerIsolated("b", 600_000)]
+    assert facts == [BrokerIsolated("b", 600_000, 600_000)]
 
 
 @pytest.mark.parametrize(

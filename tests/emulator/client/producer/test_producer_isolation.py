@@ -20,7 +20,7 @@ def test_client_invariants_18_and_19_an_error_isolates_its_broker(release, for_m
         for _ in range(8):
             assert (await producer.send(a_message())).queue.broker_name == "b"
         assert len(cluster.brokers["a"].sends) == 1
-        assert cluster.facts_of(BrokerIsolated) == [BrokerIsolated("a", for_ms)]
+        assert cluster.facts_of(BrokerIsolated) == [BrokerIsolated("a", for_ms, for_ms)]
         cluster.brokers["a"].always = None
         await trio.sleep(for_ms / 1000 - 1)
         before = len(cluster.brokers["a"].sends)
@@ -81,7 +81,7 @@ def test_a_producer_may_use_the_fault_table_that_articles_describe() -> None:
         cluster.brokers["a"].slow_ms = 600
         for _ in range(4):
             await producer.send(a_message())
-        assert cluster.facts_of(BrokerIsolated) == [BrokerIsolated("a", 3_000)]
+        assert cluster.facts_of(BrokerIsolated) == [BrokerIsolated("a", 3_000, 3_000)]
 
     producing(story, send_latency_fault_enable=True, fault_table="seed_prose")
 
