@@ -12,6 +12,7 @@ import emulator.facts
 from emulator.config import BrokerConfig
 from emulator.facts import (
     SCHEMA_VERSION,
+    BrokerIsolated,
     BrokerRegistered,
     Fact,
     MessageStored,
@@ -29,6 +30,7 @@ from emulator.facts.fact import Severity
 LEFT_OUT: dict[type[Fact], list[str]] = {
     NodeStarted: ["schema"],
     RunStarted: ["schema"],
+    BrokerIsolated: ["available_in_ms"],
     BrokerRegistered: ["known_count"],
     MessageStored: ["tags"],
     QueuesClaimed: ["offsets"],
