@@ -245,7 +245,7 @@ INVARIANTS = (
     Invariant(
         51,
         "no orderly listener call with a lock older than 30 s; renewals every 20 s",
-        ("locks", "ownership", "queues_are_unlocked"),
+        ("locks", "ownership", "queues_are_unlocked", "one_listener_a_queue"),
     ),
     Invariant(
         52,

@@ -203,15 +203,14 @@ class QueuesAreUnlocked(Monitor):
 
 
 class OneListenerAQueue(Monitor):
-    """Client invariants 51 and 52: ConsumeMessageOrderlyService, and S02."""
+    """Client invariant 51: ConsumeMessageOrderlyService, and S02."""
 
     name = "one_listener_a_queue"
     rule = (
         "a queue of an orderly group has one listener at work: it goes to its next owner when "
-        "the listener of the last one has returned, or its lock has lapsed (client invariants "
-        "51, 52)"
+        "the listener of the last one has returned, or its lock has lapsed (client invariant 51)"
     )
-    invariants = (51, 52)
+    invariants = (51,)
     needs = (MessageGivenToListener, QueuesLocked)
 
     def table(self) -> Table:
