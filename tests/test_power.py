@@ -19,7 +19,7 @@ SAMPLE = (  # of ten parts; each is found in the small shape within a few seeds
     "delay_of_level_before",
     "failed_heartbeat_keeps_the_lock",
     "lock_reply_names_all_queues",
-    "no_first_offset_once_written",
+    "offset_in_memory_is_never_raised",
     "remainder_has_no_owner",
     "selected_send_is_retried_elsewhere",
     "every_retry_has_the_first_delay_level",
