@@ -44,6 +44,11 @@ class Copy(msgspec.Struct):
     failure: Failure | None = None  # of which it is the retry
 
     @property
+    def is_of_retry(self) -> bool:
+        """A group gave it back."""
+        return bool(self.group) or self.failure is not None
+
+    @property
     def is_scheduled(self) -> bool:
         """In a queue of a delay level: these come in their order."""
         return self.records.queue.topic == SCHEDULE_TOPIC
@@ -162,15 +167,21 @@ class Chains:
             if copy.records.queue.broker == broker and not copy.is_scheduled:
                 copy.due_us = due_us
 
-    def comes(self, key: str, queue: Queue, offset: int | None, entry: Entry) -> Copy | None:
-        """The copy of *key* in *queue* whose time has come; None: none is known there.
+    def comes(
+        self, key: str, queue: Queue, offset: int | None, target: Queue, entry: Entry
+    ) -> Copy | None:
+        """The copy of *key* in *queue* that comes to *target* now; None: none is known there.
 
-        *offset* is its own where the journal says it; else the first one comes.
+        *offset* is its own where the journal says it; else the first one comes that may go there:
+        a broker that was started again also delivers once more what it had delivered.
         """
+        is_retry = bool(group_of(target.topic))
         here = [
             copy
             for copy in self.waiting.get(key, ())
-            if copy.records.queue == queue and offset in (None, copy.offset)
+            if copy.records.queue == queue
+            and offset in (None, copy.offset)
+            and (is_retry or not copy.is_of_retry)
         ]
         if not here:
             return None

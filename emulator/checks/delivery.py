@@ -39,6 +39,10 @@ EXCUSES = {  # metric: its cause in a reading, what it counts
     "excused_moved": ("moved", "skipped by a tool or a seek"),
     "excused_not_in_log": ("not in the log", "skipped, as the broker had deleted them"),
     "excused_began_anew": ("began anew", "before a broadcasting member's start, or its queue's"),
+    "excused_began_at_end": (
+        "began at the end",
+        "stored while a new group asked where an empty queue ends (since 5.1.0)",
+    ),
     "excused_lost_with_memory": ("lost with memory", "of a broker that keeps nothing on a disk"),
 }
 

@@ -32,6 +32,7 @@ class _Share(msgspec.Struct):
     given_up_us: dict[Queue, int] = {}
     of_others: set[Queue] = set()
     unwritten: set[Queue] = set()  # of these: no process had the time to write an offset
+    overwritten: set[Queue] = set()  # the file was written without them
 
 
 class LocalOffsets:
@@ -43,7 +44,10 @@ class LocalOffsets:
 
     def released(self, fact: QueuesReleased, node: str, now_us: int) -> None:
         """The member on *node* gave queues up."""
-        if (share := self._shares.get((fact.group, node))) is not None:
+        share = self._shares.get((fact.group, node))
+        seat = self._scene.seat(fact.group, node)
+        if share is not None and seat is not None:
+            _overwrite(share, seat, now_us)
             for queue in fact.queues:
                 share.held.pop(queue, None)
             share.given_up_us.update(dict.fromkeys(fact.queues, now_us))
@@ -57,17 +61,14 @@ class LocalOffsets:
         lost = share.unwritten.intersection(fact.queues)
         if not self._scene.keeps_offsets(fact.group):
             lost |= share.of_others.intersection(fact.queues)
-        if share.held and _overwrites(seat):
-            since_us = now_us - WRITTEN_EVERY_US
-            given_up_us = share.given_up_us
-            lost |= {each for each in fact.queues if given_up_us.get(each, now_us) <= since_us}
-            if share.claimed_us <= since_us:
-                lost |= share.of_others.intersection(fact.queues)
+        _overwrite(share, seat, now_us)
+        lost |= share.overwritten.intersection(fact.queues)
         share.held.update(dict.fromkeys(fact.queues, now_us))
         for queue in fact.queues:
             share.given_up_us.pop(queue, None)
             share.of_others.discard(queue)
             share.unwritten.discard(queue)
+            share.overwritten.discard(queue)
         return [queue for queue in fact.queues if queue in lost]
 
     def _share(self, group: str, seat: Seat, now_us: int) -> _Share:
@@ -91,6 +92,16 @@ def _too_new(share: _Share, ended_us: int | None) -> set[Queue]:
         return set(share.held) - share.of_others
     since_us = ended_us - WRITTEN_EVERY_US
     return {queue for queue, claimed_us in share.held.items() if claimed_us >= since_us}
+
+
+def _overwrite(share: _Share, seat: Seat, now_us: int) -> None:
+    """With what has been held up to now the file was written, and without the others."""
+    if not share.held or not _overwrites(seat):
+        return
+    since_us = now_us - WRITTEN_EVERY_US
+    share.overwritten |= {each for each, at_us in share.given_up_us.items() if at_us <= since_us}
+    if share.claimed_us <= since_us:
+        share.overwritten |= share.of_others
 
 
 def _overwrites(seat: Seat) -> bool:

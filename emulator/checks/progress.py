@@ -36,7 +36,10 @@ from emulator.facts import (
     SeekRequested,
 )
 from emulator.journal import Entry, EntryKey
+from emulator.releases import EMPTY_QUEUE_HAS_NO_OFFSET, Release
 
+# A member asks for the group's offset (5 s at most) and, without one, where the queue ends (3 s).
+BEGIN_US = 8_000_000
 GIVEN_US = 10_000_000  # after a release a member is given nothing more of the queue
 LOCAL_WRITTEN_US = 6_000_000  # a broadcasting member writes its offsets every 5 s
 NEVER_US = -1
@@ -262,12 +265,30 @@ class Progress:
                 if queue in forgot or written_us == NEVER_US:
                     self._begin_anew(reading, offset, entry)
                 hold = reading.claimed(entry.node, key, offset, written_us)
+                if self._begins_where_it_ends(reading, entry.mono_us):
+                    reading.begins_at(offset or 0)
                 # Who is orderly asks again, under its lock: it may still be told the old offset.
                 asks_again = fact.group in self._scene.orderly
                 if offset is not None and not hold.given.ends and not asks_again:
                     reading.comes_back_to(offset, entry.node)
             else:
                 self._claims.setdefault((reader, queue), []).append((entry.node, key))
+
+    def _begins_where_it_ends(self, reading: QueueReading, now_us: int) -> bool:
+        """The group has no offset, and the queue was empty when the member asked for one.
+
+        Since 5.1.0 the broker does not answer 0 then, and the member goes to the end, which may
+        have moved between the two questions.
+        Upstream: ConsumerManageProcessor.queryConsumerOffset, RebalancePushImpl and
+        RebalanceLitePullImpl.computePullFromWhereWithException.
+        """
+        run, records = self._scene.run, reading.records
+        if "@" in reading.reader or reading.past or records.first != 0:
+            return False
+        if run is None or Release.parse(run.release) < EMPTY_QUEUE_HAS_NO_OFFSET:
+            return False
+        first_us = records.stored_us(0)
+        return first_us is not None and first_us > now_us - BEGIN_US
 
     def _written_us(self, group: str, reading: QueueReading, node: str) -> int | None:
         """From when on a broadcasting member's own offset of the queue may be, after its restart.

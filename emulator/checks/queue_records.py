@@ -185,6 +185,7 @@ class QueueReading:
     """How far one reader has come in one queue."""
 
     __slots__ = (
+        "began_to",
         "committed",
         "consumed_us",
         "done",
@@ -217,6 +218,7 @@ class QueueReading:
         self.given_to = start  # behind the last message that a member was given
         # When it was given which message while earlier ones had not been given.
         self.leaps: deque[tuple[int, int]] = deque(maxlen=LEAPS_MAX)
+        self.began_to = 0  # a new group may begin up to there: where the queue ended, it was told
         self.committed: int | None = None
         self.consumed_us = 0  # when a member consumed something of it, last
         self.pulled_to = start
@@ -286,6 +288,17 @@ class QueueReading:
         self.owner = node
         return hold
 
+    def begins_at(self, offset: int) -> None:
+        """A new group begins at *offset* or, if it asks once more, up to where the queue ends."""
+        if self.given_to <= self.start:  # no member was given anything
+            self.began_to = self.records.behind
+            self._passes_over(offset)
+
+    def _passes_over(self, offset: int) -> None:
+        """What is before *offset* was in the queue before the group began."""
+        if self.began_to:
+            self.excuse(self.start, min(offset, self.began_to), "began at the end")
+
     def comes_back_to(self, offset: int, node: str) -> None:
         """*node* reads from there on what stands there now, unless others still are beyond."""
         others = (hold for name, hold in self.holds.items() if name != node)
@@ -323,6 +336,8 @@ class QueueReading:
         else:
             self.unjust.add(offset)
         self.stale_to = 0
+        self._passes_over(offset)
+        self.began_to = 0
         if offset >= self.given_to:
             if offset > self.given_to:
                 self.leaps.append((entry.mono_us, offset))

@@ -175,7 +175,7 @@ class StoredMessages:
             return
         records = self.records(target)
         self.chains.is_no_send(stored.uniq_key, records, stored.offset)
-        self.copy = self.chains.comes(stored.uniq_key, waited, offset, entry)
+        self.copy = self.chains.comes(stored.uniq_key, waited, offset, target, entry)
         came_us = self._came_us.get((entry.node, stored.uniq_key, target))
         self._came_us[entry.node, stored.uniq_key, target] = entry.mono_us
         if len(self._came_us) > CAME_MAX:

@@ -183,6 +183,12 @@ class SubscriptionsAreLatest(Monitor):
         """Heartbeats go round 1 s after the start of a client, and every 30 s from then on."""
         return (at_us - seat.from_us - FIRST_HEARTBEAT_US) % HEARTBEAT_US < self.LATEST_US
 
+    def _waits_for_others(self, changed_us: int, now_us: int) -> bool:
+        """A heartbeat goes from broker to broker, and waits 3 s for each that does not answer."""
+        if now_us - changed_us > LATE_US:
+            return False
+        return self.scene.touched(self.scene.topics.brokers, changed_us - LATE_US, now_us)
+
     def _started(self, fact: NodeStarted, entry: Entry) -> None:
         self._started_us[entry.node] = entry.mono_us
 
@@ -219,7 +225,9 @@ class SubscriptionsAreLatest(Monitor):
         nodes = {entry.node, fact.queue.broker}
         # The heartbeat that tells of it may have failed, and the next one comes 30 s later.
         since_us = first.mono_us - HEARTBEAT_US - LATE_US
-        if self.scene.touched(nodes, since_us, entry.mono_us):
+        if self._waits_for_others(changed_us, entry.mono_us) or self.scene.touched(
+            nodes, since_us, entry.mono_us
+        ):
             self.excuses()
         else:
             self.objects(

@@ -277,6 +277,56 @@ def test_another_broadcaster_of_the_group_is_owed_everything() -> None:
     assert metric(journal.sent(2).consumed(ONE, 2).consumed(TWO, 2), "lost.billing") == 2
 
 
+def test_a_file_that_was_written_without_a_queue_has_no_offset_of_it_whatever_came_then() -> None:
+    def given_up(held_s: float, release: str = "4.9.7") -> float:
+        """Of two queues one is given up at 20 s; the other one is held so much longer."""
+        journal = AJournal().runs().store().consumer(ONE, broadcast=True, release=release)
+        journal.claimed(ONE, Q0, Q1, offsets=(0, 0)).sent(0).given(ONE, 0).consumed(ONE, 0)
+        journal.at_s(20).released(ONE, Q0).sent(1).at_s(20 + held_s)
+        journal.released(ONE, Q1, reason="reset").at_s(60).claimed(ONE, Q0, Q1, offsets=(2, 0))
+        return metric(journal.sent(2).given(ONE, 2).consumed(ONE, 2), "lost.billing")
+
+    assert given_up(held_s=6) == 0
+    assert given_up(held_s=4) == 1
+    assert given_up(held_s=6, release="4.9.8") == 1
+
+
+# Groups that begin --------------------------------------------------------------------------
+
+
+def begins(
+    *, claimed_s: float = 1.1, at: int = 2, release: str = "5.3.3", committed: int | None = None
+) -> AJournal:
+    """Two messages are stored in an empty queue at 1 s; a new group goes on from *at*."""
+    journal = AJournal().runs(release=release).store().consumer(ONE, release=release)
+    journal.claimed(ONE, Q0, offsets=(0,)).at_s(0.5).released(ONE, Q0)
+    if committed is not None:
+        journal.committed(committed)
+    journal.at_s(1).sent(0).sent(1).at_s(claimed_s).claimed(ONE, Q0, offsets=(at,))
+    return journal.sent(2).given(ONE, 2).consumed(ONE, 2).committed(3)
+
+
+def test_a_new_group_goes_on_from_where_a_queue_ends_that_was_empty_when_it_asked() -> None:
+    assert lost(begins()) == 0
+    assert metric(begins(), "excused_began_at_end.billing") == 2
+    assert lost(begins(at=0)) == 0  # a lite pull member asks once more when it pulls
+    assert metric(begins(at=0), "excused_began_at_end.billing") == 2
+
+
+def test_a_group_misses_nothing_by_that_later_nor_with_an_offset_nor_before_5_1_0() -> None:
+    assert metric(begins(claimed_s=10), "lost.billing") == 2
+    assert metric(begins(committed=0), "lost.billing") == 2
+    assert lost(begins(release="5.1.0")) == 0
+    assert metric(begins(release="5.0.0"), "lost.billing") == 2
+
+
+def test_what_a_member_passed_over_after_it_was_given_something_is_lost() -> None:
+    journal = AJournal().runs(release="5.3.3").store().consumer(ONE, release="5.3.3")
+    journal.sent(0).claimed(ONE, Q0, offsets=(0,)).given(ONE, 0).consumed(ONE, 0)
+    journal.sent(1).sent(2).given(ONE, 2).consumed(ONE, 2).committed(3)
+    assert metric(journal, "lost.billing") == 1
+
+
 # Logs that lose messages ----------------------------------------------------------------------
 
 

@@ -208,6 +208,23 @@ def test_a_restart_long_before_or_long_after_its_time_does_not_make_a_message_la
     assert found(due_at_700(740, 745), "delays") == 1
 
 
+def test_what_a_restarted_broker_delivers_again_is_not_the_retry_that_waits() -> None:
+    """The message came at 100 s and failed; its retry is due at 111 s."""
+
+    def delivered_again(ended_s: float, target: Queue) -> AJournal:
+        journal = a_consumed_journal(1).consumer("billing-1").at_s(90)
+        journal.stored(0, AFTER_10_S, key="k").at_s(100).delivered(0, Q1, 3, "k").at_s(101)
+        journal.consumed("billing-1", 0, Q1, key="k", ok=False)
+        journal.stored(1, AFTER_10_S, key="k").at_s(ended_s).fault("kill", "broker-a").at_s(106)
+        journal.note("broker-a", NodeStarted("broker", "", "4.9.7")).healed()
+        return journal.delivered(1 if target == Q1 else 0, target, 3, "k")
+
+    retry = Queue("%RETRY%billing", "broker-a", 0)
+    assert found(delivered_again(105, Q1), "delays") == 0
+    assert found(delivered_again(105, Q1), "places") == 0
+    assert found(delivered_again(105, retry), "delays") == 1  # 5 s early
+
+
 def delayed_by_a_clock(comes_s: float, node: str = "broker-a", ms: float = -60_000) -> AJournal:
     journal = a_consumed_journal(1).at_s(90).stored(0, AFTER_10_S, key="k")
     journal.at_s(92).fault("clock_jump", node, ms=ms)

@@ -123,6 +123,25 @@ def test_a_clock_that_jumped_once_does_not_excuse_old_subscriptions_for_ever(
 
 
 @pytest.mark.parametrize(
+    ("node", "healed_s", "refused_s", "expected"),
+    [
+        ("broker-b", 75, 80, (0, 1)),
+        (TWO, 75, 80, (1, 0)),
+        ("broker-b", 65, 80, (1, 0)),
+        ("broker-b", 75, 88, (1, 0)),  # by then the round is over
+    ],
+)
+def test_a_newer_subscription_waits_while_another_broker_of_the_round_does_not_answer(
+    node, healed_s, refused_s, expected
+) -> None:
+    journal = a_cluster().consumer(ONE).at_s(45).fault("pause", node).at_s(healed_s).healed()
+    journal.at_s(79).claimed(ONE, Q0)
+    refused = PullFailed("billing", Q0, "code 25: SUBSCRIPTION_NOT_LATEST")
+    journal.at_s(refused_s).note(ONE, refused).at_s(refused_s + 4).note(ONE, refused)
+    assert found(journal, "subscriptions_are_latest") == expected
+
+
+@pytest.mark.parametrize(
     ("node", "began_s", "expected"), [(ONE, 29, (0, 1)), (TWO, 29, (1, 0)), (ONE, 20, (1, 0))]
 )
 def test_a_member_that_stood_still_gives_up_what_a_pass_long_before_decided(
