@@ -260,7 +260,7 @@ class Progress:
             offset = fact.offsets[index] if fact.offsets else None
             readings = self.readers.get(reader, {})
             if queue in readings or offset is not None:
-                reading = self.reading_of(reader, queue, offset or 0)
+                reading = self.reading_of(reader, queue, self._first_of(reader, queue, offset))
                 written_us = self._written_us(fact.group, reading, entry.node)
                 if queue in forgot or written_us == NEVER_US:
                     self._begin_anew(reading, offset, entry)
@@ -273,6 +273,15 @@ class Progress:
                     reading.comes_back_to(offset, entry.node)
             else:
                 self._claims.setdefault((reader, queue), []).append((entry.node, key))
+
+    def _first_of(self, reader: str, queue: Queue, offset: int | None) -> int:
+        """Where a reader without an offset begins that claims *queue* at *offset*.
+
+        A broker answers 0 to a new group while the queue has its first message.
+        """
+        records = self.messages.records(queue)
+        is_new_to_all = records.first == 0 and not records.dropped_to and "@" not in reader
+        return 0 if offset is None or is_new_to_all else offset
 
     def _begins_where_it_ends(self, reading: QueueReading, now_us: int) -> bool:
         """The group has no offset, and the queue was empty when the member asked for one.

@@ -74,3 +74,24 @@ async def a_broadcasting_member_forgets_a_queue(run: Run, release: str = "4.9.7"
         await run.sleep(25)
     await run.until_quiet()
     run.expect(nothing_lost(), metric("excused", "news") == 0)
+
+
+@scenario
+async def a_new_group_begins_behind_the_first_message(
+    run: Run, release: str = "5.1.0", round_trip_ms: int = 400
+) -> None:
+    """A new group joins just as the first messages come, and never gets the first of them.
+
+    The member asks the broker for the group's offset in an empty queue.  Up to 5.0.0 the answer
+    is 0.  Since 5.1.0 there is none, and the member goes on to ask where the queue ends: what was
+    stored between the two questions is not the group's.  With a round trip of 400 ms that is
+    what comes within 400 ms; weather found it with 4 ms.
+    """
+    await run.cluster(brokers=1, topics={"orders": 1}, release=release)
+    with run.slow_link(around="broker-a", ms=round_trip_ms / 2):
+        await run.consumers("billing", topic="orders")
+        await run.sleep(1.1)  # until the member asks
+        with run.load("orders", rate=20):
+            await run.sleep(20)
+    await run.until_quiet()
+    run.expect(nothing_lost(), metric("excused", "billing") == 0)

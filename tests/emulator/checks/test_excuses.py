@@ -320,6 +320,16 @@ def test_a_group_misses_nothing_by_that_later_nor_with_an_offset_nor_before_5_1_
     assert metric(begins(release="5.0.0"), "lost.billing") == 2
 
 
+@pytest.mark.parametrize(("release", "came_s", "expected"), [("4.9.7", 9, 2), ("5.3.3", 9, 0)])
+def test_a_new_group_begins_with_the_first_message_of_a_queue_that_has_it(
+    release, came_s, expected
+) -> None:
+    journal = AJournal().runs(release=release).store().at_s(came_s).sent(0).sent(1).at_s(10)
+    journal.consumer(ONE, release=release).claimed(ONE, Q0, offsets=(2,))
+    journal.sent(2).given(ONE, 2).consumed(ONE, 2).committed(3)
+    assert metric(journal, "lost.billing") == expected
+
+
 def test_what_a_member_passed_over_after_it_was_given_something_is_lost() -> None:
     journal = AJournal().runs(release="5.3.3").store().consumer(ONE, release="5.3.3")
     journal.sent(0).claimed(ONE, Q0, offsets=(0,)).given(ONE, 0).consumed(ONE, 0)

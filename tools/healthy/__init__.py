@@ -1,0 +1,1 @@
+"""Healthy runs: what checkers object to where no bug was planted; ``make healthy``."""

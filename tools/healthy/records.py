@@ -1,0 +1,75 @@
+"""What is kept of a batch: how many runs, what was objected to, let off and tried."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from scenarios.result import RunResult
+
+FOUND = Path(__file__).with_name("found.json")
+# Metrics of checkers that say what was damage by nature, and no violation.
+LET_OFF = ("excused_", "duplicates_", "hidden", "unrouted", "lost_with_power", "stored_twice")
+
+
+class Record(msgspec.Struct, frozen=True):
+    """Of the rows of one batch; counts are of runs unless they say otherwise."""
+
+    code_version: str
+    runs: int
+    facts: int
+    errors: dict[str, list[int]]  # reason: seeds
+    objections: dict[str, list[int]]  # checker: seeds
+    unmet: dict[str, list[int]]  # expectation: seeds
+    tried: dict[str, int]  # checker: how often, in all runs
+    let_off: dict[str, int]  # metric: how many, in all runs
+
+
+def record_of(rows: Iterable[RunResult], version: str) -> Record:
+    """The same whatever the order of *rows*."""
+    rows = sorted(rows, key=lambda row: row.seed)
+    errors: dict[str, list[int]] = {}
+    objections: dict[str, list[int]] = {}
+    unmet: dict[str, list[int]] = {}
+    tried: Counter[str] = Counter()
+    let_off: Counter[str] = Counter()
+    for row in rows:
+        if row.verdict == "error":
+            errors.setdefault(row.reason, []).append(row.seed)
+        for checker in sorted({each.checker for each in row.violations}):
+            objections.setdefault(checker, []).append(row.seed)
+        for expected in sorted({each.expected for each in row.unmet}):
+            unmet.setdefault(expected, []).append(row.seed)
+        tried.update(row.tried)
+        for name, value in row.metrics.items():
+            if name.startswith(LET_OFF) and "." not in name and not name.endswith("_s"):
+                let_off[name] += int(value)
+    return Record(
+        code_version=version,
+        runs=len(rows),
+        facts=sum(row.fact_count for row in rows),
+        errors=errors,
+        objections=objections,
+        unmet=unmet,
+        tried=dict(sorted(tried.items())),
+        let_off={name: count for name, count in sorted(let_off.items()) if count},
+    )
+
+
+class Records:
+    """Of all batches, in a file that is written after each: a search may be interrupted."""
+
+    def __init__(self, path: Path = FOUND) -> None:
+        self._path = path
+        self.all: dict[str, Record] = {}
+        if path.is_file():
+            self.all = msgspec.json.decode(path.read_bytes(), type=dict[str, Record])
+
+    def keep(self, name: str, record: Record) -> None:
+        """Write it at once."""
+        self.all[name] = record
+        text = msgspec.json.format(msgspec.json.encode(self.all, order="sorted"), indent=1)
+        self._path.write_bytes(text + b"\n")
