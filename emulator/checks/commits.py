@@ -23,6 +23,7 @@ from emulator.facts import (
     MessageConsumed,
     MessagePolled,
     OffsetCommitted,
+    OffsetRepaired,
     Queue,
     QueuesClaimed,
     QueuesReleased,
@@ -32,6 +33,7 @@ from emulator.journal import Entry, EntryKey
 NOBODY: Mapping[str, EntryKey] = {}
 WRITTEN_US = 15_000_000  # offsets are written every 5 s
 REORDERED_US = 10_000_000  # a request that a fault held up may come so long after its end
+RESET_US = 11_000_000  # an illegal offset is corrected after 10 s
 RELEASED_US = 10_000_000  # what was on its way when a queue was released has come by then
 
 
@@ -88,6 +90,8 @@ class CommitsFollowDelivery(Checker):
         self._owed: deque[_Owed] = deque()  # in the order of their releases
         # What each client of a group released, by queue.
         self._released: dict[str, dict[Queue, dict[str, EntryKey]]] = {}
+        # By client, group and queue: the offset that its broker named instead, and when.
+        self._corrected: dict[tuple[str, str, Queue], tuple[int, int]] = {}
 
     def table(self) -> Table:
         """What it reads."""
@@ -96,6 +100,7 @@ class CommitsFollowDelivery(Checker):
             MemberJoined: self._joined,
             QueuesClaimed: self._claimed,
             QueuesReleased: self._gave_away,
+            OffsetRepaired: self._repaired,
         }
 
     def end(self) -> None:
@@ -213,6 +218,8 @@ class CommitsFollowDelivery(Checker):
         key = released.get(client)
         if key is None or entry.mono_us - key.mono_us <= RELEASED_US:
             return
+        if self._is_reset(fact, client, entry.mono_us):
+            return
         # A stalled link delivers late; and a claim is noted when all brokers have answered.
         since_us = entry.mono_us - RELEASED_US
         nodes = {entry.node, key.node, *self.scene.topics.brokers_of(fact.queue.topic)}
@@ -228,6 +235,20 @@ class CommitsFollowDelivery(Checker):
             node=key.node,
             rule="a member commits nothing of queues it gave away (client invariant 56)",
         )
+
+    def _is_reset(self, fact: OffsetCommitted, client: str, now_us: int) -> bool:
+        """10 s after an illegal offset a member writes the right one, whoever has the queue then.
+
+        Upstream: DefaultMQPushConsumerImpl.pullMessage, OFFSET_ILLEGAL.
+        """
+        corrected, at_us = self._corrected.get((client, fact.group, fact.queue), (None, 0))
+        return corrected == fact.offset and now_us - at_us <= RESET_US
+
+    def _repaired(self, fact: OffsetRepaired, entry: Entry) -> None:
+        seat = self.scene.seat(fact.group, entry.node)
+        if seat is not None:
+            known = seat.started.client, fact.group, fact.queue
+            self._corrected[known] = fact.corrected, entry.mono_us
 
     def _joined(self, fact: MemberJoined, entry: Entry) -> None:
         self._clients[entry.node, fact.group, fact.peer] = fact.client

@@ -1,8 +1,8 @@
 """Of which queues a broadcasting member has lost its offset: there it begins at the end.
 
 Such a member keeps its offsets itself, in a file, and where the plan names no folder the file
-is gone with the process.  It is written 10 s after the start and then every 5 s: what a process
-held for a shorter time is not in it.  Until 4.9.8 and 5.2.0 each write replaces the file by the
+is gone with the process.  It is written 10 s after the start and then every 5 s, late if a
+NameServer does not answer: what a process held for a shorter time is not in it.  Until 4.9.8 and 5.2.0 each write replaces the file by the
 offsets of the queues that are held just then, and while none is held nothing is written.  So a
 queue whose broker was missing in a route has none when it is back: the member had given it up,
 or had begun without it.
@@ -21,6 +21,7 @@ from emulator.releases import LOCAL_OFFSETS_MERGE, Release
 
 WRITTEN_FIRST_US = 10_000_000
 WRITTEN_EVERY_US = 5_000_000
+LATE_US = 3_000_000  # one thread does all that is periodic, and waits so long for a NameServer
 
 
 class _Share(msgspec.Struct):
@@ -98,10 +99,17 @@ def _overwrite(share: _Share, seat: Seat, now_us: int) -> None:
     """With what has been held up to now the file was written, and without the others."""
     if not share.held or not _overwrites(seat):
         return
-    since_us = now_us - WRITTEN_EVERY_US
-    share.overwritten |= {each for each, at_us in share.given_up_us.items() if at_us <= since_us}
-    if share.claimed_us <= since_us:
+    given_up = share.given_up_us.items()
+    share.overwritten |= {each for each, at_us in given_up if _may_write(share, at_us, now_us)}
+    if _may_write(share, share.claimed_us, now_us):
         share.overwritten |= share.of_others
+
+
+def _may_write(share: _Share, since_us: int, until_us: int) -> bool:
+    """The process wrote its file between, every 5 s, or began to do so a little before."""
+    first_us = share.from_us + WRITTEN_FIRST_US
+    last_us = until_us - (until_us - first_us) % WRITTEN_EVERY_US
+    return max(first_us, since_us - LATE_US) <= last_us
 
 
 def _overwrites(seat: Seat) -> bool:

@@ -115,6 +115,17 @@ def test_what_was_on_its_way_then_may_come_and_so_may_what_a_fault_held_up() -> 
     assert broken(a_late_commit(1).fault("stall", "broker-a").at_s(50).healed().committed(5)) == []
 
 
+def test_a_member_corrects_an_illegal_offset_10_s_later_whoever_has_the_queue_then() -> None:
+    def corrected(to: int, after_s: float) -> list[str]:
+        journal = a_consumed_journal(5).note("broker-a", a_member(client_of("billing-1")))
+        journal.at_s(20).note("billing-1", OffsetRepaired("billing", Q0, 9, 5))
+        return broken(journal.at_s(20.1).released("billing-1", Q0).at_s(20 + after_s).committed(to))
+
+    assert corrected(5, after_s=10.5) == []
+    assert len(corrected(5, after_s=11.5)) == 1
+    assert len(corrected(4, after_s=10.5)) == 1
+
+
 def gives_up_what_it_consumed(written: int, at_s: float = 100) -> AJournal:
     journal = AJournal().runs().store().at_s(at_s)
     journal.note("broker-a", a_member(client_of("billing-1"))).consumer("billing-1")

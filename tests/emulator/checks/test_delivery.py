@@ -267,14 +267,14 @@ def test_a_broadcasting_member_that_starts_again_begins_at_the_end() -> None:
 
 
 def a_queue_given_up(
-    for_s: float = 6.0, *, release: str = "4.9.7", kind: str = "push", beside: Queue | None = Q1
+    for_s: float = 2.0, *, release: str = "4.9.7", kind: str = "push", beside: Queue | None = Q1
 ) -> AJournal:
     journal = AJournal().runs().store()
     journal.consumer("billing-1", broadcast=True, release=release, consumer_kind=kind)
     journal.claimed("billing-1", Q0, *([beside] if beside else []))
     journal.sent(0).consumed("billing-1", 0)
-    journal.at_s(10).released("billing-1", Q0).sent(1)
-    journal.at_s(10 + for_s).claimed("billing-1", Q0)
+    journal.at_s(14).released("billing-1", Q0).sent(1)
+    journal.at_s(14 + for_s).claimed("billing-1", Q0)
     return journal.sent(2).consumed("billing-1", 2)
 
 
@@ -287,9 +287,9 @@ def a_queue_missing_after_a_restart(for_s: float, *, release: str = "4.9.7") -> 
 
 
 def test_its_file_also_forgets_a_queue_that_a_new_process_began_without() -> None:
-    assert lost(a_queue_missing_after_a_restart(6)) == []
-    assert len(lost(a_queue_missing_after_a_restart(4))) == 1
-    assert len(lost(a_queue_missing_after_a_restart(6, release="5.3.3"))) == 1
+    assert lost(a_queue_missing_after_a_restart(11)) == []
+    assert len(lost(a_queue_missing_after_a_restart(9))) == 1
+    assert len(lost(a_queue_missing_after_a_restart(11, release="5.3.3"))) == 1
 
 
 def test_a_broadcasting_member_begins_at_the_end_of_a_queue_that_its_file_forgot() -> None:
@@ -297,7 +297,7 @@ def test_a_broadcasting_member_begins_at_the_end_of_a_queue_that_its_file_forgot
     assert lost(a_queue_given_up()) == []
     assert a_queue_given_up().judged().metrics["excused.billing"] == 1
     for kept in (
-        a_queue_given_up(4),  # not written since
+        a_queue_given_up(0.9),  # the file is written at 10, 15, 20 s …
         a_queue_given_up(beside=None),  # nothing else to write
         a_queue_given_up(release="4.9.8"),
         a_queue_given_up(release="5.3.3"),
