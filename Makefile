@@ -10,7 +10,7 @@ SPARK := $(VENV)/.ready-spark  # half a gigabyte more: only what needs Spark ask
 SMALL := --set seconds=30 --set rate=4 --set brokers=2 --set members_max=3  # scenarios/weather/shape.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint wheel bench torture mutation power parity weather live study page clean
+.PHONY: help demo test lint wheel bench torture mutation power healthy parity weather live study page clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,6 +45,9 @@ mutation: $(READY)  ## which changes of the code no test notices (slow; MODULES=
 
 power: $(READY)  ## how many planted bugs the checkers find (SEEDS=12; CHECK=1: whether all still apply)
 	nice $(BIN)/python -m tools.power $(if $(CHECK),--check) $(if $(SEEDS),--seeds $(SEEDS)) $(BUGS)
+
+healthy: $(READY)  ## 3,000 seeds of weather without a planted bug: what checkers object to
+	nice $(BIN)/python -m tools.healthy
 
 parity: $(SPARK)  ## the same stories against a real RocketMQ (Java and Maven needed)
 	REQUIRE_PARTS=1 $(BIN)/python -m pytest -ra -m "real or parity" tests/parity tests/mqadmin tests/pipeline

@@ -2,10 +2,10 @@
 
 Such a member keeps its offsets itself, in a file, and where the plan names no folder the file
 is gone with the process.  It is written 10 s after the start and then every 5 s, late if a
-NameServer does not answer: what a process held for a shorter time is not in it.  Until 4.9.8 and 5.2.0 each write replaces the file by the
-offsets of the queues that are held just then, and while none is held nothing is written.  So a
-queue whose broker was missing in a route has none when it is back: the member had given it up,
-or had begun without it.
+NameServer does not answer: what a process held for a shorter time is not in it.  Until 4.9.8 and
+5.2.0 each write replaces the file by the offsets of the queues that are held just then, and while
+none is held nothing is written.  So a queue whose broker was missing in a route has none when it
+is back: the member had given it up, or had begun without it.
 
 Upstream: LocalFileOffsetStore.persistAll, RebalancePushImpl.computePullFromWhereWithException,
 MQClientInstance.startScheduledTask.

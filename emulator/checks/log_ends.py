@@ -87,7 +87,7 @@ class LogEnds:
                 reading.excused["lost with memory"] = known + left
         self.cut_queue(records, 0)
         for reading in records.readings:
-            reading.past.clear()
+            reading.told.clear()
             reading.committed = None
 
     def _flushed(self, fact: LogFlushed, entry: Entry) -> None:

@@ -292,7 +292,7 @@ class Progress:
         RebalanceLitePullImpl.computePullFromWhereWithException.
         """
         run, records = self._scene.run, reading.records
-        if "@" in reading.reader or reading.past or records.first != 0:
+        if "@" in reading.reader or reading.told or records.first != 0:
             return False
         if run is None or Release.parse(run.release) < EMPTY_QUEUE_HAS_NO_OFFSET:
             return False
@@ -308,7 +308,7 @@ class Progress:
         if ended is None or ended.ended_us is None or group not in self._scene.broadcast:
             return None
         written_us = self._scene.written_since_us(node, ended.ended_us, LOCAL_WRITTEN_US)
-        first_us = reading.past[0][0] if reading.past else None
+        first_us = reading.told.first_us
         return NEVER_US if first_us is None or first_us > written_us else written_us
 
     def _begin_anew(self, reading: QueueReading, offset: int | None, entry: Entry) -> None:

@@ -17,6 +17,7 @@ from collections import deque
 from emulator.checks.holds import Hold
 from emulator.checks.kinds_of_topics import Place, place_of
 from emulator.checks.offset_runs import OffsetRuns
+from emulator.checks.told_offsets import ToldOffsets
 from emulator.facts import MessageStored, Queue
 from emulator.journal import Entry, EntryKey
 
@@ -24,10 +25,8 @@ LIVES_MAX = 1 << 18  # messages of one queue that somebody has not consumed
 TRIMMED_EVERY = 1 << 12  # messages
 ASKED_US = 60_000_000  # from the question for an offset to the claim: at most, with slow brokers
 KNOWN_US = 6_000_000  # the same where a claim does not say where it begins
-WRITTEN_EVERY_US = 1_000_000  # is remembered of a member that keeps its offsets itself
 LISTENER_US_MAX = 60_000_000  # in which a message that was given is finished
 LEAPS_MAX = 64  # times that a member was given a message before earlier ones
-COMMITS_MAX = 256  # that are remembered of one reader in one queue
 SKIPPED_MAX = 1 << 12  # messages of one range whose coming after all is noticed
 PASSES_MAX = 8  # commits that passed a message, as evidence
 
@@ -197,7 +196,6 @@ class QueueReading:
         "leaps",
         "owner",
         "passes",
-        "past",
         "pulled_to",
         "queue",
         "reader",
@@ -207,6 +205,7 @@ class QueueReading:
         "skipped",
         "stale_to",
         "start",
+        "told",
         "unjust",
         "unwanted",
     )
@@ -230,7 +229,7 @@ class QueueReading:
         self.holds: dict[str, Hold] = {}  # by node: its last one
         self.unjust: set[int] = set()  # given to a member that should not have got it
         self.unwanted = OffsetRuns()  # of what is done: its tags are not the group's
-        self.past: deque[tuple[int, int]] = deque(maxlen=COMMITS_MAX)  # when, offset at the broker
+        self.told = ToldOffsets()
         self.passes: deque[tuple[int, EntryKey]] = deque(maxlen=PASSES_MAX)
         self.last_pull: Entry | None = None
         self.refused_pull: Entry | None = None
@@ -240,26 +239,17 @@ class QueueReading:
     def commits(self, offset: int, now_us: int) -> None:
         """A member committed *offset*."""
         self.committed = offset
-        self.past.append((now_us, offset))
+        self.told.add(offset, now_us)
 
     def comes_to(self, now_us: int) -> None:
         """A broadcasting member has consumed: it writes its own offsets."""
-        if not self.past or now_us - self.past[-1][0] > WRITTEN_EVERY_US:
-            self.past.append((now_us, self.done.behind(self.start)))
-
-    def lowest_since(self, since_us: int) -> int:
-        """The lowest offset that the broker may have told since then; 0 where that is unknown."""
-        lowest: int | None = None
-        for at_us, offset in reversed(self.past):
-            lowest = offset if lowest is None else min(lowest, offset)
-            if at_us <= since_us:
-                return lowest
-        return lowest if lowest is not None and len(self.past) == COMMITS_MAX else 0
+        if self.told.is_due(now_us):
+            self.told.add(self.done.behind(self.start), now_us)
 
     def is_restored(self, since_us: int, now_us: int) -> None:
         """The broker was started again, with an offset that it had at *since_us* or later."""
         if self.committed is not None:
-            self.past.append((now_us, self.lowest_since(since_us)))
+            self.told.add(self.told.lowest_since(since_us), now_us)
 
     # Holds --------------------------------------------------------------------------------
 
@@ -273,7 +263,7 @@ class QueueReading:
         now_us = claimed.mono_us
         window_us = KNOWN_US if offset is None else ASKED_US
         told_us = now_us - window_us
-        lowest = self.lowest_since(told_us if since_us is None else min(told_us, since_us))
+        lowest = self.told.lowest_since(told_us if since_us is None else min(told_us, since_us))
         start = lowest if offset is None else max(lowest, offset)
         before = self.holds.get(node)
         is_open = before is not None and before.claimed is None and before.ended_us is None
@@ -318,14 +308,14 @@ class QueueReading:
         """
         hold = self.holds.get(node)
         if hold is not None and polled and hold.ended_us is not None:
-            start = self.lowest_since(entry.mono_us - ASKED_US)
+            start = self.told.lowest_since(entry.mono_us - ASKED_US)
             hold = self.holds[node] = Hold(node, start, None, "handed_over")
         if hold is None:
-            start = self.lowest_since(entry.mono_us - KNOWN_US) if self.holds else 0
+            start = self.told.lowest_since(entry.mono_us - KNOWN_US) if self.holds else 0
             hold = self.holds[node] = Hold(node, start, None, "handed_over")
         if not hold.given.ends and hold.claimed is not None:
             # An orderly member asks again, under its lock, where its first pull begins.
-            hold.start = min(hold.start, self.lowest_since(hold.claimed.mono_us))
+            hold.start = min(hold.start, self.told.lowest_since(hold.claimed.mono_us))
         if hold.given.add(offset):
             if offset < hold.start:
                 self.unjust.add(offset)
@@ -363,7 +353,7 @@ class QueueReading:
                 hold.goes_to(offset, why)
         self.start = min(self.start, offset)
         if not node or "@" in self.reader:  # a member of a group commits it first
-            self.past.append((now_us, offset))
+            self.told.add(offset, now_us)
 
     # Messages -----------------------------------------------------------------------------
 

@@ -59,6 +59,16 @@ class MemberJoined(Fact, frozen=True):
     client_version: int  # ordinal of MQVersion.Version
 
 
+class HeartbeatReceived(Fact, frozen=True):
+    """A client's heartbeat came to a broker, which counts it for the groups it names."""
+
+    severity: ClassVar[Severity] = "debug"
+    on_demand: ClassVar[bool] = True
+
+    client: str  # its client id
+    peer: str  # its address
+
+
 class MemberLeft(Fact, frozen=True):
     """A broker removed a consumer from a group."""
 

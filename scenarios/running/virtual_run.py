@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from scenarios.plan import Plan
     from scenarios.result import RunResult
 
-FACTS_ON_DEMAND = ("MessageGivenToListener", "MessagePolled")
+FACTS_ON_DEMAND = ("HeartbeatReceived", "MessageGivenToListener", "MessagePolled")
 LOOK_AT_LIMITS_S = 1.0
 
 

@@ -52,8 +52,6 @@ def default_plan_of(release: str, seed: int) -> Plan:
 
 # Rules that no seed of these tries, and the feature that would: later work empties it.
 NOT_TRIED = {
-    "heartbeats_come": "RequestReceived is noted where it is asked for only: rmqemu judge does",
-    "illegal_offsets_rest": "push consumers beyond the end of a log that lost it: chance",
     "fairness": "sends after the last isolation: loads end with the faults",
 }
 

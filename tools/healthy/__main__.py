@@ -37,7 +37,8 @@ def main() -> int:
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
         with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True)) as progress:
             for batch in wanted:
-                rows = _rows(batch, min(options.seeds or batch.seeds, batch.seeds), options.jobs, progress)
+                seeds = min(options.seeds or batch.seeds, batch.seeds)
+                rows = _rows(batch, seeds, options.jobs, progress)
                 records.keep(batch.name, record_of(rows, code_version()))
     page.write(records.all)
     return int(any(map(_has_objections, records.all.values())))

@@ -1,8 +1,8 @@
 """Which weather is run without a planted bug: 3,000 seeds, in batches of one shape and rate.
 
-Both releases, both shapes; most at the shape's own rate, the others at 50 and 200 messages/s, where
-more is on its way when something happens.  At these rates the default shape has 3, 4 and 5 brokers
-and up to 10 members a group: queues change hands more often.
+Both releases, both shapes; most at the shape's own rate, the others at 50 and 200 messages/s,
+where more is on its way when something happens.  At these rates the default shape has 3, 4 and 5
+brokers and up to 10 members a group: queues change hands more often.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from __future__ import annotations
 from emulator.broker.broker import Broker
 from emulator.broker.checks import check_expression_type
 from emulator.broker.tables.client_channels import ClientChannel
+from emulator.facts import HeartbeatReceived
 from emulator.net.results import Call, Peer, Refusal, Reply, Result
 from emulator.net.slices import Slices, in_pieces, in_slices, long_body, reply_of
 from emulator.releases import (
@@ -63,6 +64,8 @@ class ClientManageProcessor:
         )
         _check_named(data)
         self._broker.clients.check_room(data, call.peer)
+        if self._broker.wants(HeartbeatReceived):
+            self._broker.note(HeartbeatReceived(data.client_id or "", call.peer.address))
         return in_slices(self._register(data, channel), call.now_ms)
 
     def _register(self, data: HeartbeatData, channel: ClientChannel) -> Slices:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from emulator.checks.checker import Shared
+from emulator.checks.checker import Shared, key_of
 from emulator.checks.folding import Table
 from emulator.checks.monitors.monitor import Monitor
 from emulator.facts import (
     ConnectionClosed,
     ConsumerStarted,
+    HeartbeatReceived,
     MemberJoined,
     MemberLeft,
     RequestReceived,
@@ -30,7 +31,7 @@ class HeartbeatsCome(Monitor):
     rule = "a member's heartbeats come every 30 s (client invariant 1)"
     invariants = (1,)
     servers_suffice = True
-    needs = (RequestReceived,)
+    needs = (HeartbeatReceived, RequestReceived)
 
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
@@ -45,6 +46,7 @@ class HeartbeatsCome(Monitor):
             MemberLeft: self._left,
             ConnectionClosed: self._closed,
             RequestReceived: self._received,
+            HeartbeatReceived: self._beats_again,
         }
 
     def end(self) -> None:
@@ -66,14 +68,23 @@ class HeartbeatsCome(Monitor):
         self._beats.pop((entry.node, fact.peer), None)
 
     def _received(self, fact: RequestReceived, entry: Entry) -> None:
-        key = EntryKey(entry.mono_us, entry.node, entry.seq)
-        if entry.node not in self._tells:
-            self._tells.add(entry.node)  # heartbeats before this were not noted
-            self._beats.update({known: key for known in self._beats if known[0] == entry.node})
+        self._is_told_by(entry)
+        if fact.code == RequestCode.HEART_BEAT:
+            self._beats_again(fact, entry)
+
+    def _beats_again(self, fact: RequestReceived | HeartbeatReceived, entry: Entry) -> None:
+        self._is_told_by(entry)
         known = entry.node, fact.peer
-        if fact.code == RequestCode.HEART_BEAT and known in self._beats:
+        if known in self._beats:
             self._looks(known, entry)
-            self._beats[known] = key
+            self._beats[known] = key_of(entry)
+
+    def _is_told_by(self, entry: Entry) -> None:
+        """Heartbeats before a broker's first were not noted."""
+        if entry.node not in self._tells:
+            self._tells.add(entry.node)
+            mine = (known for known in self._beats if known[0] == entry.node)
+            self._beats.update(dict.fromkeys(mine, key_of(entry)))
 
     def _looks(self, known: tuple[str, str], entry: Entry) -> None:
         before = self._beats.get(known)

@@ -109,6 +109,7 @@ class IllegalOffsetsRest(OfPushGroups):
     def _answered(self, fact: PullAnswered, entry: Entry) -> None:
         self._pull(fact, entry)
         if fact.response_code == ResponseCode.PULL_OFFSET_MOVED:
+            self.tries(self.scene.kinds(fact.group) <= {"push"})
             self._moved[fact.group, fact.queue, fact.peer] = key(entry)
 
     def _pull(self, fact: PullHeld | PullAnswered, entry: Entry) -> None:
@@ -117,7 +118,6 @@ class IllegalOffsetsRest(OfPushGroups):
         moved = self._moved.pop((fact.group, fact.queue, fact.peer), None)
         if moved is None or not self.scene.kinds(fact.group) <= {"push"}:
             return
-        self.tries()
         passed_us = entry.mono_us - moved.mono_us
         if passed_us < self._rest_us(fact.group):
             self.objects(

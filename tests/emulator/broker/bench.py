@@ -196,7 +196,7 @@ class Bench:
         self.announced: list[tuple[TopicConfig, Hashable | None]] = []
         self.clock = WallClock(EPOCH_MS, trio.current_time())
         config = BrokerConfig(**settings)
-        journal = Journal(
+        self.journal = journal = Journal(
             "broker-a", self.clock, listeners=[self.entries.append] if keeps_facts else []
         )
         self.disk = disk or MemoryDisk()

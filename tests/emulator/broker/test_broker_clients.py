@@ -7,7 +7,8 @@ import trio
 from bench import Bench, Client
 from trio.testing import MockClock
 
-from emulator.facts import MemberLeft, MembersNotified
+from emulator.facts import HeartbeatReceived, MemberLeft, MembersNotified
+from emulator.journal import Entry
 from protocol import catalog
 from protocol.bodies.body import decode_body, encode_body
 from protocol.bodies.groups import (
@@ -70,6 +71,17 @@ async def test_a_heartbeat_changes_no_topic_but_the_group_s_retry_topic() -> Non
     bench.client().heartbeat("c2", topics=T2, version=99)
     assert bench.broker.topics.all() == before
     assert members(bench.client()) == ["c1", "c2"]
+
+
+async def test_every_heartbeat_is_noted_where_it_is_asked_for() -> None:
+    bench = Bench()
+    client = bench.client()
+    client.heartbeat("c1", topics=T1)
+    noted: list[Entry] = []
+    bench.journal.listen(noted.append, [HeartbeatReceived])
+    client.heartbeat("c1", topics=T1)
+    client.heartbeat("c1", topics=T1)
+    assert [entry.fact for entry in noted] == [HeartbeatReceived("c1", client.remote)] * 2
 
 
 async def test_invariant_57_a_new_member_is_told_to_everybody_once() -> None:

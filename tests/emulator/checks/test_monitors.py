@@ -15,6 +15,7 @@ from emulator.checks.table import ALL
 from emulator.facts import (
     BrokerIsolated,
     ConnectionOpened,
+    HeartbeatReceived,
     MemberJoined,
     MemberLeft,
     MessageSentBack,
@@ -73,6 +74,13 @@ def tried(journal: AJournal, attempt: int, key: str = "k", **fields) -> AJournal
 
 def heartbeats(seconds: float) -> AJournal:
     heartbeat = RequestReceived(PEER, 34, 7)
+    journal = a_group().note("broker-a", heartbeat).at_s(seconds).note("broker-a", heartbeat)
+    return journal.at_s(seconds + 1).ends()
+
+
+def noted_heartbeats(seconds: float) -> AJournal:
+    """As virtual runs note them."""
+    heartbeat = HeartbeatReceived(client_of(ME), PEER)
     journal = a_group().note("broker-a", heartbeat).at_s(seconds).note("broker-a", heartbeat)
     return journal.at_s(seconds + 1).ends()
 
@@ -224,6 +232,7 @@ def send_back(is_broadcasting: bool) -> AJournal:
 STORIES: tuple[tuple[str, Callable[..., AJournal], object, object], ...] = (
     # monitor, story, told right, told wrong
     ("heartbeats_come", heartbeats, 30, 90),
+    ("heartbeats_come", noted_heartbeats, 30, 90),
     ("heartbeats_come", silence, 31, 90),
     ("members_unregister", farewell, "unregistered", "channel closed"),
     ("routes_outlive_name_servers", outage, True, False),
