@@ -34,6 +34,24 @@ def half(datum: Datum) -> float:
     return datum["high_95"] - datum["mean"]
 
 
+def whole(datum: Datum, digits: int = 2, scale: float = 1) -> str:
+    """The mean, its confidence interval and the range, in parts of *scale*: where runs differ."""
+    columns = ("mean", "high_95", "smallest", "largest")
+    mean, high, least, most = (datum.numbers.get(name, 0.0) / scale for name in columns)
+    if least == most:
+        return f"{mean:.{digits}f}"
+    sure = f" ± {high - mean:.{digits}f}" if datum["runs"] >= RUNS_MIN else ""
+    return f"{mean:.{digits}f}{sure} ({least:.{digits}f}–{most:.{digits}f})"
+
+
+def percent(pool: Pool, *, of_range: bool = True) -> str:
+    """The same of a pool of shares, in whole percent."""
+    mean, half, least, most = (f"{value * 100:.0f}" for value in pool[1:])
+    sure = f" ± {half}" if pool.runs >= RUNS_MIN and half != "0" else ""
+    shown = f" ({least}–{most})" if of_range and least != most else ""
+    return f"{mean}{sure} %{shown}"
+
+
 def spread(pool: Pool) -> str:
     """The mean, the range, and the interval if there are enough runs: where they differ."""
     mean, least, most = (figure(value) for value in (pool.mean, pool.least, pool.most))

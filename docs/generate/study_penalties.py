@@ -6,7 +6,7 @@ from statistics import fmean, stdev
 
 from docs.generate.penalty_formula import share_drawn, share_of_spells
 from docs.generate.study_data import Pool, one, pooled
-from docs.generate.study_parts import figure, of_range, spread, table
+from docs.generate.study_parts import of_range, percent, spread, table
 from pipeline.studies.uncertainty import of_mean
 
 AVOIDS = {
@@ -26,16 +26,20 @@ SLOW_MS = (540, 600, 1_100, 1_700, 1_900, 2_900, 3_500)
 
 def spells_text() -> str:
     """The share while it is well, all spells alike, beside the arithmetic."""
-    rows = []
+    rows, widest = [], 0.0
     for avoids in ("4.9", "5.1.4"):
         for ill_s in ILL_S:
             row = [AVOIDS[avoids], f"{ill_s} s"]
             for well_s in WELL_S:
                 at = {"avoids": avoids, "ill_s": ill_s, "well_s": well_s}
                 found = pooled("penalty-spells", "broker_share_well", **at)
+                widest = max(widest, found.most - found.least)
                 row.append(f"{found.mean:.0%} ({computed_alike(avoids, ill_s, well_s):.0%})")
             rows.append(row)
-    return table(["", "ill for", *(f"well for {well_s} s" for well_s in WELL_S)], rows)
+    found_text = table(["", "ill for", *(f"well for {well_s} s" for well_s in WELL_S)], rows)
+    return (
+        f"{found_text}\n\nMeans of three seeds, which differ by {widest * 100:.0f} points at most."
+    )
 
 
 def computed_alike(avoids: str, ill_s: float, well_s: float) -> float:
@@ -51,7 +55,7 @@ def drawn_text() -> str:
         for well_s in DRAWN_WELL_S:
             found = pooled("penalty-drawn", "broker_share_well", avoids=avoids, well_s=well_s)
             computed = share_drawn(10, well_s, PENALTY_S[avoids], SLOW_S)
-            row.append(f"{_percent(found)} ({computed:.0%})")
+            row.append(f"{percent(found)}; {computed * 100:.0f} %")
         rows.append(row)
     return table(["", *(f"well for {well_s} s" for well_s in DRAWN_WELL_S)], rows)
 
@@ -61,11 +65,11 @@ def slow_text() -> str:
     rows = []
     for slow_ms in SLOW_MS:
         without = pooled("penalty-slow", "send_ms_mean", avoids="never", slow_ms=slow_ms)
-        row = [f"{slow_ms:,}", f"{without.mean:.0f} ms{_failed('never', slow_ms)}"]
+        row = [f"{slow_ms:,}", f"{spread(without)} ms{_failed('never', slow_ms)}"]
         for avoids in ("4.9", "5.1.4", "prose"):
             taken = paired({"avoids": avoids, "slow_ms": slow_ms}, {"avoids": "never"})
             well = pooled("penalty-slow", "broker_share_well", avoids=avoids, slow_ms=slow_ms)
-            row.append(f"{_percent(taken)}; {_percent(well)}{_failed(avoids, slow_ms)}")
+            row.append(f"{percent(taken)}; {percent(well)}{_failed(avoids, slow_ms)}")
         rows.append(row)
     return table(["slow ms", *(AVOIDS[name] for name in ("never", "4.9", "5.1.4", "prose"))], rows)
 
@@ -107,7 +111,7 @@ def around_text() -> str:
                     at = {"avoids": avoids, "brokers": brokers, name: value}
                     found = pooled("penalty-around", "broker_share_well", **at)
                     fair = Pool(found.runs, *(brokers * each for each in found[1:]))
-                    row.append(_percent(fair))
+                    row.append(percent(fair))
             rows.append(row)
     head = ["2 sends/s", "10 sends/s", "the first is ill", "the second is ill"]
     return table(["", "brokers", *head], rows)
@@ -139,11 +143,6 @@ def failing_text() -> str:
 
 FAULTS = {"cut": "connections break", "busy": "answers are errors"}
 FAILED_S = (4, 10, 25)
-
-
-def _percent(found: Pool) -> str:
-    sure = f" ± {figure(round(found.half * 100))}" if found.half >= 0.005 else ""
-    return f"{found.mean * 100:.0f}{sure} %"
 
 
 SECTIONS = {

@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from docs.generate.study_data import curve, one, pooled, share_up_to
-from docs.generate.study_parts import EVEN, RING, STRATEGIES, half, of_range, same, table
+from docs.generate.study_data import Pool, curve, one, pooled, share_up_to
+from docs.generate.study_parts import (
+    EVEN,
+    RING,
+    STRATEGIES,
+    half,
+    of_range,
+    percent,
+    same,
+    table,
+    whole,
+)
 
 CASES = ((8, 3), (24, 5), (24, 7), (64, 10), (8, 12))  # of the table that was known before
 KNOWN_RING = {  # its figures for one set of ids: fewest, most, sigma, moves when the last leaves
@@ -62,7 +72,7 @@ def leavers_text() -> str:
                 places = PLACES if strategy != RING else ("any",)
                 for leaver in places:
                     found = pooled("skew-leavers", "moves_leave", leaver=leaver, **at)
-                    row.append(f"{found.mean / queues:.0%}")
+                    row.append(percent(Pool(found.runs, *(each / queues for each in found[1:]))))
             rows.append(row)
     head = [f"{STRATEGIES[s]} {leaver}" for s in EVEN for leaver in PLACES]
     return table(["leaves:", *head, "CHASH any"], rows)
@@ -83,9 +93,7 @@ def ring_text() -> str:
             one("skew-shapes", "moves_leave", **at),
         )
         idle = one("skew-shapes", "idle_members", **at)
-        row.append(f"{sigma['mean']:.2f} ± {half(sigma):.2f}")
-        row.append(f"{leave['mean']:.1f} ± {half(leave):.1f}")
-        row.append(f"{idle['mean']:.2f}")
+        row += [whole(sigma), whole(leave, 1), whole(idle)]
         rows.append(row)
     head = ["CHASH, 10 virtual nodes", "fewest", "most", "mean σ", "mean moves, one leaves"]
     return table([*head, "idle members"], rows)
@@ -147,10 +155,7 @@ def nodes_text() -> str:
         for queues, members in NODE_SHAPES:
             at = {"virtual_nodes": nodes, "members": members, "queues": queues}
             sigma, most = (one("skew-nodes", m, **at) for m in ("queues_sigma", "queues_max"))
-            row += [
-                f"{sigma['mean']:.2f} ± {half(sigma):.2f}",
-                f"{most['median']:g} ({most['p99']:g})",
-            ]
+            row += [whole(sigma), f"{most['median']:g} ({most['p99']:g})"]
         rows.append(row)
     columns = ("σ", "most: median (99 %)")
     head = [f"{q} queues, {m} members: {column}" for q, m in NODE_SHAPES for column in columns]
@@ -174,11 +179,11 @@ def ids_text() -> str:
     for ids, text in shown.items():
         at = {"ids": ids, "surge": "false"}
         sigma = one("skew-ids", "queues_sigma", strategy=RING, **at)
-        row = [text, f"{sigma['mean']:.2f} ± {half(sigma):.2f}"]
-        for strategy in EVERY:
-            moves = one("skew-ids", "moves_restart_per_queue", strategy=strategy, **at)
-            row.append(f"{moves['mean']:.2f} ± {half(moves):.2f}")
-        rows.append(row)
+        moves = [
+            one("skew-ids", "moves_restart_per_queue", strategy=strategy, **at)
+            for strategy in EVERY
+        ]
+        rows.append([text, *(whole(datum) for datum in (sigma, *moves))])
     head = [f"{STRATEGIES[s]}: moves a queue" for s in EVERY]
     return table(["ids", "CHASH: mean σ", *head], rows)
 
@@ -202,7 +207,7 @@ def restarts_text() -> str:
 
 def _restart(strategy: str, members: int, surge: str, queues: int) -> str:
     at = {"members": members, "surge": surge, "queues": queues, "strategy": strategy}
-    return f"{one('skew-restarts', 'moves_restart_per_queue', **at)['mean']:.1f}"
+    return whole(one("skew-restarts", "moves_restart_per_queue", **at), 1)
 
 
 RESTARTS: Mapping[
@@ -224,10 +229,11 @@ def topics_text() -> str:
                 for topics in (1, 10, 100):
                     at = {"topics": topics, "members": members, "queues": queues}
                     ratio, least = (
-                        one("skew-topics", metric, strategy=strategy, **at)["mean"]
+                        one("skew-topics", metric, strategy=strategy, **at)
                         for metric in ("max_to_mean", "queues_min")
                     )
-                    row.append(f"{ratio:.2f}, {least / (topics * queues / members):.2f}")
+                    mean = topics * queues / members
+                    row.append(f"{whole(ratio)}, {whole(least, scale=mean)}")
             row.append(f"{-(-queues // members) * members / queues:.2f}")
             rows.append(row)
     head = [f"{STRATEGIES[s]}, {t} topics" for s in ("averagely", RING) for t in (1, 10, 100)]
