@@ -155,7 +155,7 @@ TOPIC_MAPPING_SENT = Release(5, 0, 0)  # GET_ALL_TOPIC_CONFIG
 TOPIC_STATS_OF_ALL_QUEUES = Release(5, 3, 0)  # of the larger count; before, of the writable
 TIMER_MESSAGES_KNOWN = Release(5, 0, 0)  # before, their properties mean nothing
 TIMER_DELETE_NAMES_TOPIC = Release(5, 3, 2)  # TIMER_DEL_UNIQKEY: topic and key, not the key alone
-TIMER_PUT_GIVEN_UP = Release(5, 3, 2)  # after the third try of a delivery; before, never
+TIMER_PUT_GIVEN_UP = Release(5, 3, 2)  # at a full store, after three tries; before, never
 UNIQ_KEY_ADDED = Release(5, 0, 0)  # to a message without one, and answered as the transaction id
 WAIT_DROPPED = Interlude(Release(4, 9, 1), Release(5, 0, 0))  # but of delayed ones and batches
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import tomllib
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -13,6 +16,7 @@ from docs.generate.evidence import (
     PAGE,
     Behaviour,
     Row,
+    Sentence,
     behaviours_text,
     constants,
     counts_text,
@@ -26,9 +30,16 @@ ROOT = Path(__file__).parent.parent
 TAGGED = [release for release in KNOWN_RELEASES if release != "4.5.0"]  # which has no tag
 TABLE = table()
 BEHAVIOURS = pytest.mark.parametrize("row", TABLE.behaviour, ids=lambda row: row.constant)
-TEXTS = [*(ROOT / "docs").glob("*.md"), *(ROOT / "docs/studies").glob("*.md")]
-TEXTS += [path for path in (ROOT / "scenarios/library").iterdir() if path.is_file()]
-A_RELEASE = re.compile(r"\b[45]\.(\d\.\d|x|\d)\b")
+LIBRARY = ROOT / "scenarios/library"
+STUDIES = ROOT / "docs/studies"
+PAGES = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *STUDIES.glob("*.md")]
+TEXTS = [*PAGES, *(path for path in LIBRARY.iterdir() if path.is_file())]
+A_RELEASE = re.compile(  # no quantity, no setting of a strategy, and not of PySpark
+    r"(?<![\d.,])(?<!_auto\()(?<!Spark )"
+    r"[45]\.(?:\d\.\d|x|\d)(?![\d%]|\.\d| ±| (?:s|ms|min)\b)"
+)
+OF_EVERY_RELEASE = re.compile(r"\bno release\b|\bnever changed\b", re.IGNORECASE)
+PROFILES = {"4.9.7", "5.3.3"}  # naming one says which is played or was run
 ROWS: list[Row] = [*TABLE.behaviour, *TABLE.sentence]
 
 
@@ -76,6 +87,79 @@ def test_every_page_and_scenario_that_names_a_release_has_a_row_or_claims_nothin
     told = {row.place for row in TABLE.sentence}
     assert not told & TABLE.without_claims.keys()
     assert sorted(names_one - told - TABLE.without_claims.keys() - {"docs/evidence.md"}) == []
+
+
+def texts_of(path: Path) -> Iterator[tuple[str, str]]:
+    """What the library says in *path*: a scenario, and its docstring, title and teaching."""
+    if path.suffix == ".toml":
+        scenario = tomllib.loads(path.read_text())
+        yield path.stem, f"{scenario['title']} {scenario['teaches']}"
+        return
+    tree = ast.parse(path.read_text())
+    yield "", ast.get_docstring(tree) or ""
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            given = [
+                word.value
+                for each in node.decorator_list
+                for word in ast.walk(each)
+                if isinstance(word, ast.Constant) and isinstance(word.value, str)
+            ]
+            yield node.name, " ".join([ast.get_docstring(node) or "", *given])
+
+
+SAID = [
+    (str(path.relative_to(ROOT)), name, text)
+    for path in sorted(LIBRARY.glob("*.*"))
+    for name, text in texts_of(path)
+    if A_RELEASE.search(text) or OF_EVERY_RELEASE.search(text)
+]
+
+
+def rows_of(place: str, scenario: str = "") -> list[Sentence]:
+    begin = f"{scenario}: " if scenario else ""
+    return [row for row in TABLE.sentence if row.place == place and row.claim.startswith(begin)]
+
+
+def releases_of(row: Sentence) -> set[str]:
+    """Those that its claim or its evidence names, and those of the constants it rests on."""
+    said = " ".join([row.claim, row.why, *sum(row.sides(), ())])
+    ends = {str(end) for name in row.rests_on for end in constants()[name].releases}
+    return {*A_RELEASE.findall(said), *ends}
+
+
+def releases_on(page: Path) -> set[str]:
+    lines = page.read_text().splitlines()
+    if page.parent == STUDIES:  # whose tables are numbers
+        lines = [line for line in lines if not line.startswith("|")]
+    return set(A_RELEASE.findall("\n".join(lines)))
+
+
+@pytest.mark.parametrize(("place", "scenario", "text"), SAID, ids=lambda text: text[:40])
+def test_what_a_scenario_says_of_releases_is_a_claim_of_its_own(
+    place: str, scenario: str, text: str
+) -> None:
+    claims = " ".join(row.claim for row in rows_of(place, scenario))
+    assert set(A_RELEASE.findall(text)) <= set(A_RELEASE.findall(claims))
+    assert bool(OF_EVERY_RELEASE.search(text)) <= bool(OF_EVERY_RELEASE.search(claims))
+
+
+def test_claims_of_the_library_begin_with_a_scenario_of_their_module() -> None:
+    in_library = [row for row in TABLE.sentence if row.place.startswith("scenarios/library/")]
+    known = {row.place: dict(texts_of(ROOT / row.place)) for row in in_library}
+    strange = [
+        row.claim for row in in_library if row.claim.partition(": ")[0] not in known[row.place]
+    ]
+    assert strange == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_page_names_no_release_without_a_row(page: Path) -> None:
+    place = str(page.relative_to(ROOT))
+    if place in TABLE.without_claims or place == "docs/evidence.md":
+        return
+    shown = set[str]().union(*(releases_of(row) for row in rows_of(place)))
+    assert sorted(releases_on(page) - shown - PROFILES) == []
 
 
 def test_every_test_that_is_named_exists() -> None:

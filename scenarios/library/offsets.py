@@ -82,11 +82,11 @@ async def a_retry_doubles_at_a_restart(run: Run, interrupts: bool = True) -> Non
     """A consumer is restarted in order while its listener works, and the message is there twice.
 
     A Java client that is shut down does not wait for its listeners, unless
-    awaitTerminationMillisWhenShutdown says so: it interrupts them, then it writes the offsets.  A
-    listener that fails at that (interrupts, a quirk) has its message sent back too late for that
-    offset: the next process consumes the message and its copy, and each restart that hits all
-    copies doubles them: 1, 2, 4, 8.  Here a listener that is cancelled does nothing more, and the
-    message comes again once.
+    awaitTerminationMillisWhenShutdown says so: since 4.7.1 it interrupts them, then it writes the
+    offsets.  A listener that fails at that (interrupts, a quirk) has its message sent back too
+    late for that offset: the next process consumes the message and its copy, and each restart that
+    hits all copies doubles them: 1, 2, 4, 8.  Here a listener that is cancelled does nothing more,
+    and the message comes again once.
     """
     if interrupts:
         run.quirks("fail_when_interrupted")
