@@ -80,6 +80,7 @@ page: $(SPARK)  ## what the pages in docs/ have from the code, and from a virtua
 	$(BIN)/python -m docs.generate.faces
 	$(BIN)/python -m docs.generate.failures
 	$(BIN)/python -m docs.generate.scenarios
+	$(BIN)/python -m docs.generate.coverage
 	$(BIN)/python -m docs.generate.bounds
 	$(BIN)/python -m docs.generate.tables
 	$(BIN)/python -m docs.generate.sweeps

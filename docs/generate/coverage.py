@@ -1,0 +1,90 @@
+"""The table of docs/scenarios.md of what weather has met, from the rows of its runs.
+
+    rmqemu run weather --seeds 1..1500 --release 4.9.7 --json > rows-4.json
+    rmqemu run weather --seeds 1..1500 --release 5.3.3 --json > rows-5.json
+    python -m docs.generate.coverage rows-4.json rows-5.json    counts them, and writes the table
+    python -m docs.generate.coverage                            the table, from the last counts
+
+The counts are kept beside the page: runs take long, and the table is to follow the words.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from docs.generate.sections import DOCS, write_section
+from scenarios.result import RunResult
+from scenarios.weather.coverage import STATES, Coverage
+from scenarios.words import FAULTS
+
+PAGE = DOCS / "scenarios.md"
+DATA = DOCS / "weather-coverage.json"
+
+
+class Met(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How many runs of each release there were, and how often each fault began in each state."""
+
+    runs: Mapping[str, int]
+    counts: Mapping[str, Mapping[str, int]]
+
+    def coverage(self) -> Coverage:
+        """The same, as weather counts it."""
+        return Coverage(
+            {(word, s): n for word, row in self.counts.items() for s, n in row.items()}
+        )
+
+
+def met_by(rows: Iterable[RunResult]) -> Met:
+    """What the runs of *rows* have met together.  Raises ``ValueError`` for another scenario."""
+    coverage, runs = Coverage(), Counter[str]()
+    for row in rows:
+        if not re.fullmatch(r"weather_\d+", row.scenario):
+            raise ValueError(f"a row of {row.scenario}: only weather counts what it meets")
+        coverage.add_metrics(row.metrics)
+        runs[row.release] += 1
+    counts = {word: {state: coverage.met(word, state) for state in STATES} for word in FAULTS}
+    return Met(runs=dict(sorted(runs.items())), counts=counts)
+
+
+def coverage_text(met: Met) -> str:
+    """How many pairs were met, by how many runs, and the table."""
+    coverage = met.coverage()
+    head, *rows = coverage.table()
+    pairs = len(rows) * len(STATES)
+    found = pairs - len(coverage.missing())
+    runs = " and ".join(f"{count:,} runs of {release}" for release, count in met.runs.items())
+    return "\n".join(
+        [
+            f"{runs} met {found} of the {pairs} pairs of a fault and a state.",
+            "",
+            f"| {' | '.join(head)} |",
+            f"| --- |{' ---: |' * len(STATES)}",
+            *(f"| `{word}` | {' | '.join(numbers)} |" for word, *numbers in rows),
+        ]
+    )
+
+
+def read_met(path: Path = DATA) -> Met:
+    """The last counts.  Raises ``msgspec.ValidationError``."""
+    return msgspec.json.decode(path.read_bytes(), type=Met)
+
+
+def main(files: Sequence[str], page: Path = PAGE, data: Path = DATA) -> None:
+    """Count the rows of *files* if there are any, then write the table."""
+    if files:
+        read = (
+            msgspec.json.decode(Path(file).read_bytes(), type=list[RunResult]) for file in files
+        )
+        met = met_by(row for rows in read for row in rows)
+        data.write_bytes(msgspec.json.format(msgspec.json.encode(met), indent=1) + b"\n")
+    write_section(page, "coverage", coverage_text(read_met(data)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
