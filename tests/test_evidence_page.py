@@ -162,6 +162,18 @@ def test_a_page_names_no_release_without_a_row(page: Path) -> None:
     assert sorted(releases_on(page) - shown - PROFILES) == []
 
 
+def test_no_claim_names_a_release_that_its_place_does_not() -> None:
+    """Or the text was changed, and the row was not."""
+    stale = []
+    for row in TABLE.sentence:
+        place = ROOT / row.place
+        scenario = row.claim.partition(": ")[0]
+        text = place.read_text() if place.suffix == ".md" else dict(texts_of(place))[scenario]
+        if not set(A_RELEASE.findall(row.claim)) <= set(A_RELEASE.findall(text)):
+            stale.append(row.claim)
+    assert stale == []
+
+
 def test_every_test_that_is_named_exists() -> None:
     named = [row.test.split("::") for row in ROWS if row.test]
     assert [(path, name) for path, name in named if name not in names_in(path)] == []
