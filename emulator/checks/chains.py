@@ -124,6 +124,7 @@ class Chains:
             return
         copy.group, copy.failure = group, failure or copy.failure
         copy.records.acked.add(copy.offset)
+        copy.records.unsafe.add(copy.offset)  # its broker does not wait for the flush
         if failure is not None:
             failure.sent_back = copy.stored
         self.is_no_send(copy.key, copy.records, copy.offset)

@@ -98,7 +98,7 @@ class LogEnds:
     def _power_lost(self, fact: PowerLost, entry: Entry) -> None:
         promise = self._scene.stores.get(entry.node)
         is_promised = promise is not None and promise.flush_disk_type == "SYNC_FLUSH"
-        self._cut_log(entry, fact.kept_position, is_promised=is_promised)
+        self._cut_log(entry, fact.kept_position, is_promised=is_promised, by_power=True)
         self._powerless.add(entry.node)
 
     def recovered(self, fact: LogRecovered, entry: Entry) -> None:
@@ -138,13 +138,18 @@ class LogEnds:
         is_promised = outlives and entry.node not in self._powerless
         self._cut_log(entry, fact.position, is_promised=is_promised)
 
-    def _cut_log(self, entry: Entry, end_position: int, *, is_promised: bool) -> None:
-        """What ends beyond *end_position* in the log of the broker that noted *entry* is gone."""
+    def _cut_log(
+        self, entry: Entry, end_position: int, *, is_promised: bool, by_power: bool = False
+    ) -> None:
+        """What ends beyond *end_position* in the log of the broker that noted *entry* is gone.
+
+        Power takes with it also what was acknowledged before it was flushed, and never promised.
+        """
         unflushed = self._unflushed.get(entry.node)
         while unflushed and unflushed[-1][0] > end_position:
             _, records, offset = unflushed.pop()
             if offset in records.acked:
-                if is_promised and offset not in records.unsafe:
+                if is_promised and not (by_power and offset in records.unsafe):
                     here = EntryKey(entry.mono_us, entry.node, entry.seq)
                     records.broken.append((offset, (*records.life_of(offset), here)))
                 else:

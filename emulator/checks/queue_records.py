@@ -71,7 +71,7 @@ class QueueRecords:
         self.unnoted = False  # its broker was killed before it noted all that it had stored
         self.acked = OffsetRuns()
         self.early: dict[int, tuple[str, EntryKey]] = {}  # acknowledged, and not (yet) stored
-        self.unsafe: set[int] = set()  # acknowledged, and not as safe as the broker should
+        self.unsafe = OffsetRuns()  # of these: before they were flushed, whatever the broker does
         self.readings: list[QueueReading] = []
         self.filtered: list[QueueReading] = []  # of these: of groups that do not want all
         # Acknowledged as safe, and lost by a broker: its life, up to the fact that says so.
@@ -151,6 +151,7 @@ class QueueRecords:
         self.was_cut = True
         self.behind = min(self.behind, offset)
         self.acked.cut(offset)
+        self.unsafe.cut(offset)
         self.delivered_to = min(self.delivered_to, offset)
         kept = max(0, offset - self.lives_from)
         for index in range(kept, len(self.times)):

@@ -133,6 +133,7 @@ class StoredMessages:
             chains.passes_on(fact, entry)
         if place == "retry":
             records.acked.add(fact.offset)
+            records.unsafe.add(fact.offset)
         if place in CONSUMED:
             self.stored_us = entry.mono_us
 
@@ -184,6 +185,7 @@ class StoredMessages:
             self._comes_twice(stored, came_us, entry)
         if self.copy is not None and self.copy.sent is not None:
             records.acked.add(stored.offset)
+            records.unsafe.add(stored.offset)  # nor for that of what comes to its queue
             records.sent[stored.offset] = self.copy.sent
 
     def _comes_twice(self, stored: MessageStored, came_us: int, entry: Entry) -> None:

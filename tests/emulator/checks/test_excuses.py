@@ -105,6 +105,24 @@ def test_a_retry_that_was_sent_back_survives_a_kill_and_not_a_loss_of_power() ->
     assert metric(unflushed, "lost_with_power") == 1
 
 
+def without_power_while_a_retry_waits(flushed: int) -> AJournal:
+    """The broker has SYNC_FLUSH; of its two records so many are flushed, and one more is kept."""
+    journal = AJournal().runs().store(sync=True).consumer(ONE)
+    journal.sent(0, key="k").pulled(0, 1).consumed(ONE, 0, key="k", ok=False)
+    journal.stored(0, AFTER_10_S, key="k")
+    back = MessageSentBack("billing", "orders", "%RETRY%billing", 1, 3, 0, "10.0.0.9:1")
+    end = flushed * RECORD_BYTES
+    journal.note("broker-a", back).committed(1).note("broker-a", LogFlushed(end, end, flushed))
+    return journal.note("broker-a", PowerLost(end, end, 2 * RECORD_BYTES, ()))
+
+
+def test_with_sync_flush_a_message_is_promised_at_once_and_its_retry_once_it_is_flushed() -> None:
+    assert lost(without_power_while_a_retry_waits(flushed=1)) == 0
+    assert metric(without_power_while_a_retry_waits(flushed=1), "lost_with_power") == 1
+    assert lost(without_power_while_a_retry_waits(flushed=0)) == 1
+    assert metric(without_power_while_a_retry_waits(flushed=2), "lost_with_power") == 0
+
+
 def test_what_failed_is_not_stuck_while_its_retry_waits_and_is_if_it_went_nowhere() -> None:
     waits = a_retry_that_waits().at_s(185).ends()
     assert objections(waits.judged(), "liveness") == []
