@@ -26,6 +26,7 @@ ROUTE_US = 30_000_000  # pollNameServerInterval
 PASS_US = 20_000_000  # rocketmq.client.rebalance.waitInterval
 LATE_US = 8_000_000  # by calls to brokers that do not answer, one after the other
 NOTICE_US = 6_000_000  # a pass begins at once, and asks a broker for each topic and group
+MERGED_US = 15_000_000  # until brokers send them that merge notices (realTimeNotifyConsumerChange)
 CLOSING = ("kill", "stop")  # faults that end a process and leave its machine
 NO_MATTER = frozenset({"read_only"})  # faults that leave every queue readable
 CURRENT_US = ROUTE_US + PASS_US + LATE_US  # until every member has shared out what changed
@@ -242,7 +243,7 @@ class RoutesAreCurrent(Monitor):
 
 
 class NoticesWake(Monitor):
-    """Client invariant 35."""
+    """Client invariant 35.  Brokers that are set to merge notices ring every 15 s."""
 
     name = "notices_wake"
     rule = (
@@ -341,13 +342,14 @@ class NoticesWake(Monitor):
             return
         nodes = {seats[0].node, *self.scene.topics.brokers, *self.scene.topics.name_servers}
         late_us = entry.mono_us - since.mono_us
+        us_max = self._us_max()
         is_touched = self.scene.touched(nodes, since.mono_us - LATE_US, entry.mono_us)
-        if is_touched or self._is_unlisted(group, seats[0], since):
+        if us_max is None or is_touched or self._is_unlisted(group, seats[0], since):
             if late_us > NOTICE_US:
                 self.excuses()
             return
         self.tries()
-        if late_us > NOTICE_US:
+        if late_us > us_max:
             self.objects(
                 f"{seats[0].node} did not rebalance for {late_us / 1e6:.1f} s after the members "
                 f"of {group} had changed",
@@ -355,3 +357,15 @@ class NoticesWake(Monitor):
                 key_of(entry),
                 node=seats[0].node,
             )
+
+    def _us_max(self) -> int | None:
+        """How long a notice and its pass may take, by the settings of brokers; None: for ever."""
+        cluster = self.scene.plan.get("cluster", {})
+        all_settings = (
+            cluster.get("broker_settings", {}),
+            *cluster.get("settings_of", {}).values(),
+        )
+        if any(not each.get("notify_consumer_ids_changed", True) for each in all_settings):
+            return None
+        merges = any(not each.get("real_time_notices", True) for each in all_settings)
+        return NOTICE_US + MERGED_US * merges

@@ -37,8 +37,9 @@ ONE, TWO = "billing-1", "billing-2"
 Q_OF_B = Queue("orders", "broker-b", 0)
 
 
-def a_cluster() -> AJournal:
-    journal = AJournal().runs(PLAN)
+def a_cluster(**broker_settings: object) -> AJournal:
+    plan = {**json.loads(PLAN), "cluster": {"broker_settings": broker_settings}}
+    journal = AJournal().runs(json.dumps(plan))
     journal.note("namesrv-a", NodeStarted("nameserver", "", "4.9.7"))
     for producer in ("producer-1", "producer-2"):
         journal.note(producer, NodeStarted("producer", "", "4.9.7"))
@@ -105,10 +106,14 @@ def a_share_after_a_change(after_s: float) -> AJournal:
     return passed(journal.at_s(70 + after_s), ONE, ONE, queues=4)
 
 
-def woken(after_s: float) -> AJournal:
-    journal = joined(a_cluster().consumer(ONE).consumer(TWO), ONE)
+def woken(after_s: float, **broker_settings: object) -> AJournal:
+    journal = joined(a_cluster(**broker_settings).consumer(ONE).consumer(TWO), ONE)
     joined(journal.at_s(20), TWO)
     return passed(journal.at_s(20 + after_s), ONE, ONE, TWO)
+
+
+def woken_by_a_merged_notice(after_s: float) -> AJournal:
+    return woken(after_s, real_time_notices=False)
 
 
 def woken_by_a_leaver(after_s: float) -> AJournal:
@@ -252,6 +257,7 @@ STORIES = (
     ("routes_are_current", a_share_while_a_broker_is_read_only, 4, 2),
     ("routes_are_current", a_share_of_the_dead, 50, 61),
     ("notices_wake", woken, 1, 9),
+    ("notices_wake", woken_by_a_merged_notice, 15.2, 22),
     ("notices_wake", woken_by_a_leaver, 1, 9),
     ("shares_rest", a_change_of_hands, 50, 61),
     ("releases_follow_passes", a_release, 1, 5),

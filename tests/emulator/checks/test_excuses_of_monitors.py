@@ -12,6 +12,7 @@ from stories_of_standing import (
     attempt,
     passed,
     registered,
+    woken,
 )
 
 from emulator.checks.judging import judge
@@ -168,3 +169,11 @@ def test_a_member_that_vanished_is_listed_until_brokers_miss_it(
     journal.at_s(10).fault("kill", TWO)
     passed(journal.at_s(10 + after_s), ONE, ONE, TWO)
     assert found(journal, "leavers_are_forgotten") == expected
+
+
+@pytest.mark.parametrize(("notifies", "expected"), [(False, (0, 1)), (True, (1, 0))])
+def test_members_of_brokers_that_are_set_to_send_no_notices_wake_by_themselves(
+    notifies, expected
+) -> None:
+    journal = woken(19, notify_consumer_ids_changed=notifies)
+    assert found(journal, "notices_wake") == expected
