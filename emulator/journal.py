@@ -145,7 +145,7 @@ def silent(fact: Fact) -> None:
     """A ``note`` for where there is no journal: it drops *fact*."""
 
 
-class EntryKey(msgspec.Struct, frozen=True, order=True):
+class EntryKey(msgspec.Struct, frozen=True, order=True, gc=False):
     """Where an entry stands among those of all nodes of a machine, or of a virtual world."""
 
     mono_us: int

@@ -135,6 +135,8 @@ class CommitsFollowDelivery(Checker):
             self._look_for_lost(entry)
             self._is_paid(fact, entry)
         self._look_for_lower(fact, reading, entry)
+        if not self.progress.has_passed:
+            return
         start = max(reading.start, reading.reused_to, reading.stale_to)
         if fact.offset <= reading.done.behind(start) or not self._is_judged(fact):
             return
@@ -187,7 +189,7 @@ class CommitsFollowDelivery(Checker):
         if hold is None or hold.ended_us is not None:
             return
         before = hold.committed
-        hold.committed = fact.offset, key_of(entry)
+        hold.committed = fact.offset, EntryKey(entry.mono_us, entry.node, entry.seq)
         if before is None or fact.offset >= before[0]:
             return
         if hold.sought is not None and fact.offset >= hold.sought:

@@ -39,6 +39,7 @@ class NamedNodes:
         self._expects_clients = expects_clients
         self.nodes_of: dict[str, str] = {}  # of client ids
         self._brokers: dict[str, Entry] = {}
+        self._sent_to: set[str] = set()  # of these
         self._clients: dict[str, Entry] = {}
         self._groups: dict[str, Entry] = {}
         self._name_servers: set[str] = set()  # nodes that are one
@@ -127,7 +128,10 @@ class NamedNodes:
             self._used(broker, entry)
 
     def _sent(self, fact: MessageSent, entry: Entry) -> None:
-        self._used(fact.queue.broker, entry)
+        broker = fact.queue.broker
+        if broker not in self._sent_to:
+            self._sent_to.add(broker)
+            self._used(broker, entry)
 
     def _used(self, broker: str, entry: Entry) -> None:
         known = self._brokers.get(broker)

@@ -61,6 +61,7 @@ class Progress:
             "", Queue("", "", 0), 0, QueueRecords(Queue("", "", 0))
         )
         self.is_repeat = False  # it was consumed before
+        self.has_passed = False  # the offset is behind messages that nobody has finished
         self.given: Entry | None = None  # where what is consumed now was given to the listener
         # Claims of queues of which nothing else is known yet, that do not say where they begin.
         self._claims: dict[tuple[str, Queue], list[tuple[str, EntryKey]]] = {}
@@ -125,8 +126,7 @@ class Progress:
     def _given(self, fact: MessageGivenToListener, entry: Entry) -> None:
         self.has_given = True
         reading = self._reading_at(fact.group, fact.queue, fact.offset, entry.node)
-        self._gives(reading, fact.offset, fact.uniq_key, entry)
-        hold = reading.holds[entry.node]
+        hold = self._gives(reading, fact.offset, fact.uniq_key, entry)
         hold.in_hand[fact.offset] = entry
         if hold.ended_us is not None and self._is_long_over(hold, entry):
             reading.unjust.add(fact.offset)
@@ -140,14 +140,15 @@ class Progress:
 
     def _gives(
         self, reading: QueueReading, offset: int, key: str, entry: Entry, *, polled: bool = False
-    ) -> None:
-        reading.gives(entry.node, offset, entry, polled=polled)
+    ) -> Hold:
+        hold = reading.gives(entry.node, offset, entry, polled=polled)
         records = reading.records
         stands = records.key_at(offset)
         if stands is not None:
             self.messages.seen["given"] += 1
             if stands != key and records.cut_messages.get(offset, (0, ""))[1] != key:
                 self._given_another(reading, offset, key, entry)
+        return hold
 
     def _given_another(self, reading: QueueReading, offset: int, key: str, entry: Entry) -> None:
         """Not the message that stands there; one of a lost log may still be on its way."""
@@ -169,8 +170,7 @@ class Progress:
         hold = reading.holds.get(node)
         self.given = None if hold is None else hold.finishes(offset)
         if hold is None or self.given is None:  # the journal does not say when
-            self._gives(reading, offset, fact.uniq_key, entry)
-            hold = reading.holds[node]
+            hold = self._gives(reading, offset, fact.uniq_key, entry)
         is_broadcast = reading.reader != fact.group
         if fact.ok or is_broadcast:  # who broadcasts drops what fails
             self.is_repeat = reading.takes(offset)
@@ -226,7 +226,8 @@ class Progress:
             reading = self.reading_of(fact.group, fact.queue, fact.offset)
         self.reading = reading
         reading.commits(fact.offset, entry.mono_us)
-        if fact.offset > reading.done.behind(reading.start):
+        self.has_passed = fact.offset > reading.done.behind(reading.start)
+        if self.has_passed:
             reading.passes.append((fact.offset, EntryKey(entry.mono_us, entry.node, entry.seq)))
 
     # Holds --------------------------------------------------------------------------------

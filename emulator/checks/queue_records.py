@@ -302,8 +302,8 @@ class QueueReading:
         if hold is not None and hold.ended_us is None:
             hold.ended_us = now_us
 
-    def gives(self, node: str, offset: int, entry: Entry, *, polled: bool = False) -> None:
-        """A member is given the message at *offset*: by right, or not.
+    def gives(self, node: str, offset: int, entry: Entry, *, polled: bool = False) -> Hold:
+        """A member is given the message at *offset*: by right, or not.  By which hold.
 
         *polled*: by a lite pull consumer, which may pull its share before it claims it.
         """
@@ -333,6 +333,7 @@ class QueueReading:
             if offset > self.given_to:
                 self.leaps.append((entry.mono_us, offset))
             self.given_to = offset + 1
+        return hold
 
     def why_again(self, node: str, offset: int) -> str:
         """The cause for which *node* may consume a message again; empty: there is none."""

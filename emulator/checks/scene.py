@@ -141,7 +141,10 @@ class Scene(Disturbances):
 
     def seat(self, group: str, node: str) -> Seat | None:
         """The last member of *group* on *node*."""
-        return next((s for s in reversed(self.seats.get(group, ())) if s.node == node), None)
+        for seat in reversed(self.seats.get(group, ())):
+            if seat.node == node:
+                return seat
+        return None
 
     def last_end_us(self, group: str, node: str) -> int | None:
         """When the member of *group* on *node* ended before the one that is there now."""

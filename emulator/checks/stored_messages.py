@@ -31,7 +31,6 @@ from emulator.journal import Entry, EntryKey
 from protocol.delay_levels import parse_delay_levels
 from protocol.names import SCHEDULE_TOPIC, TIMER_TOPIC
 
-CONSUMED = ("topic", "retry")  # places from which members pull
 CAME_MAX = 100_000  # delivered messages that are remembered
 FORGOTTEN_US = 25_000_000  # a broker writes its progress of delays every 10 s
 ODD_MAX = 1_000  # that are kept
@@ -116,25 +115,25 @@ class StoredMessages:
         records.store(fact, entry)
         self._newest[entry.node] = fact, entry
         self.chains.stored(fact, records)
-        if records.place == "waiting":
+        if records.place == "topic":
+            self.stored_us = entry.mono_us
+        elif records.place == "waiting":
             self.chains.waits(fact, entry, records)
         else:
-            self._has_place(fact, entry, records)
+            self._comes_back(fact, entry, records)
         if records.early:
             self._comes_early(fact, records)
         for reading in records.filtered:
             skip_unwanted(self._scene, reading, fact.offset, fact.tags)
         self._ends.stored(entry.node, fact.position + fact.size_bytes, records, fact.offset)
 
-    def _has_place(self, fact: MessageStored, entry: Entry, records: QueueRecords) -> None:
-        """From here it is consumed, or here it ends: a new message, a retry, a dead letter."""
-        chains, place = self.chains, records.place
-        if place != "topic" and fact.uniq_key in chains.failures:
-            chains.passes_on(fact, entry)
-        if place == "retry":
+    def _comes_back(self, fact: MessageStored, entry: Entry, records: QueueRecords) -> None:
+        """A failed message has another place: it comes again as a retry, or is a dead letter."""
+        if fact.uniq_key in self.chains.failures:
+            self.chains.passes_on(fact, entry)
+        if records.place == "retry":
             records.acked.add(fact.offset)
             records.unsafe.add(fact.offset)
-        if place in CONSUMED:
             self.stored_us = entry.mono_us
 
     def _stored_elsewhere(self, fact: MessageStored, entry: Entry, records: QueueRecords) -> None:
@@ -234,15 +233,9 @@ class StoredMessages:
         if fact.status != "SEND_OK":
             records.unsafe.add(offset)
         here = EntryKey(entry.mono_us, entry.node, entry.seq)
-        if places is not None and (records, offset) not in places:
-            for other, place in places:
-                if self._stands_for(queue, other):
-                    # Two members may give up one message at once: the other send is answered yet.
-                    places.remove((other, place))
-                    if left := [each for each in places if each[0].place != "topic"]:
-                        self.chains.open_sends[fact.uniq_key] = left
-                    self._sent_elsewhere(fact, other, place, here)
-                    return
+        is_simple = places == [(records, offset)]  # stored once, and there: nearly always
+        if not is_simple and places and self._is_elsewhere(fact, records, places, here):
+            return
         self.seen["acked"] += 1
         if offset >= records.behind:
             if records.cut_messages.get(offset, (0, ""))[1] == fact.uniq_key:
@@ -255,7 +248,8 @@ class StoredMessages:
             self.is_odd("acked twice", what, *([sent] if sent else []), here)
         else:
             records.sent[offset] = here
-            self._compare_places(fact, records, places, here)
+            if not is_simple:
+                self._compare_places(fact, records, places, here)
 
     def _compare_places(
         self,
@@ -292,6 +286,26 @@ class StoredMessages:
             return False
         is_dead = other.place == "dead" and group_of(other.queue.topic) == group_of(queue.topic)
         return other.place == "waiting" or is_dead
+
+    def _is_elsewhere(
+        self,
+        fact: MessageSent,
+        records: QueueRecords,
+        places: list[tuple[QueueRecords, int]],
+        here: EntryKey,
+    ) -> bool:
+        """Whether its queue has no place of it, and another one has that may be meant."""
+        if (records, fact.offset) in places:
+            return False
+        for other, place in places:
+            if self._stands_for(fact.queue, other):
+                # Two members may give up one message at once: the other send is answered yet.
+                places.remove((other, place))
+                if left := [each for each in places if each[0].place != "topic"]:
+                    self.chains.open_sends[fact.uniq_key] = left
+                self._sent_elsewhere(fact, other, place, here)
+                return True
+        return False
 
     def _sent_elsewhere(
         self, fact: MessageSent, records: QueueRecords, offset: int, here: EntryKey

@@ -75,16 +75,21 @@ class HeldPullsWake(Checker):
 
     def _stored(self, fact: MessageStored, entry: Entry) -> None:
         pullers = self._held.get(fact.queue)
-        if not pullers or any(each.word in LOSING for each in self.scene.held_by(entry.node)):
+        if not pullers or (self.scene.faults and self._loses(entry.node)):
             return
         stored = EntryKey(entry.mono_us, entry.node, entry.seq)
         rung = [each for each, (first, _) in pullers.items() if first <= fact.offset]
         for puller in rung:
             _, held = pullers.pop(puller)
             now_us = entry.mono_us
-            if self.scene.is_wanted(puller[0], fact.queue.topic, fact.tags, now_us, now_us):
+            if not self.scene.has_filters or self.scene.is_wanted(
+                puller[0], fact.queue.topic, fact.tags, now_us, now_us
+            ):
                 self.tried += 1
                 self._due[puller, fact.queue] = held, stored
+
+    def _loses(self, broker: str) -> bool:
+        return any(each.word in LOSING for each in self.scene.held_by(broker))
 
     def _answered(self, fact: PullAnswered, entry: Entry) -> None:
         puller = fact.group, fact.peer
