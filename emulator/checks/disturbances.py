@@ -54,8 +54,9 @@ class Disturbances:
         for node in nodes:
             if any(since_us <= at_us <= until_us for at_us in self._restarts.get(node, ())):
                 return True
+        asked = set(nodes)
         return any(
-            fault.held(since_us, until_us) and not set(nodes).isdisjoint(fault.nodes)
+            not asked.isdisjoint(fault.nodes) and fault.held(since_us, until_us)
             for fault in self.all_faults
         )
 
@@ -67,12 +68,13 @@ class Disturbances:
         spans: Iterable[Span] = (),
     ) -> int:
         """The longest time between in which nothing happened to *nodes*; *spans* count too."""
+        asked = set(nodes)
         disturbed = [
             *((at_us, at_us) for node in nodes for at_us in self._restarts.get(node, ())),
             *(
                 (fault.began_us, until_us if fault.ended_us is None else fault.ended_us)
                 for fault in self.all_faults
-                if not set(nodes).isdisjoint(fault.nodes)
+                if not asked.isdisjoint(fault.nodes)
             ),
             *spans,
         ]
@@ -90,8 +92,9 @@ class Disturbances:
         Faults in *but* do not count.
         """
         last_us = max((at for n in nodes for at in self._restarts.get(n, ())), default=0)
+        asked = set(nodes)
         for fault in self.all_faults:
-            if fault.word not in but and not set(nodes).isdisjoint(fault.nodes):
+            if not asked.isdisjoint(fault.nodes) and fault.word not in but:
                 last_us = max(last_us, now_us if fault.ended_us is None else fault.ended_us)
         return last_us
 

@@ -84,12 +84,11 @@ class SharesRest(Monitor):
     def _rests_us(self, group: str, now_us: int) -> int:
         """For how long nothing has changed, if that is long enough; else 0."""
         seats = self.scene.seats.get(group, ())
+        since_us = max((seat.until_us or seat.from_us for seat in seats), default=0)
+        if now_us - since_us <= REST_US:
+            return 0
         topics = self.scene.topics
         nodes = {*(seat.node for seat in seats), *topics.brokers, *topics.name_servers}
-        since_us = max(
-            (seat.until_us or seat.from_us for seat in seats),
-            default=0,
-        )
         since_us = max(
             since_us,
             self.scene.last_touched_us(nodes, now_us),

@@ -196,8 +196,8 @@ class RoutesAreCurrent(Monitor):
         """When the first of the members began that use the routes of this process."""
         if self.scene.seat(group, node) is None:
             return None
-        living = (seat for seats in self.scene.seats.values() for seat in seats if seat.lives)
-        return min((seat.from_us for seat in living if seat.node == node), default=None)
+        here = (s for seats in self.scene.seats.values() for s in seats if s.node == node)
+        return min((seat.from_us for seat in here if seat.lives), default=None)
 
     def _is_known(self, broker: str, from_us: int, entry: Entry) -> bool:
         """It was in the routes before the member began, or is for as long as a change takes."""
