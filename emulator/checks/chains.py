@@ -65,7 +65,8 @@ class Chains:
 
     def __init__(self) -> None:
         self.open_sends: dict[str, list[tuple[QueueRecords, int]]] = {}  # where they were stored
-        self.forgotten_sends = 0
+        self.several: dict[str, None] = {}  # keys of batches, and of what was stored twice
+        self.forgotten_us = 0  # when the last one was stored that is forgotten
         self.waiting: dict[str, list[Copy]] = {}  # by key
         # By key and group; members of a batch may share one key, so there may be several.
         self.failures: dict[str, dict[str, list[Failure]]] = {}
@@ -83,10 +84,13 @@ class Chains:
         if places is None:
             self.open_sends[fact.uniq_key] = [(records, fact.offset)]
             if len(self.open_sends) > OPEN_SENDS_MAX:
-                del self.open_sends[next(iter(self.open_sends))]
-                self.forgotten_sends += 1
+                for at, offset in self.open_sends.pop(next(iter(self.open_sends))):
+                    self.forgotten_us = max(self.forgotten_us, at.stored_us(offset) or 0)
         else:
             places.append((records, fact.offset))
+            self.several[fact.uniq_key] = None
+            if len(self.several) > OPEN_SENDS_MAX:
+                del self.several[next(iter(self.several))]
 
     # Copies that wait ---------------------------------------------------------------------
 

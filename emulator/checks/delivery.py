@@ -23,7 +23,7 @@ from emulator.checks.chains import Copy
 from emulator.checks.checker import Checker, Metric, key_of, place_of
 from emulator.checks.folding import Table
 from emulator.checks.lives import life_of
-from emulator.checks.queue_records import QueueReading, QueueRecords
+from emulator.checks.queue_records import LISTENER_US_MAX, QueueReading, QueueRecords
 from emulator.facts import (
     ConsumerStarted,
     DelayedMessageDropped,
@@ -159,7 +159,7 @@ class NothingIsLost(Checker):
             self.adds("excused_inconsistent", len(unsure), group)
             lost = sorted(set(lost).difference(unsure))
         if group in self.scene.broadcast and not self.scene.reads(reader):
-            in_hand = [offset for offset in lost if reading.given_entries(offset)]
+            in_hand = [offset for offset in lost if self._was_at_work(group, reading, offset)]
             self.adds("excused", len(in_hand), group)
             self.adds("excused_unfinished", len(in_hand), group)
             lost = sorted(set(lost).difference(in_hand))
@@ -171,6 +171,17 @@ class NothingIsLost(Checker):
         end = max(passed, records.behind)
         waiting = sum(1 for _ in self.progress.messages.chains.unsettled(reading, passed, end))
         self.adds(self._left_as(queue), waiting, group)
+
+    def _was_at_work(self, group: str, reading: QueueReading, offset: int) -> bool:
+        """A broadcasting member had been given it not long before it ended."""
+        given = reading.given_entries(offset)
+        node = reading.reader.partition("@")[2]
+        seat = self.scene.seat(group, node)
+        if not given or seat is None or seat.until_us is None:
+            return bool(given)
+        since_us = seat.until_us - LISTENER_US_MAX
+        is_new = max(entry.mono_us for entry in given) >= since_us
+        return is_new or self.scene.touched((node,), since_us, seat.until_us - 1)
 
     def _is_promised(self, records: QueueRecords, offset: int) -> bool:
         """It was acknowledged; where producers note nothing, it was stored."""
@@ -283,7 +294,7 @@ class NothingIsLost(Checker):
     def _is_blind(self, group: str) -> bool:
         kinds = self.scene.kinds(group)
         has_taken = any(
-            any(hold.given.ends for hold in reading.holds.values())
+            reading.consumed_us
             for reader, reading in self.progress.readings()
             if reader.partition("@")[0] == group
         )

@@ -15,6 +15,7 @@ class Hold:
 
     __slots__ = (
         "again",
+        "began_us",
         "claimed",
         "committed",
         "ended_us",
@@ -26,11 +27,14 @@ class Hold:
         "why",
     )
 
-    def __init__(self, node: str, start: int, claimed: EntryKey | None, why: str) -> None:
+    def __init__(
+        self, node: str, start: int, claimed: EntryKey | None, why: str, began_us: int = 0
+    ) -> None:
         self.node = node
         self.start = start  # the member may be given what stands from here on, each once
         self.claimed = claimed  # None: it pulled a queue that it had not claimed
         self.why = why  # messages may come again by it: a cause of duplicates
+        self.began_us = began_us if claimed is None else claimed.mono_us
         self.given = OffsetRuns()
         self.again: set[int] = set()  # of these: failed, so they come again
         self.in_hand: dict[int, Entry] = {}  # given, and not finished

@@ -14,7 +14,13 @@ from collections.abc import Iterator
 from emulator.checks.folding import Table
 from emulator.checks.holds import Hold
 from emulator.checks.local_offsets import LocalOffsets
-from emulator.checks.queue_records import LISTENER_US_MAX, QueueReading, QueueRecords
+from emulator.checks.queue_records import (
+    ASKED_US,
+    COMMITS_MAX,
+    LISTENER_US_MAX,
+    QueueReading,
+    QueueRecords,
+)
 from emulator.checks.scene import Scene
 from emulator.checks.stored_messages import StoredMessages, name_of, skip_unwanted
 from emulator.facts import (
@@ -43,6 +49,7 @@ NEVER_US = -1
 WRITTEN_US = 15_000_000  # a broker writes offsets every 5 s; a loss of power takes the last ones
 
 Readings = dict[Queue, QueueReading]
+Given = MessageGivenToListener | MessageConsumed | MessagePolled
 
 
 class Progress:
@@ -61,6 +68,7 @@ class Progress:
         self.given: Entry | None = None  # where what is consumed now was given to the listener
         # Claims of queues of which nothing else is known yet, that do not say where they begin.
         self._claims: dict[tuple[str, Queue], list[tuple[str, EntryKey]]] = {}
+        self._claimers: set[tuple[str, str]] = set()  # groups and nodes that note what they claim
         self._ended: dict[tuple[str, Queue], Hold] = {}  # of broadcasting members' last processes
         self._local = LocalOffsets(scene)
 
@@ -122,7 +130,7 @@ class Progress:
     def _given(self, fact: MessageGivenToListener, entry: Entry) -> None:
         self.has_given = True
         reading = self._reading_at(fact.group, fact.queue, fact.offset, entry.node)
-        self._gives(reading, fact.offset, fact.uniq_key, entry)
+        self._gives(reading, fact, entry)
         hold = reading.holds[entry.node]
         hold.in_hand[fact.offset] = entry
         if hold.ended_us is not None and self._is_long_over(hold, entry):
@@ -135,21 +143,31 @@ class Progress:
             return False
         return self._scene.undisturbed_us((hold.node,), ended_us, now_us) > GIVEN_US
 
-    def _gives(
-        self, reading: QueueReading, offset: int, key: str, entry: Entry, *, polled: bool = False
-    ) -> None:
-        reading.gives(entry.node, offset, entry, polled=polled)
+    def _gives(self, reading: QueueReading, fact: Given, entry: Entry) -> None:
+        offset, polled = fact.offset, isinstance(fact, MessagePolled)
+        asks_again = fact.group in self._scene.orderly
+        reading.gives(entry.node, offset, entry, polled=polled, asks_again=asks_again)
+        hold = reading.holds[entry.node]
+        if hold.claimed is None and (fact.group, entry.node) in self._claimers:
+            self._has_no_claim(reading, hold, offset, entry)
         records = reading.records
         stands = records.key_at(offset)
         if stands is not None:
             self.messages.seen["given"] += 1
-            if stands != key and records.cut_messages.get(offset, (0, ""))[1] != key:
-                self._given_another(reading, offset, key, entry)
+            if stands != fact.uniq_key:
+                self._given_another(reading, offset, fact.uniq_key, entry)
+
+    def _has_no_claim(self, reading: QueueReading, hold: Hold, offset: int, entry: Entry) -> None:
+        """A member may be given messages before it notes its claim; but it notes it soon."""
+        began_us, now_us = hold.began_us, entry.mono_us
+        if self._scene.undisturbed_us((hold.node,), began_us, now_us) > ASKED_US:
+            reading.unjust.add(offset)
 
     def _given_another(self, reading: QueueReading, offset: int, key: str, entry: Entry) -> None:
         """Not the message that stands there; one of a lost log may still be on its way."""
         records = reading.records
-        if offset < reading.reused_to or records.was_cut:
+        if records.had(offset, key):
+            self.messages.excused_lost_places += 1
             return
         what = (
             f"{entry.node} was given {key} as offset {offset} of {name_of(reading.queue)}, where "
@@ -166,7 +184,7 @@ class Progress:
         hold = reading.holds.get(node)
         self.given = None if hold is None else hold.finishes(offset)
         if hold is None or self.given is None:  # the journal does not say when
-            self._gives(reading, offset, fact.uniq_key, entry)
+            self._gives(reading, fact, entry)
             hold = reading.holds[node]
         is_broadcast = reading.reader != fact.group
         if fact.ok or is_broadcast:  # who broadcasts drops what fails
@@ -202,7 +220,7 @@ class Progress:
         reading = self.reading_of(self.reader(fact.group, entry.node), fact.queue, fact.offset)
         self.reading = reading
         reading.consumed_us = entry.mono_us
-        self._gives(reading, fact.offset, fact.uniq_key, entry, polled=True)
+        self._gives(reading, fact, entry)
         self.is_repeat = reading.takes(fact.offset)
 
     def _pulled(self, fact: PullAnswered, entry: Entry) -> None:
@@ -250,6 +268,7 @@ class Progress:
     def _claimed(self, fact: QueuesClaimed, entry: Entry) -> None:
         key = EntryKey(entry.mono_us, entry.node, entry.seq)
         reader = self.reader(fact.group, entry.node)
+        self._claimers.add((fact.group, entry.node))
         forgot: list[Queue] = []
         if fact.group in self._scene.broadcast:
             forgot = self._local.claimed(fact, entry.node, entry.mono_us)
@@ -279,7 +298,9 @@ class Progress:
             return None
         written_us = self._scene.written_since_us(node, ended.ended_us, LOCAL_WRITTEN_US)
         first_us = reading.past[0][0] if reading.past else None
-        return NEVER_US if first_us is None or first_us > written_us else written_us
+        has_all = len(reading.past) < COMMITS_MAX  # else it had consumed something long before
+        is_new = first_us is None or (has_all and first_us > written_us)
+        return NEVER_US if is_new else written_us
 
     def _begin_anew(self, reading: QueueReading, offset: int | None, entry: Entry) -> None:
         """A broadcasting member begins at the end where it has lost its offset.

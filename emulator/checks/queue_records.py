@@ -51,15 +51,16 @@ class QueueRecords:
         "positions",
         "queue",
         "readings",
+        "replaced",
         "sent",
         "seqs",
         "stored_count",
         "tags",
         "times",
         "unflushed_lost",
+        "unknown_to",
         "unnoted",
         "unsafe",
-        "was_cut",
     )
 
     def __init__(self, queue: Queue) -> None:
@@ -68,7 +69,6 @@ class QueueRecords:
         self.first: int | None = None  # the first offset that the journal has
         self.behind = 0  # the last one stored
         self.stored_count = 0
-        self.was_cut = False  # its broker lost the end of its log, or all of it
         self.unnoted = False  # its broker was killed before it noted all that it had stored
         self.acked = OffsetRuns()
         self.early: dict[int, tuple[str, EntryKey]] = {}  # acknowledged, and not (yet) stored
@@ -89,6 +89,8 @@ class QueueRecords:
         self.sent: dict[int, EntryKey] = {}  # where a producer noted the acknowledgement
         # Of lost messages whose places are not used again: when it was stored, and its key.
         self.cut_messages: dict[int, tuple[int, str]] = {}
+        self.replaced: dict[int, str] = {}  # keys of those whose places are used again
+        self.unknown_to = 0  # places below it may have had others, whose keys are not known
 
     def store(self, fact: MessageStored, entry: Entry) -> None:
         """A message was stored, at the next offset or behind a hole."""
@@ -97,8 +99,8 @@ class QueueRecords:
             self.first = self.lives_from = offset
         self.behind = offset + 1
         self.stored_count += 1
-        if self.cut_messages:
-            self.cut_messages.pop(offset, None)
+        if self.cut_messages and (lost := self.cut_messages.pop(offset, None)) is not None:
+            self.replaced[offset] = lost[1]
         index = offset - self.lives_from
         if index != len(self.times):
             self.lives_from, index = offset, 0
@@ -127,6 +129,11 @@ class QueueRecords:
         index = offset - self.lives_from
         return self.keys[index] if 0 <= index < len(self.keys) else None
 
+    def had(self, offset: int, key: str) -> bool:
+        """That message stood there until its broker lost it, or that is not known any more."""
+        _, lost = self.cut_messages.get(offset, (0, ""))
+        return key in (lost, self.replaced.get(offset)) or offset < self.unknown_to
+
     def tags_at(self, offset: int) -> str | None:
         """The tags of that message; None if they are not known."""
         index = offset - self.lives_from
@@ -149,7 +156,8 @@ class QueueRecords:
 
     def cut(self, offset: int) -> None:
         """The queue ends at *offset*."""
-        self.was_cut = True
+        if offset < self.lives_from:
+            self.unknown_to = max(self.unknown_to, min(self.lives_from, self.behind))
         self.behind = min(self.behind, offset)
         self.acked.cut(offset)
         self.delivered_to = min(self.delivered_to, offset)
@@ -160,6 +168,7 @@ class QueueRecords:
             del lives[kept:]
         for lost in [each for each in self.sent if each >= offset]:
             del self.sent[lost]
+        self.unsafe = {each for each in self.unsafe if each < offset}
 
     def drop_before(self, position: int) -> None:
         """Retention deleted all records that begin before *position* in the commit log."""
@@ -298,20 +307,28 @@ class QueueReading:
         if hold is not None and hold.ended_us is None:
             hold.ended_us = now_us
 
-    def gives(self, node: str, offset: int, entry: Entry, *, polled: bool = False) -> None:
+    def gives(
+        self,
+        node: str,
+        offset: int,
+        entry: Entry,
+        *,
+        polled: bool = False,
+        asks_again: bool = False,
+    ) -> None:
         """A member is given the message at *offset*: by right, or not.
 
         *polled*: by a lite pull consumer, which may pull its share before it claims it.
+        *asks_again*: by an orderly one, which asks under its lock where its first pull begins.
         """
-        hold = self.holds.get(node)
+        hold, now_us = self.holds.get(node), entry.mono_us
         if hold is not None and polled and hold.ended_us is not None:
-            start = self.lowest_since(entry.mono_us - ASKED_US)
-            hold = self.holds[node] = Hold(node, start, None, "handed_over")
+            start = self.lowest_since(now_us - ASKED_US)
+            hold = self.holds[node] = Hold(node, start, None, "handed_over", now_us)
         if hold is None:
-            start = self.lowest_since(entry.mono_us - KNOWN_US) if self.holds else 0
-            hold = self.holds[node] = Hold(node, start, None, "handed_over")
-        if not hold.given.ends and hold.claimed is not None:
-            # An orderly member asks again, under its lock, where its first pull begins.
+            start = self.lowest_since(now_us - KNOWN_US) if self.holds else 0
+            hold = self.holds[node] = Hold(node, start, None, "handed_over", now_us)
+        if asks_again and not hold.given.ends and hold.claimed is not None:
             hold.start = min(hold.start, self.lowest_since(hold.claimed.mono_us))
         if hold.given.add(offset):
             if offset < hold.start:
