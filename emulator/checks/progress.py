@@ -166,7 +166,7 @@ class Progress:
     def _given_another(self, reading: QueueReading, offset: int, key: str, entry: Entry) -> None:
         """Not the message that stands there; one of a lost log may still be on its way."""
         records = reading.records
-        if records.had(offset, key):
+        if records.lost.had(offset, key):
             self.messages.excused_lost_places += 1
             return
         what = (

@@ -16,6 +16,7 @@ from collections import deque
 
 from emulator.checks.holds import Hold
 from emulator.checks.kinds_of_topics import Place, place_of
+from emulator.checks.lost_places import LostPlaces
 from emulator.checks.offset_runs import OffsetRuns
 from emulator.facts import MessageStored, Queue
 from emulator.journal import Entry, EntryKey
@@ -39,7 +40,6 @@ class QueueRecords:
         "acked",
         "behind",
         "broken",
-        "cut_messages",
         "delivered_to",
         "dropped_to",
         "early",
@@ -47,18 +47,17 @@ class QueueRecords:
         "first",
         "keys",
         "lives_from",
+        "lost",
         "place",
         "positions",
         "queue",
         "readings",
-        "replaced",
         "sent",
         "seqs",
         "stored_count",
         "tags",
         "times",
         "unflushed_lost",
-        "unknown_to",
         "unnoted",
         "unsafe",
     )
@@ -87,10 +86,7 @@ class QueueRecords:
         self.keys: list[str] = []
         self.tags: list[str] = []
         self.sent: dict[int, EntryKey] = {}  # where a producer noted the acknowledgement
-        # Of lost messages whose places are not used again: when it was stored, and its key.
-        self.cut_messages: dict[int, tuple[int, str]] = {}
-        self.replaced: dict[int, str] = {}  # keys of those whose places are used again
-        self.unknown_to = 0  # places below it may have had others, whose keys are not known
+        self.lost = LostPlaces()
 
     def store(self, fact: MessageStored, entry: Entry) -> None:
         """A message was stored, at the next offset or behind a hole."""
@@ -99,8 +95,7 @@ class QueueRecords:
             self.first = self.lives_from = offset
         self.behind = offset + 1
         self.stored_count += 1
-        if self.cut_messages and (lost := self.cut_messages.pop(offset, None)) is not None:
-            self.replaced[offset] = lost[1]
+        self.lost.use(offset)
         index = offset - self.lives_from
         if index != len(self.times):
             self.lives_from, index = offset, 0
@@ -121,18 +116,12 @@ class QueueRecords:
         index = offset - self.lives_from
         if 0 <= index < len(self.times):
             return self.times[index]
-        lost = self.cut_messages.get(offset)
-        return None if lost is None else lost[0]
+        return self.lost.stored_us(offset)
 
     def key_at(self, offset: int) -> str | None:
         """The key of the message that stands there now; None if that is not known."""
         index = offset - self.lives_from
         return self.keys[index] if 0 <= index < len(self.keys) else None
-
-    def had(self, offset: int, key: str) -> bool:
-        """That message stood there until its broker lost it, or that is not known any more."""
-        _, lost = self.cut_messages.get(offset, (0, ""))
-        return key in (lost, self.replaced.get(offset)) or offset < self.unknown_to
 
     def tags_at(self, offset: int) -> str | None:
         """The tags of that message; None if they are not known."""
@@ -157,13 +146,12 @@ class QueueRecords:
     def cut(self, offset: int) -> None:
         """The queue ends at *offset*."""
         if offset < self.lives_from:
-            self.unknown_to = max(self.unknown_to, min(self.lives_from, self.behind))
+            self.lost.lose_unknown(min(self.lives_from, self.behind))
         self.behind = min(self.behind, offset)
         self.acked.cut(offset)
         self.delivered_to = min(self.delivered_to, offset)
         kept = max(0, offset - self.lives_from)
-        for index in range(kept, len(self.times)):
-            self.cut_messages[self.lives_from + index] = self.times[index], self.keys[index]
+        self.lost.lose(self.lives_from + kept, self.times[kept:], self.keys[kept:])
         for lives in (self.times, self.seqs, self.positions, self.keys, self.tags):
             del lives[kept:]
         for lost in [each for each in self.sent if each >= offset]:

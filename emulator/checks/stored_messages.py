@@ -250,7 +250,7 @@ class StoredMessages:
                     return
         self.seen["acked"] += 1
         if offset >= records.behind:
-            if records.cut_messages.get(offset, (0, ""))[1] == fact.uniq_key:
+            if records.lost.is_unused(offset, fact.uniq_key):
                 self._sent_and_cut(fact, records, here)
             else:
                 records.early[offset] = fact.uniq_key, here
