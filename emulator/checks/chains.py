@@ -41,6 +41,7 @@ class Copy(msgspec.Struct):
     due_us: int | None  # None: that is not known
     group: str = ""  # it was sent back by; "": it was sent so
     sent: EntryKey | None = None  # its producer noted the acknowledgement
+    back: EntryKey | None = None  # its broker noted whose retry it is
     failure: Failure | None = None  # of which it is the retry
 
     @property
@@ -122,6 +123,7 @@ class Chains:
         if copy is None or not is_copy:
             return
         copy.group, copy.failure = group, failure or copy.failure
+        copy.back = EntryKey(entry.mono_us, entry.node, entry.seq)
         copy.records.acked.add(copy.offset)
         if failure is not None:
             failure.sent_back = copy.stored

@@ -243,20 +243,23 @@ class NothingIsLost(Checker):
         self.adds("lost", 1, copy.group)
         what = "a retry" if copy.group else "a delayed message"
         why = "passed it over" if passed_over else "has not delivered it"
-        failures = self.progress.messages.chains.failures.get(copy.key, {}).get(copy.group, [])
         self.objects(
             f"{what} ({copy.key}) waits at offset {copy.offset} of "
             f"{place_of(copy.records.queue)}, and {broker} {why}",
-            *sorted(
-                {
-                    *(failure.failed for failure in failures),
-                    copy.stored,
-                    *([copy.sent] if copy.sent else []),
-                    *self._end(),
-                }
-            ),
+            *self._life_of(copy),
+            *self._end(),
             node=broker,
         )
+
+    def _life_of(self, copy: Copy) -> list[EntryKey]:
+        """Where its message was stored and sent, failed, was sent back, and waits."""
+        found = {key for key in (copy.stored, copy.sent, copy.back) if key is not None}
+        messages = self.progress.messages
+        for failure in messages.chains.failures.get(copy.key, {}).get(copy.group, []):
+            found.add(failure.failed)
+            if (records := messages.queues.get(failure.queue)) is not None:
+                found.update(records.life_of(failure.offset))
+        return sorted(found)
 
     def _is_held_up(self, copy: Copy) -> bool:
         """Its broker never had time enough, since it was due, in which nothing happened to it."""

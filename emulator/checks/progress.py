@@ -13,11 +13,12 @@ from collections.abc import Iterator
 
 from emulator.checks.folding import Table
 from emulator.checks.holds import Hold
-from emulator.checks.local_offsets import LocalOffsets
+from emulator.checks.local_offsets import LocalOffsets, left_open
 from emulator.checks.queue_records import (
     ASKED_US,
     COMMITS_MAX,
     LISTENER_US_MAX,
+    PASSES_MAX,
     QueueReading,
     QueueRecords,
 )
@@ -36,6 +37,7 @@ from emulator.facts import (
     OldestDropped,
     PowerLost,
     PullAnswered,
+    PullFailed,
     Queue,
     QueuesClaimed,
     QueuesReleased,
@@ -46,6 +48,7 @@ from emulator.journal import Entry, EntryKey
 GIVEN_US = 10_000_000  # after a release a member is given nothing more of the queue
 LOCAL_WRITTEN_US = 6_000_000  # a broadcasting member writes its offsets every 5 s
 NEVER_US = -1
+ROUTINE_CODES = (0, 19, 20)  # found, nothing new, nothing that the group wants
 WRITTEN_US = 15_000_000  # a broker writes offsets every 5 s; a loss of power takes the last ones
 
 Readings = dict[Queue, QueueReading]
@@ -81,6 +84,7 @@ class Progress:
             MessageConsumed: self._consumed,
             MessagePolled: self._polled,
             PullAnswered: self._pulled,
+            PullFailed: self._refused,
             OffsetCommitted: self._committed,
             GroupOffsetMoved: self._moved,
             SeekRequested: self._sought,
@@ -122,8 +126,6 @@ class Progress:
                     if place >= offset:
                         skip_unwanted(self._scene, found, place, tags)
         return found
-
-    # Messages come ------------------------------------------------------------------------
 
     # Messages go --------------------------------------------------------------------------
 
@@ -233,6 +235,13 @@ class Progress:
         if fact.response_code == 0 and fact.next_offset > reading.pulled_to:
             reading.pulled_to = fact.next_offset
         reading.last_pull = entry
+        if fact.response_code not in ROUTINE_CODES:
+            reading.refused_pull = entry
+
+    def _refused(self, fact: PullFailed, entry: Entry) -> None:
+        readings = self.readers.get(self.reader(fact.group, entry.node), {})
+        if (reading := readings.get(fact.queue)) is not None:
+            reading.refused_pull = entry
 
     def _committed(self, fact: OffsetCommitted, entry: Entry) -> None:
         try:
@@ -240,9 +249,13 @@ class Progress:
         except KeyError:
             reading = self.reading_of(fact.group, fact.queue, fact.offset)
         self.reading = reading
+        before = reading.committed or 0
         reading.commits(fact.offset, entry.mono_us)
-        if fact.offset > reading.done.behind(reading.start):
-            reading.passes.append((fact.offset, EntryKey(entry.mono_us, entry.node, entry.seq)))
+        if fact.offset > reading.done.behind(reading.start) and len(reading.passes) < PASSES_MAX:
+            new = self.messages.chains.unsettled(reading, max(reading.start, before), fact.offset)
+            if next(new, None) is not None:
+                here = EntryKey(entry.mono_us, entry.node, entry.seq)
+                reading.passes.append((fact.offset, here))
 
     # Holds --------------------------------------------------------------------------------
 
@@ -315,7 +328,7 @@ class Progress:
             ended_us = entry.mono_us if hold.ended_us is None else hold.ended_us
             since_us = ended_us - LISTENER_US_MAX
             if not self._scene.touched((entry.node,), since_us, ended_us - 1):
-                for forgotten in _forgotten(reading, hold, end, since_us):
+                for forgotten in left_open(reading, hold, end, since_us):
                     reading.excuse(start, forgotten, "began anew")
                     start = forgotten + 1
         reading.excuse(start, end, "began anew")
@@ -373,18 +386,3 @@ class Progress:
             for queue, reading in readings.items():
                 if queue.broker == broker:
                     reading.is_restored(since_us, now_us)
-
-
-def _forgotten(reading: QueueReading, hold: Hold, end: int, since_us: int) -> list[int]:
-    """What *hold* left open although it was given, or passed over, before *since_us*."""
-    found = []
-    for first, behind in reading.done.holes(reading.start, min(end, reading.given_to)):
-        for offset in range(first, behind):
-            given = hold.in_hand.get(offset) or hold.late.get(offset)
-            if given is not None:
-                at_us: int | None = given.mono_us
-            else:
-                at_us = next((at for at, leapt in reading.leaps if leapt > offset), None)
-            if at_us is not None and at_us < since_us:
-                found.append(offset)
-    return found

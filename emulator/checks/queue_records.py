@@ -30,7 +30,7 @@ LISTENER_US_MAX = 60_000_000  # in which a message that was given is finished
 LEAPS_MAX = 64  # times that a member was given a message before earlier ones
 COMMITS_MAX = 256  # that are remembered of one reader in one queue
 SKIPPED_MAX = 1 << 12  # messages of one range whose coming after all is noticed
-PASSES_MAX = 8  # commits that passed a message, as evidence
+PASSES_MAX = 64  # first commits that passed a message which was not settled, as evidence
 
 
 class QueueRecords:
@@ -226,7 +226,7 @@ class QueueReading:
         self.unjust: set[int] = set()  # given to a member that should not have got it
         self.unwanted = OffsetRuns()  # of what is done: its tags are not the group's
         self.past: deque[tuple[int, int]] = deque(maxlen=COMMITS_MAX)  # when, offset at the broker
-        self.passes: deque[tuple[int, EntryKey]] = deque(maxlen=PASSES_MAX)
+        self.passes: list[tuple[int, EntryKey]] = []
         self.last_pull: Entry | None = None
         self.refused_pull: Entry | None = None
 

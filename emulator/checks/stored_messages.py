@@ -256,8 +256,7 @@ class StoredMessages:
                 records.early[offset] = fact.uniq_key, here
         elif not records.acked.add(offset):
             what = f"offset {offset} of {name_of(queue)} was acknowledged to two sends"
-            sent = records.sent.get(offset)
-            self.is_odd("acked twice", what, *([sent] if sent else []), here)
+            self.is_odd("acked twice", what, *records.life_of(offset), here)
         else:
             records.sent[offset] = here
             self._compare_places(fact, records, places, here)

@@ -7,7 +7,7 @@ import pytest
 
 from emulator.checks.monitors.table import MONITORS
 from emulator.checks.table import EXCUSES
-from emulator.checks.violation import Judgement
+from emulator.checks.violation import Judgement, Violation
 from emulator.facts import RunEnded
 from scenarios.plan import ConsumersPlan, Expectation, Plan
 from scenarios.running.verdicts import result_of, started
@@ -41,6 +41,24 @@ def test_what_is_wrong_is_said_before_what_nobody_knows(
     began = started(PLAN, 1, "virtual", "1")
     row = result_of(PLAN, began, RunEnded("finished", ""), judgement, run_s=1, took_s=1)
     assert (row.verdict, row.reason) == (verdict, reason)
+
+
+@pytest.mark.parametrize(
+    ("not_judged", "incomplete"), [(TOO_SOON, ()), ({}, ("the run has no end",)), ({}, ())]
+)
+def test_a_violation_wins_over_what_was_not_judged(not_judged, incomplete) -> None:
+    lost = Violation(checker="lost", rule="nothing is lost", what="K was lost", mono_us=7, node="")
+    judgement = Judgement(
+        violations=(lost,),
+        metrics={"backlog": 0.0},
+        fact_count=9,
+        not_judged=not_judged,
+        incomplete=incomplete,
+    )
+    began = started(PLAN, 1, "virtual", "1")
+    row = result_of(PLAN, began, RunEnded("finished", ""), judgement, run_s=1, took_s=1)
+    assert row.verdict == "failed"
+    assert row.reason.startswith("lost: K was lost")
 
 
 def with_an_excuse(metric: str) -> str:
