@@ -245,7 +245,7 @@ class SubscriptionsAreLatest(Monitor):
         nodes = {entry.node, fact.queue.broker}
         if seat is not None and joined_us < started_us and seat.from_us < started_us:
             quiet_us = self.scene.undisturbed_us(nodes, started_us, entry.mono_us)
-            if quiet_us <= HEARTBEAT_US + LATE_US:
+            if quiet_us <= ROUTE_US + HEARTBEAT_US + LATE_US:  # its route first, then it is told
                 self.excuses()  # the broker was started again, and has had no heartbeat since
                 return
         changed_us = self._changed_us.get((entry.node, fact.group), 0)

@@ -350,7 +350,7 @@ class NoticesWake(Monitor):
                     continue
                 quiet_us = self.scene.undisturbed_us((seat.node, broker), began_us, since.mono_us)
                 is_listed = began_us < listed_us < since.mono_us
-                if not is_listed and quiet_us <= HEARTBEAT_US + LATE_US:
+                if not is_listed and quiet_us <= ROUTE_US + HEARTBEAT_US + LATE_US:
                     return True
         return False
 

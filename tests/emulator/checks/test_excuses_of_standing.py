@@ -203,9 +203,9 @@ def asked_a_new_broker(restarted_s: float, *, listed: bool = False) -> AJournal:
 
 
 def test_a_broker_that_was_started_again_does_not_list_a_member_until_its_heartbeat() -> None:
-    assert found(asked_a_new_broker(80), "notices_wake") == (0, 1)
-    assert found(asked_a_new_broker(80, listed=True), "notices_wake") == (1, 0)
-    assert found(asked_a_new_broker(60), "notices_wake") == (1, 0)
+    assert found(asked_a_new_broker(33), "notices_wake") == (0, 1)
+    assert found(asked_a_new_broker(33, listed=True), "notices_wake") == (1, 0)
+    assert found(asked_a_new_broker(31), "notices_wake") == (1, 0)
 
 
 def test_a_member_that_came_back_before_anybody_looked_is_not_waited_for() -> None:
@@ -244,8 +244,8 @@ def refused_after_a_start(first_s: float, *, broker: str = "broker-a") -> AJourn
 
 
 def test_a_broker_that_was_started_again_refuses_until_the_next_heartbeat() -> None:
-    assert found(refused_after_a_start(220), "subscriptions_are_latest") == (0, 1)
-    assert found(refused_after_a_start(280), "subscriptions_are_latest") == (1, 0)
+    assert found(refused_after_a_start(263), "subscriptions_are_latest") == (0, 1)
+    assert found(refused_after_a_start(265), "subscriptions_are_latest") == (1, 0)
     other = refused_after_a_start(280, broker="broker-b")
     assert found(other, "subscriptions_are_latest") == (1, 0)
 
