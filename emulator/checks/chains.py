@@ -41,6 +41,7 @@ class Copy(msgspec.Struct):
     due_us: int | None  # None: that is not known
     group: str = ""  # it was sent back by; "": it was sent so
     sent: EntryKey | None = None  # its producer noted the acknowledgement
+    back: EntryKey | None = None  # its broker noted whose retry it is
     failure: Failure | None = None  # of which it is the retry
 
     @property
@@ -70,7 +71,8 @@ class Chains:
 
     def __init__(self) -> None:
         self.open_sends: dict[str, list[tuple[QueueRecords, int]]] = {}  # where they were stored
-        self.forgotten_sends = 0
+        self.several: dict[str, None] = {}  # keys of batches, and of what was stored twice
+        self.forgotten_us = 0  # when the last one was stored that is forgotten
         self.waiting: dict[str, list[Copy]] = {}  # by key
         # By key and group; members of a batch may share one key, so there may be several.
         self.failures: dict[str, dict[str, list[Failure]]] = {}
@@ -88,10 +90,13 @@ class Chains:
         if places is None:
             self.open_sends[fact.uniq_key] = [(records, fact.offset)]
             if len(self.open_sends) > OPEN_SENDS_MAX:
-                del self.open_sends[next(iter(self.open_sends))]
-                self.forgotten_sends += 1
+                for at, offset in self.open_sends.pop(next(iter(self.open_sends))):
+                    self.forgotten_us = max(self.forgotten_us, at.stored_us(offset) or 0)
         else:
             places.append((records, fact.offset))
+            self.several[fact.uniq_key] = None
+            if len(self.several) > OPEN_SENDS_MAX:
+                del self.several[next(iter(self.several))]
 
     # Copies that wait ---------------------------------------------------------------------
 
@@ -123,6 +128,7 @@ class Chains:
         if copy is None or not is_copy:
             return
         copy.group, copy.failure = group, failure or copy.failure
+        copy.back = EntryKey(entry.mono_us, entry.node, entry.seq)
         copy.records.acked.add(copy.offset)
         copy.records.unsafe.add(copy.offset)  # its broker does not wait for the flush
         if failure is not None:

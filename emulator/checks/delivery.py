@@ -23,7 +23,7 @@ from emulator.checks.chains import Copy
 from emulator.checks.checker import Checker, Metric, key_of, place_of
 from emulator.checks.folding import Table
 from emulator.checks.lives import life_of
-from emulator.checks.queue_records import QueueReading, QueueRecords
+from emulator.checks.queue_records import LISTENER_US_MAX, QueueReading, QueueRecords
 from emulator.facts import (
     ConsumerStarted,
     DelayedMessageDropped,
@@ -163,7 +163,7 @@ class NothingIsLost(Checker):
             self.adds("excused_inconsistent", len(unsure), group)
             lost = sorted(set(lost).difference(unsure))
         if group in self.scene.broadcast and not self.scene.reads(reader):
-            in_hand = [offset for offset in lost if reading.given_entries(offset)]
+            in_hand = [offset for offset in lost if self._was_at_work(group, reading, offset)]
             self.adds("excused", len(in_hand), group)
             self.adds("excused_unfinished", len(in_hand), group)
             lost = sorted(set(lost).difference(in_hand))
@@ -175,6 +175,17 @@ class NothingIsLost(Checker):
         end = max(passed, records.behind)
         waiting = sum(1 for _ in self.progress.messages.chains.unsettled(reading, passed, end))
         self.adds(self._left_as(queue), waiting, group)
+
+    def _was_at_work(self, group: str, reading: QueueReading, offset: int) -> bool:
+        """A broadcasting member had been given it not long before it ended."""
+        given = reading.given_entries(offset)
+        node = reading.reader.partition("@")[2]
+        seat = self.scene.seat(group, node)
+        if not given or seat is None or seat.until_us is None:
+            return bool(given)
+        since_us = seat.until_us - LISTENER_US_MAX
+        is_new = max(entry.mono_us for entry in given) >= since_us
+        return is_new or self.scene.touched((node,), since_us, seat.until_us - 1)
 
     def _is_promised(self, records: QueueRecords, offset: int) -> bool:
         """It was acknowledged; where producers note nothing, it was stored."""
@@ -236,20 +247,23 @@ class NothingIsLost(Checker):
         self.adds("lost", 1, copy.group)
         what = "a retry" if copy.group else "a delayed message"
         why = "passed it over" if passed_over else "has not delivered it"
-        failures = self.progress.messages.chains.failures.get(copy.key, {}).get(copy.group, [])
         self.objects(
             f"{what} ({copy.key}) waits at offset {copy.offset} of "
             f"{place_of(copy.records.queue)}, and {broker} {why}",
-            *sorted(
-                {
-                    *(failure.failed for failure in failures),
-                    copy.stored,
-                    *([copy.sent] if copy.sent else []),
-                    *self._end(),
-                }
-            ),
+            *self._life_of(copy),
+            *self._end(),
             node=broker,
         )
+
+    def _life_of(self, copy: Copy) -> list[EntryKey]:
+        """Where its message was stored and sent, failed, was sent back, and waits."""
+        found = {key for key in (copy.stored, copy.sent, copy.back) if key is not None}
+        messages = self.progress.messages
+        for failure in messages.chains.failures.get(copy.key, {}).get(copy.group, []):
+            found.add(failure.failed)
+            if (records := messages.queues.get(failure.queue)) is not None:
+                found.update(records.life_of(failure.offset))
+        return sorted(found)
 
     def _is_held_up(self, copy: Copy) -> bool:
         """Its broker never had time enough, since it was due, in which nothing happened to it."""
@@ -287,7 +301,7 @@ class NothingIsLost(Checker):
     def _is_blind(self, group: str) -> bool:
         kinds = self.scene.kinds(group)
         has_taken = any(
-            any(hold.given.ends for hold in reading.holds.values())
+            reading.consumed_us
             for reader, reading in self.progress.readings()
             if reader.partition("@")[0] == group
         )

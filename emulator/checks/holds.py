@@ -6,6 +6,8 @@ from there on once, as long as it holds the queue.  That is all it may get.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from emulator.checks.offset_runs import OffsetRuns
 from emulator.journal import Entry, EntryKey
 
@@ -15,6 +17,7 @@ class Hold:
 
     __slots__ = (
         "again",
+        "began_us",
         "claimed",
         "committed",
         "ended_us",
@@ -27,11 +30,14 @@ class Hold:
         "why",
     )
 
-    def __init__(self, node: str, start: int, claimed: EntryKey | None, why: str) -> None:
+    def __init__(
+        self, node: str, start: int, claimed: EntryKey | None, why: str, began_us: int = 0
+    ) -> None:
         self.node = node
         self.start = start  # the member may be given what stands from here on, each once
         self.claimed = claimed  # None: it pulled a queue that it had not claimed
         self.why = why  # messages may come again by it: a cause of duplicates
+        self.began_us = began_us if claimed is None else claimed.mono_us
         self.given = OffsetRuns()
         self.again: set[int] = set()  # of these: failed, so they come again
         self.in_hand: dict[int, Entry] = {}  # given, and not finished
@@ -46,6 +52,15 @@ class Hold:
         self.given.cut(offset)
         self.committed, self.why = None, why
         self.sought = offset if self.sought is None else min(offset, self.sought)
+
+    def why_again(self, offset: int, holds: Iterable[Hold]) -> str:
+        """The cause for which this member may consume a message again; *holds* are all of it."""
+        if self.why != "handed_over":
+            return self.why
+        is_shared = self.ended_us is None and any(
+            each.ended_us is None and offset in each.given for each in holds if each is not self
+        )
+        return "two_owners" if is_shared else "handed_over"
 
     def finishes(self, offset: int) -> Entry | None:
         """The entry with which the message was given, if it was given and is not finished."""

@@ -15,7 +15,7 @@ def life_of(progress: Progress, reading: QueueReading, offset: int) -> tuple[Ent
 
     In the order of time, at most ``CITED_MAX``: the copy in which it waited before, to whom it
     was given without being finished, where it failed and was sent back, the first commit that
-    passed it, and the last pulls of its queue.
+    passed it, and the last pull of its queue, and the last that was refused since it was stored.
     """
     records = reading.records
     found = [*records.life_of(offset)]
@@ -32,7 +32,9 @@ def life_of(progress: Progress, reading: QueueReading, offset: int) -> tuple[Ent
     if hold is not None and hold.claimed is not None:
         found.append(hold.claimed)
     found += [entry for passed_to, entry in reading.passes if passed_to > offset][:1]
-    for entry in (reading.refused_pull, reading.last_pull):
-        if entry is not None:
-            found.append(key_of(entry))
+    if reading.last_pull is not None:
+        found.append(key_of(reading.last_pull))
+    refused = reading.refused_pull
+    if refused is not None and refused.mono_us >= (records.stored_us(offset) or 0):
+        found.append(key_of(refused))
     return tuple(sorted(set(found)))[:CITED_MAX]

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import msgspec
 
+from emulator.checks.holds import Hold
+from emulator.checks.queue_records import QueueReading
 from emulator.checks.scene import Scene, Seat
 from emulator.facts import Queue, QueuesClaimed, QueuesReleased
 from emulator.releases import LOCAL_OFFSETS_MERGE, Release
@@ -83,6 +85,21 @@ class LocalOffsets:
                 new.unwritten = found.unwritten | _too_new(found, ended_us)
             found = self._shares[group, seat.node] = new
         return found
+
+
+def left_open(reading: QueueReading, hold: Hold, end: int, since_us: int) -> list[int]:
+    """What *hold* left open although it was given, or passed over, before *since_us*."""
+    found = []
+    for first, behind in reading.done.holes(reading.start, min(end, reading.given_to)):
+        for offset in range(first, behind):
+            given = hold.in_hand.get(offset) or hold.late.get(offset)
+            if given is not None:
+                at_us: int | None = given.mono_us
+            else:
+                at_us = next((at for at, leapt in reading.leaps if leapt > offset), None)
+            if at_us is not None and at_us < since_us:
+                found.append(offset)
+    return found
 
 
 def _too_new(share: _Share, ended_us: int | None) -> set[Queue]:

@@ -81,10 +81,18 @@ class OrderIsKept(Checker):
             return comes_again and fact.offset not in reading.unjust
         if entry.mono_us - before.mono_us < BATCH_US and entry.node == before.node:
             return True  # the rest of a batch that failed as a whole
-        if not self.scene.takes_all(fact.group, fact.queue.topic):
-            return True
         due = self.progress.reading.done.holes(expected, fact.offset)
-        return all(self._is_away(each) for start, end in due for each in range(start, end))
+        return all(
+            self._is_away(each) or not self._is_wanted(fact, each, entry.mono_us)
+            for start, end in due
+            for each in range(start, end)
+        )
+
+    def _is_wanted(self, fact: MessageConsumed, offset: int, now_us: int) -> bool:
+        """All members that ran since it was stored take the message at *offset*."""
+        records = self.progress.reading.records
+        tags, since_us = records.tags_at(offset), records.stored_us(offset) or 0
+        return self.scene.is_wanted(fact.group, fact.queue.topic, tags, since_us, now_us)
 
     def _is_away(self, offset: int) -> bool:
         """It was given up, and waits in the retry topic or as a dead letter."""

@@ -35,6 +35,16 @@ class PlacesAreKept(Checker):
             "messages",
             "that a broker stored and was killed before it noted them",
         ),
+        Metric(
+            "excused_lost_places",
+            "messages",
+            "given out after their broker had lost them, and their places had others",
+        ),
+        Metric(
+            "excused_forgotten_deliveries",
+            "messages",
+            "delivered twice, as their broker ended soon after the first time",
+        ),
     )
     needs = (MessageStored,)
 
@@ -46,6 +56,8 @@ class PlacesAreKept(Checker):
         """Tell what was found."""
         self.adds("odd_places", len(self.progress.messages.odd))
         self.adds("excused_unnoted_places", self.progress.messages.excused_unnoted)
+        self.adds("excused_lost_places", self.progress.messages.excused_lost_places)
+        self.adds("excused_forgotten_deliveries", self.progress.messages.excused_forgotten)
         self.tries(self.progress.messages.seen["acked"] + self.progress.messages.seen["given"])
         for odd in self.progress.messages.odd:
             self.objects(odd.what, *odd.entries, rule=f"{self.rule}: {WHAT[odd.kind]}")

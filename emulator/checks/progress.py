@@ -11,10 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from emulator.checks.beginnings import begins_where_it_ends, first_of
 from emulator.checks.folding import Table
 from emulator.checks.holds import Hold
-from emulator.checks.local_offsets import LocalOffsets
-from emulator.checks.queue_records import LISTENER_US_MAX, QueueReading, QueueRecords
+from emulator.checks.local_offsets import LocalOffsets, left_open
+from emulator.checks.queue_records import (
+    ASKED_US,
+    LISTENER_US_MAX,
+    PASSES_MAX,
+    QueueReading,
+    QueueRecords,
+)
 from emulator.checks.scene import Scene
 from emulator.checks.stored_messages import StoredMessages, name_of, skip_unwanted
 from emulator.facts import (
@@ -30,22 +37,22 @@ from emulator.facts import (
     OldestDropped,
     PowerLost,
     PullAnswered,
+    PullFailed,
     Queue,
     QueuesClaimed,
     QueuesReleased,
     SeekRequested,
 )
 from emulator.journal import Entry, EntryKey
-from emulator.releases import EMPTY_QUEUE_HAS_NO_OFFSET, Release
 
-# A member asks for the group's offset (5 s at most) and, without one, where the queue ends (3 s).
-BEGIN_US = 8_000_000
 GIVEN_US = 10_000_000  # after a release a member is given nothing more of the queue
 LOCAL_WRITTEN_US = 6_000_000  # a broadcasting member writes its offsets every 5 s
 NEVER_US = -1
+ROUTINE_CODES = (0, 19, 20)  # found, nothing new, nothing that the group wants
 WRITTEN_US = 15_000_000  # a broker writes offsets every 5 s; a loss of power takes the last ones
 
 Readings = dict[Queue, QueueReading]
+Given = MessageGivenToListener | MessageConsumed | MessagePolled
 
 
 class Progress:
@@ -65,6 +72,7 @@ class Progress:
         self.given: Entry | None = None  # where what is consumed now was given to the listener
         # Claims of queues of which nothing else is known yet, that do not say where they begin.
         self._claims: dict[tuple[str, Queue], list[tuple[str, EntryKey]]] = {}
+        self._claimers: set[tuple[str, str]] = set()  # groups and nodes that note what they claim
         self._ended: dict[tuple[str, Queue], Hold] = {}  # of broadcasting members' last processes
         self._local = LocalOffsets(scene)
 
@@ -77,6 +85,7 @@ class Progress:
             MessageConsumed: self._consumed,
             MessagePolled: self._polled,
             PullAnswered: self._pulled,
+            PullFailed: self._refused,
             OffsetCommitted: self._committed,
             GroupOffsetMoved: self._moved,
             SeekRequested: self._sought,
@@ -119,14 +128,12 @@ class Progress:
                         skip_unwanted(self._scene, found, place, tags)
         return found
 
-    # Messages come ------------------------------------------------------------------------
-
     # Messages go --------------------------------------------------------------------------
 
     def _given(self, fact: MessageGivenToListener, entry: Entry) -> None:
         self.has_given = True
         reading = self._reading_at(fact.group, fact.queue, fact.offset, entry.node)
-        hold = self._gives(reading, fact.offset, fact.uniq_key, entry)
+        hold = self._gives(reading, fact, entry)
         hold.in_hand[fact.offset] = entry
         if hold.ended_us is not None and self._is_long_over(hold, entry):
             reading.unjust.add(fact.offset)
@@ -138,22 +145,31 @@ class Progress:
             return False
         return self._scene.undisturbed_us((hold.node,), ended_us, now_us) > GIVEN_US
 
-    def _gives(
-        self, reading: QueueReading, offset: int, key: str, entry: Entry, *, polled: bool = False
-    ) -> Hold:
-        hold = reading.gives(entry.node, offset, entry, polled=polled)
+    def _gives(self, reading: QueueReading, fact: Given, entry: Entry) -> Hold:
+        offset, polled = fact.offset, isinstance(fact, MessagePolled)
+        asks_again = fact.group in self._scene.orderly
+        hold = reading.gives(entry.node, offset, entry, polled=polled, asks_again=asks_again)
+        if hold.claimed is None and (fact.group, entry.node) in self._claimers:
+            self._has_no_claim(reading, hold, offset, entry)
         records = reading.records
         stands = records.key_at(offset)
         if stands is not None:
             self.messages.seen["given"] += 1
-            if stands != key and records.cut_messages.get(offset, (0, ""))[1] != key:
-                self._given_another(reading, offset, key, entry)
+            if stands != fact.uniq_key:
+                self._given_another(reading, offset, fact.uniq_key, entry)
         return hold
+
+    def _has_no_claim(self, reading: QueueReading, hold: Hold, offset: int, entry: Entry) -> None:
+        """A member may be given messages before it notes its claim; but it notes it soon."""
+        began_us, now_us = hold.began_us, entry.mono_us
+        if self._scene.undisturbed_us((hold.node,), began_us, now_us) > ASKED_US:
+            reading.unjust.add(offset)
 
     def _given_another(self, reading: QueueReading, offset: int, key: str, entry: Entry) -> None:
         """Not the message that stands there; one of a lost log may still be on its way."""
         records = reading.records
-        if offset < reading.reused_to or records.was_cut:
+        if records.lost.had(offset, key):
+            self.messages.excused_lost_places += 1
             return
         what = (
             f"{entry.node} was given {key} as offset {offset} of {name_of(reading.queue)}, where "
@@ -170,7 +186,7 @@ class Progress:
         hold = reading.holds.get(node)
         self.given = None if hold is None else hold.finishes(offset)
         if hold is None or self.given is None:  # the journal does not say when
-            hold = self._gives(reading, offset, fact.uniq_key, entry)
+            hold = self._gives(reading, fact, entry)
         is_broadcast = reading.reader != fact.group
         if fact.ok or is_broadcast:  # who broadcasts drops what fails
             self.is_repeat = reading.takes(offset)
@@ -205,7 +221,7 @@ class Progress:
         reading = self.reading_of(self.reader(fact.group, entry.node), fact.queue, fact.offset)
         self.reading = reading
         reading.consumed_us = entry.mono_us
-        self._gives(reading, fact.offset, fact.uniq_key, entry, polled=True)
+        self._gives(reading, fact, entry)
         self.is_repeat = reading.takes(fact.offset)
 
     def _pulled(self, fact: PullAnswered, entry: Entry) -> None:
@@ -218,6 +234,13 @@ class Progress:
         if fact.response_code == 0 and fact.next_offset > reading.pulled_to:
             reading.pulled_to = fact.next_offset
         reading.last_pull = entry
+        if fact.response_code not in ROUTINE_CODES:
+            reading.refused_pull = entry
+
+    def _refused(self, fact: PullFailed, entry: Entry) -> None:
+        readings = self.readers.get(self.reader(fact.group, entry.node), {})
+        if (reading := readings.get(fact.queue)) is not None:
+            reading.refused_pull = entry
 
     def _committed(self, fact: OffsetCommitted, entry: Entry) -> None:
         try:
@@ -225,10 +248,14 @@ class Progress:
         except KeyError:
             reading = self.reading_of(fact.group, fact.queue, fact.offset)
         self.reading = reading
+        before = reading.committed or 0
         reading.commits(fact.offset, entry.mono_us)
         self.has_passed = fact.offset > reading.done.behind(reading.start)
-        if self.has_passed:
-            reading.passes.append((fact.offset, EntryKey(entry.mono_us, entry.node, entry.seq)))
+        if self.has_passed and len(reading.passes) < PASSES_MAX:
+            new = self.messages.chains.unsettled(reading, max(reading.start, before), fact.offset)
+            if next(new, None) is not None:
+                here = EntryKey(entry.mono_us, entry.node, entry.seq)
+                reading.passes.append((fact.offset, here))
 
     # Holds --------------------------------------------------------------------------------
 
@@ -254,6 +281,7 @@ class Progress:
     def _claimed(self, fact: QueuesClaimed, entry: Entry) -> None:
         key = EntryKey(entry.mono_us, entry.node, entry.seq)
         reader = self.reader(fact.group, entry.node)
+        self._claimers.add((fact.group, entry.node))
         forgot: list[Queue] = []
         if fact.group in self._scene.broadcast:
             forgot = self._local.claimed(fact, entry.node, entry.mono_us)
@@ -261,12 +289,14 @@ class Progress:
             offset = fact.offsets[index] if fact.offsets else None
             readings = self.readers.get(reader, {})
             if queue in readings or offset is not None:
-                reading = self.reading_of(reader, queue, self._first_of(reader, queue, offset))
+                reading = self.reading_of(
+                    reader, queue, first_of(reader, self.messages.records(queue), offset)
+                )
                 written_us = self._written_us(fact.group, reading, entry.node)
                 if queue in forgot or written_us == NEVER_US:
                     self._begin_anew(reading, offset, entry)
                 hold = reading.claimed(entry.node, key, offset, written_us)
-                if self._begins_where_it_ends(reading, entry.mono_us):
+                if begins_where_it_ends(self._scene, reading, entry.mono_us):
                     reading.begins_at(offset or 0)
                 # Who is orderly asks again, under its lock: it may still be told the old offset.
                 asks_again = fact.group in self._scene.orderly
@@ -274,31 +304,6 @@ class Progress:
                     reading.comes_back_to(offset, entry.node)
             else:
                 self._claims.setdefault((reader, queue), []).append((entry.node, key))
-
-    def _first_of(self, reader: str, queue: Queue, offset: int | None) -> int:
-        """Where a reader without an offset begins that claims *queue* at *offset*.
-
-        A broker answers 0 to a new group while the queue has its first message.
-        """
-        records = self.messages.records(queue)
-        is_new_to_all = records.first == 0 and not records.dropped_to and "@" not in reader
-        return 0 if offset is None or is_new_to_all else offset
-
-    def _begins_where_it_ends(self, reading: QueueReading, now_us: int) -> bool:
-        """The group has no offset, and the queue was empty when the member asked for one.
-
-        Since 5.1.0 the broker does not answer 0 then, and the member goes to the end, which may
-        have moved between the two questions.
-        Upstream: ConsumerManageProcessor.queryConsumerOffset, RebalancePushImpl and
-        RebalanceLitePullImpl.computePullFromWhereWithException.
-        """
-        run, records = self._scene.run, reading.records
-        if "@" in reading.reader or reading.told or records.first != 0:
-            return False
-        if run is None or Release.parse(run.release) < EMPTY_QUEUE_HAS_NO_OFFSET:
-            return False
-        first_us = records.stored_us(0)
-        return first_us is not None and first_us > now_us - BEGIN_US
 
     def _written_us(self, group: str, reading: QueueReading, node: str) -> int | None:
         """From when on a broadcasting member's own offset of the queue may be, after its restart.
@@ -310,7 +315,9 @@ class Progress:
             return None
         written_us = self._scene.written_since_us(node, ended.ended_us, LOCAL_WRITTEN_US)
         first_us = reading.told.first_us
-        return NEVER_US if first_us is None or first_us > written_us else written_us
+        has_all = not reading.told.is_full  # else it had consumed something long before
+        is_new = first_us is None or (has_all and first_us > written_us)
+        return NEVER_US if is_new else written_us
 
     def _begin_anew(self, reading: QueueReading, offset: int | None, entry: Entry) -> None:
         """A broadcasting member begins at the end where it has lost its offset.
@@ -325,7 +332,7 @@ class Progress:
             ended_us = entry.mono_us if hold.ended_us is None else hold.ended_us
             since_us = ended_us - LISTENER_US_MAX
             if not self._scene.touched((entry.node,), since_us, ended_us - 1):
-                for forgotten in _forgotten(reading, hold, end, since_us):
+                for forgotten in left_open(reading, hold, end, since_us):
                     reading.excuse(start, forgotten, "began anew")
                     start = forgotten + 1
         reading.excuse(start, end, "began anew")
@@ -383,18 +390,3 @@ class Progress:
             for queue, reading in readings.items():
                 if queue.broker == broker:
                     reading.is_restored(since_us, now_us)
-
-
-def _forgotten(reading: QueueReading, hold: Hold, end: int, since_us: int) -> list[int]:
-    """What *hold* left open although it was given, or passed over, before *since_us*."""
-    found = []
-    for first, behind in reading.done.holes(reading.start, min(end, reading.given_to)):
-        for offset in range(first, behind):
-            given = hold.in_hand.get(offset) or hold.late.get(offset)
-            if given is not None:
-                at_us: int | None = given.mono_us
-            else:
-                at_us = next((at for at, leapt in reading.leaps if leapt > offset), None)
-            if at_us is not None and at_us < since_us:
-                found.append(offset)
-    return found

@@ -16,6 +16,7 @@ from collections import deque
 
 from emulator.checks.holds import Hold
 from emulator.checks.kinds_of_topics import Place, place_of
+from emulator.checks.lost_places import LostPlaces
 from emulator.checks.offset_runs import OffsetRuns
 from emulator.checks.told_offsets import ToldOffsets
 from emulator.facts import MessageStored, Queue
@@ -28,7 +29,7 @@ KNOWN_US = 6_000_000  # the same where a claim does not say where it begins
 LISTENER_US_MAX = 60_000_000  # in which a message that was given is finished
 LEAPS_MAX = 64  # times that a member was given a message before earlier ones
 SKIPPED_MAX = 1 << 12  # messages of one range whose coming after all is noticed
-PASSES_MAX = 8  # commits that passed a message, as evidence
+PASSES_MAX = 64  # first commits that passed a message which was not settled, as evidence
 
 
 class QueueRecords:
@@ -38,7 +39,6 @@ class QueueRecords:
         "acked",
         "behind",
         "broken",
-        "cut_messages",
         "delivered_to",
         "dropped_to",
         "early",
@@ -46,6 +46,7 @@ class QueueRecords:
         "first",
         "keys",
         "lives_from",
+        "lost",
         "place",
         "positions",
         "queue",
@@ -58,7 +59,6 @@ class QueueRecords:
         "unflushed_lost",
         "unnoted",
         "unsafe",
-        "was_cut",
     )
 
     def __init__(self, queue: Queue) -> None:
@@ -67,7 +67,6 @@ class QueueRecords:
         self.first: int | None = None  # the first offset that the journal has
         self.behind = 0  # the last one stored
         self.stored_count = 0
-        self.was_cut = False  # its broker lost the end of its log, or all of it
         self.unnoted = False  # its broker was killed before it noted all that it had stored
         self.acked = OffsetRuns()
         self.early: dict[int, tuple[str, EntryKey]] = {}  # acknowledged, and not (yet) stored
@@ -86,8 +85,7 @@ class QueueRecords:
         self.keys: list[str] = []
         self.tags: list[str] = []
         self.sent: dict[int, EntryKey] = {}  # where a producer noted the acknowledgement
-        # Of lost messages whose places are not used again: when it was stored, and its key.
-        self.cut_messages: dict[int, tuple[int, str]] = {}
+        self.lost = LostPlaces()
 
     def store(self, fact: MessageStored, entry: Entry) -> None:
         """A message was stored, at the next offset or behind a hole."""
@@ -96,8 +94,7 @@ class QueueRecords:
             self.first = self.lives_from = offset
         self.behind = offset + 1
         self.stored_count += 1
-        if self.cut_messages:
-            self.cut_messages.pop(offset, None)
+        self.lost.use(offset)
         index = offset - self.lives_from
         if index != len(self.times):
             self.lives_from, index = offset, 0
@@ -118,8 +115,7 @@ class QueueRecords:
         index = offset - self.lives_from
         if 0 <= index < len(self.times):
             return self.times[index]
-        lost = self.cut_messages.get(offset)
-        return None if lost is None else lost[0]
+        return self.lost.stored_us(offset)
 
     def key_at(self, offset: int) -> str | None:
         """The key of the message that stands there now; None if that is not known."""
@@ -148,14 +144,14 @@ class QueueRecords:
 
     def cut(self, offset: int) -> None:
         """The queue ends at *offset*."""
-        self.was_cut = True
+        if offset < self.lives_from:
+            self.lost.lose_unknown(min(self.lives_from, self.behind))
         self.behind = min(self.behind, offset)
         self.acked.cut(offset)
         self.unsafe.cut(offset)
         self.delivered_to = min(self.delivered_to, offset)
         kept = max(0, offset - self.lives_from)
-        for index in range(kept, len(self.times)):
-            self.cut_messages[self.lives_from + index] = self.times[index], self.keys[index]
+        self.lost.lose(self.lives_from + kept, self.times[kept:], self.keys[kept:])
         for lives in (self.times, self.seqs, self.positions, self.keys, self.tags):
             del lives[kept:]
         for lost in [each for each in self.sent if each >= offset]:
@@ -231,7 +227,7 @@ class QueueReading:
         self.unjust: set[int] = set()  # given to a member that should not have got it
         self.unwanted = OffsetRuns()  # of what is done: its tags are not the group's
         self.told = ToldOffsets()
-        self.passes: deque[tuple[int, EntryKey]] = deque(maxlen=PASSES_MAX)
+        self.passes: list[tuple[int, EntryKey]] = []
         self.last_pull: Entry | None = None
         self.refused_pull: Entry | None = None
 
@@ -302,20 +298,28 @@ class QueueReading:
         if hold is not None and hold.ended_us is None:
             hold.ended_us = now_us
 
-    def gives(self, node: str, offset: int, entry: Entry, *, polled: bool = False) -> Hold:
+    def gives(
+        self,
+        node: str,
+        offset: int,
+        entry: Entry,
+        *,
+        polled: bool = False,
+        asks_again: bool = False,
+    ) -> Hold:
         """A member is given the message at *offset*: by right, or not.  By which hold.
 
         *polled*: by a lite pull consumer, which may pull its share before it claims it.
+        *asks_again*: by an orderly one, which asks under its lock where its first pull begins.
         """
-        hold = self.holds.get(node)
+        hold, now_us = self.holds.get(node), entry.mono_us
         if hold is not None and polled and hold.ended_us is not None:
-            start = self.told.lowest_since(entry.mono_us - ASKED_US)
-            hold = self.holds[node] = Hold(node, start, None, "handed_over")
+            start = self.told.lowest_since(now_us - ASKED_US)
+            hold = self.holds[node] = Hold(node, start, None, "handed_over", now_us)
         if hold is None:
-            start = self.told.lowest_since(entry.mono_us - KNOWN_US) if self.holds else 0
-            hold = self.holds[node] = Hold(node, start, None, "handed_over")
-        if not hold.given.ends and hold.claimed is not None:
-            # An orderly member asks again, under its lock, where its first pull begins.
+            start = self.told.lowest_since(now_us - KNOWN_US) if self.holds else 0
+            hold = self.holds[node] = Hold(node, start, None, "handed_over", now_us)
+        if asks_again and not hold.given.ends and hold.claimed is not None:
             hold.start = min(hold.start, self.told.lowest_since(hold.claimed.mono_us))
         if hold.given.add(offset):
             if offset < hold.start:
@@ -340,13 +344,7 @@ class QueueReading:
         if offset in self.unjust:
             return ""
         hold = self.holds[node]
-        if hold.why != "handed_over":
-            return hold.why
-        others = (each for each in self.holds.values() if each is not hold)
-        is_shared = hold.ended_us is None and any(
-            each.ended_us is None and offset in each.given for each in others
-        )
-        return "two_owners" if is_shared else "handed_over"
+        return hold.why_again(offset, self.holds.values())
 
     def goes_to(self, offset: int, why: str, now_us: int, node: str = "") -> None:
         """*node*, or everybody, goes on from *offset* (a tool, ``seek``, a repair)."""

@@ -67,8 +67,10 @@ class StoredMessages:
         self.seen: Counter[str] = Counter()  # how often a rule about places was tried
         self.copy: Copy | None = None  # of the delivery that is looked at: it has waited until now
         self._newest: dict[str, tuple[MessageStored, Entry]] = {}  # by broker: stored last
-        self._came_us: dict[tuple[str, str, Queue], int] = {}  # by broker, key and target
+        self._came_us: dict[tuple[str, str, Queue], list[int]] = {}  # by broker, key and target
         self.excused_unnoted = 0  # that a broker stored, and was killed before it noted them
+        self.excused_forgotten = 0  # delivered twice: their broker forgot its last deliveries
+        self.excused_lost_places = 0  # messages given out although their brokers had lost them
         self.stored_us = 0  # when the last one was stored that somebody is to consume
         self._ends = LogEnds(scene, self.queues, self.chains)
 
@@ -176,23 +178,28 @@ class StoredMessages:
         records = self.records(target)
         self.chains.is_no_send(stored.uniq_key, records, stored.offset)
         self.copy = self.chains.comes(stored.uniq_key, waited, offset, target, entry)
-        came_us = self._came_us.get((entry.node, stored.uniq_key, target))
-        self._came_us[entry.node, stored.uniq_key, target] = entry.mono_us
+        came_us = self._came_us.setdefault((entry.node, stored.uniq_key, target), [])
         if len(self._came_us) > CAME_MAX:
             del self._came_us[next(iter(self._came_us))]
-        if self.copy is None and came_us is not None:
+        if self.copy is None and came_us:
             self._comes_twice(stored, came_us, entry)
+        came_us.append(entry.mono_us)
         if self.copy is not None and self.copy.sent is not None:
             records.acked.add(stored.offset)
             records.unsafe.add(stored.offset)  # nor for that of what comes to its queue
             records.sent[stored.offset] = self.copy.sent
 
-    def _comes_twice(self, stored: MessageStored, came_us: int, entry: Entry) -> None:
-        """Nothing waits any more of what is delivered: a broker may forget its last deliveries."""
+    def _comes_twice(self, stored: MessageStored, came_us: list[int], entry: Entry) -> None:
+        """Nothing waits any more of what is delivered: a broker may forget its last deliveries.
+
+        Each of them is delivered once more, when it has begun again.
+        """
         ended_us = self._scene.ended_us(entry.node, entry.mono_us)
-        is_restarted = ended_us < entry.mono_us
-        if is_restarted and came_us > ended_us - FORGOTTEN_US:
-            return
+        for at_us in came_us:
+            if ended_us < entry.mono_us and 0 <= ended_us - at_us < FORGOTTEN_US:
+                came_us.remove(at_us)
+                self.excused_forgotten += 1
+                return
         what = f"{stored.uniq_key} was delivered to {name_of(stored.queue)} for the second time"
         self.is_odd("came twice", what, EntryKey(entry.mono_us, entry.node, entry.seq))
 
@@ -238,14 +245,13 @@ class StoredMessages:
             return
         self.seen["acked"] += 1
         if offset >= records.behind:
-            if records.cut_messages.get(offset, (0, ""))[1] == fact.uniq_key:
+            if records.lost.is_unused(offset, fact.uniq_key):
                 self._sent_and_cut(fact, records, here)
             else:
                 records.early[offset] = fact.uniq_key, here
         elif not records.acked.add(offset):
             what = f"offset {offset} of {name_of(queue)} was acknowledged to two sends"
-            sent = records.sent.get(offset)
-            self.is_odd("acked twice", what, *([sent] if sent else []), here)
+            self.is_odd("acked twice", what, *records.life_of(offset), here)
         else:
             records.sent[offset] = here
             if not is_simple:
@@ -323,10 +329,12 @@ class StoredMessages:
     ) -> None:
         """Nothing was stored under its key: all members of a batch may have the first one's."""
         key = records.key_at(fact.offset)
-        if key is None or key == fact.uniq_key or self.chains.forgotten_sends:
+        if key is None or key == fact.uniq_key:
             return
+        if (records.stored_us(fact.offset) or 0) <= self.chains.forgotten_us:
+            return  # whose place it is may be forgotten
         shared = self.chains.open_sends.get(key, [])
-        if (records, fact.offset) not in shared:
+        if (records, fact.offset) not in shared or key not in self.chains.several:
             self._is_acked_elsewhere(fact, records, here)
             return
         shared.remove((records, fact.offset))

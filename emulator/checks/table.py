@@ -59,3 +59,10 @@ MEASURES = {name: kind for name, kind in ALL.items() if kind.is_measure}
 METRICS: dict[str, Metric] = {
     metric.name: metric for kind in ALL.values() for metric in kind.metrics
 }
+# What was let off, by cause; ``excused`` is the sum of some of these.
+EXCUSES: dict[str, Metric] = {
+    name: metric
+    for name, metric in METRICS.items()
+    if name.startswith(("excused_", "duplicates_"))
+    or name in ("filtered", "forgotten_locks", "hidden", "lost_with_power", "unrouted")
+}

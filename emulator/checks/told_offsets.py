@@ -29,6 +29,11 @@ class ToldOffsets:
         """When the oldest one was written."""
         return self._known[0][0] if self._known else None
 
+    @property
+    def is_full(self) -> bool:
+        """Older ones may be forgotten."""
+        return len(self._known) == OFFSETS_MAX
+
     def add(self, offset: int, now_us: int) -> None:
         """*offset* is the newest one."""
         self._known.append((now_us, offset))
@@ -44,7 +49,7 @@ class ToldOffsets:
             lowest = offset if lowest is None else min(lowest, offset)
             if at_us <= since_us:
                 return lowest
-        return lowest if lowest is not None and len(self._known) == OFFSETS_MAX else 0
+        return lowest if lowest is not None and self.is_full else 0
 
     def clear(self) -> None:
         """The queue begins at offset 0 again."""

@@ -15,6 +15,7 @@ from emulator.facts import (
     BrokerExpired,
     BrokerRegistered,
     BrokerUnregistered,
+    LogFlushed,
     PowerLost,
     Queue,
     SettingsChanged,
@@ -44,6 +45,8 @@ class TopicTable:
         # By NameServer and broker: when it was registered; a broker does that every 30 s.
         self._registered_us: dict[tuple[str, str], deque[int]] = {}
         self._unsure: set[tuple[str, str]] = set()  # topic, broker: it may have lost its settings
+        # By topic and broker: flushes of its log since it was changed; two take it along.
+        self._unflushed: dict[tuple[str, str], int] = {}
         self._last_topic: dict[str, str] = {}  # by broker: that it made or changed last
         self._changed_us: dict[str, int] = {}  # by broker: a topic, who may read it, its place
 
@@ -57,6 +60,7 @@ class TopicTable:
             BrokerRegistered: self._registered,
             BrokerUnregistered: self._lost,
             BrokerExpired: self._lost,
+            LogFlushed: self._flushed,
         }
 
     @property
@@ -131,11 +135,19 @@ class TopicTable:
         return config.read_queue_count
 
     def lost_power(self, fact: PowerLost, broker: str) -> None:
-        """What the broker had changed last may be as before."""
+        """What the broker had changed and not flushed may be as before."""
         if TOPICS in fact.documents:
-            self._unsure.update(
-                (topic, broker) for topic, rows in self._topics.items() if broker in rows
-            )
+            self._unsure.update(known for known in self._unflushed if known[1] == broker)
+
+    def _flushed(self, fact: LogFlushed, entry: Entry) -> None:
+        """It takes the files along; one that was under way at a change ends before it."""
+        for known, count in list(self._unflushed.items()):
+            if known[1] != entry.node:
+                continue
+            if count:
+                del self._unflushed[known]
+            else:
+                self._unflushed[known] = count + 1
 
     def restarted(self, broker: str) -> None:
         """A new process: it may do what its settings say from the start."""
@@ -147,6 +159,7 @@ class TopicTable:
         self._last_topic[entry.node] = fact.topic
         self._topics.setdefault(fact.topic, {})[entry.node] = fact
         self._unsure.discard((fact.topic, entry.node))
+        self._unflushed[fact.topic, entry.node] = 0
 
     def _settings_changed(self, fact: SettingsChanged, entry: Entry) -> None:
         for text in fact.settings:

@@ -14,6 +14,7 @@ from emulator.checks.folding import Table
 from emulator.facts import (
     ConnectionClosed,
     FaultBegan,
+    MemberJoined,
     MessageStored,
     NodeKilled,
     NodeStarted,
@@ -45,6 +46,7 @@ class HeldPullsWake(Checker):
         super().__init__(shared)
         self._held: dict[Queue, dict[Puller, tuple[int, EntryKey]]] = {}
         self._due: dict[tuple[Puller, Queue], tuple[EntryKey, EntryKey]] = {}  # held, stored
+        self._clients: dict[tuple[str, str], str] = {}  # broker, address of a member: its id
 
     def table(self) -> Table:
         """What it reads."""
@@ -53,6 +55,7 @@ class HeldPullsWake(Checker):
             MessageStored: self._stored,
             PullAnswered: self._answered,
             PullFailed: self._failed,
+            MemberJoined: self._joined,
             NodeStarted: self._started,
             ConnectionClosed: self._closed,
             NodeKilled: self._killed,
@@ -100,10 +103,18 @@ class HeldPullsWake(Checker):
         if due is not None and entry.mono_us - due[1].mono_us > WOKEN_US_MAX:
             self._looks(fact.group, fact.queue, *due, key_of(entry), "answered")
 
+    def _joined(self, fact: MemberJoined, entry: Entry) -> None:
+        self._clients[entry.node, fact.peer] = fact.client
+
     def _failed(self, fact: PullFailed, entry: Entry) -> None:
         """The woken pull was refused: brokers do not note that, the member does."""
+        seat = self.scene.seat(fact.group, entry.node)
+        client = "" if seat is None else seat.started.client
         for known in [
-            each for each in self._due if (each[0][0], each[1]) == (fact.group, fact.queue)
+            each
+            for each in self._due
+            if (each[0][0], each[1]) == (fact.group, fact.queue)
+            and self._clients.get((fact.queue.broker, each[0][1]), client) == client
         ]:
             held, stored = self._due.pop(known)
             self._looks(fact.group, fact.queue, held, stored, key_of(entry), "refused")

@@ -14,12 +14,12 @@ from emulator.checks.judging import judge
 from emulator.checks.reading import BadJournal, Skipped, as_far_as_read, read_journals
 from emulator.cli.columns import clean
 from emulator.cli.errors import FAILED, BadUse, plain_errors
-from emulator.cli.explain_screen import explanation_lines
+from emulator.cli.explain_screen import LINES_MAX, explanation_lines, let_off_lines
 from emulator.cli.shared import AsJson, make_console, show_json
 from emulator.facts import RunStarted
 from emulator.journal import Entry
 from scenarios.running.expected import broken_checkers, unmet_expectations, without_end
-from scenarios.running.explaining import explained
+from scenarios.running.explaining import explained, let_off
 from scenarios.running.verdicts import unproven
 from scenarios.telling.sentences import in_words
 
@@ -44,10 +44,12 @@ def explain(journals: Journals, as_json: AsJson = False) -> None:
         unknown = [*without_end(entries), *unproven(judgement), *broken_checkers(judgement)]
         if as_json:
             told = {"explanation": found, **msgspec.structs.asdict(expected), "unproven": unknown}
-            show_json({**told, "not_judged": judgement.not_judged})
+            excuses = let_off(judgement)
+            show_json({**told, "not_judged": judgement.not_judged, "let_off": excuses})
         else:
-            lines = explanation_lines(found, expected, unknown)
-            _print(lines or ["nothing is wrong"])
+            excused = let_off_lines(let_off(judgement))
+            lines = explanation_lines(found, expected, unknown, room=LINES_MAX - len(excused))
+            _print([*(lines or ["nothing is wrong"]), *excused])
     if found is not None or expected.unmet or unknown:
         raise typer.Exit(FAILED)
 

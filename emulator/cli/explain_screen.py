@@ -6,7 +6,7 @@ the lines run short it is the facts around that give way, and then what expectat
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from textwrap import wrap
 
 from emulator.cli.columns import clean
@@ -22,24 +22,41 @@ HEAD_MAX = 3  # lines of what happened, and of the rule
 AROUND_MIN = 6  # facts around that are told, however much else there is
 UNMET_MAX = 8  # expectations
 EACH_MAX = 14  # lines about one of them
+LET_OFF_MAX = 3  # lines of causes
 
 
 def explanation_lines(
-    found: Explanation | None, expected: UnmetExpectations, unknown: Sequence[str]
+    found: Explanation | None,
+    expected: UnmetExpectations,
+    unknown: Sequence[str],
+    *,
+    room: int = LINES_MAX,
 ) -> list[str]:
-    """Everything that is known of what went wrong; nothing if nothing did."""
+    """Everything that is known of what went wrong, in *room* lines; nothing if nothing did."""
+    lines_max = room
     first = [] if found is None else _violation(found)
     last = [
         line for why in unknown for line in wrap(f"this is no pass: {why}", WIDTH_MAX)[:HEAD_MAX]
     ]
-    room = LINES_MAX - len(first) - len(last)
+    room = lines_max - len(first) - len(last)
     if found is not None:
         room -= 2 + min(AROUND_MIN, sum(not told.is_evidence for told in found.facts))
     said = set() if found is None else {line.strip() for line in found.whose}
     after = _expectations(expected, said, max(room, len(expected.unmet[:UNMET_MAX])))
-    room = LINES_MAX - len(first) - len(after) - len(last)
+    room = lines_max - len(first) - len(after) - len(last)
     around = [] if found is None else _around(found, max(room, 0))
     return [*first, *around, *after, *last]
+
+
+def let_off_lines(excuses: Mapping[str, float]) -> list[str]:
+    """What was let off, by cause, and how often; an expectation may bound each."""
+    if not excuses:
+        return []
+    causes = [f"{name} {count:g}" for name, count in excuses.items()]
+    lines = wrap(f"let off: {', '.join(causes)}", WIDTH_MAX)
+    if len(lines) > LET_OFF_MAX:
+        lines[LET_OFF_MAX - 1] = f"{lines[LET_OFF_MAX - 1][: WIDTH_MAX - 2]} …"
+    return lines[:LET_OFF_MAX]
 
 
 def _violation(found: Explanation) -> list[str]:

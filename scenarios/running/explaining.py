@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 import msgspec
 
 from emulator.checks.checker import place_of
+from emulator.checks.table import EXCUSES
 from emulator.checks.violation import Judgement, Violation
 from emulator.facts import (
     ConsumerStarted,
@@ -72,6 +73,13 @@ def explained(entries: Sequence[Entry], judgement: Judgement) -> Explanation | N
         whose=tuple(_whose(entries, evidence, violation, names)),
         others=tuple(_others(judgement)),
     )
+
+
+def let_off(judgement: Judgement) -> dict[str, float]:
+    """What rules would have objected to, but for a cause that they know, by cause; most first."""
+    found = {name: judgement.metrics.get(name, 0.0) for name in EXCUSES}
+    most_first = sorted(found.items(), key=lambda pair: -pair[1])
+    return {name: count for name, count in most_first if count}
 
 
 def faults_at(entries: Iterable[Entry], at_us: int, nodes: Collection[str] = ()) -> Iterator[str]:

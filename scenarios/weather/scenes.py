@@ -20,7 +20,7 @@ WRITTEN_MS = 13_000  # a broadcasting member has written its offsets: after 10 s
 REST_MS = 9_000  # after the last fault: what happens then has no other cause
 
 
-class Stage(NamedTuple):
+class SceneInput(NamedTuple):
     """What a scene knows: when faults may begin and have to end, and who is there and stays."""
 
     rng: Random
@@ -38,7 +38,7 @@ class Stage(NamedTuple):
         ]
 
 
-def orderly_death(stage: Stage) -> list[WeatherEvent]:
+def orderly_death(stage: SceneInput) -> list[WeatherEvent]:
     """A member of the orderly group is killed for good: its locks lapse after 60 s."""
     members = stage.others("stepping")
     if not members or stage.first_ms >= stage.end_ms - 2_000:
@@ -47,7 +47,7 @@ def orderly_death(stage: Stage) -> list[WeatherEvent]:
     return [WeatherEvent(at_ms, at_ms + 2_000, Leave(node=members[-1], kill=True))]
 
 
-def busy_steps(stage: Stage) -> list[WeatherEvent]:
+def busy_steps(stage: SceneInput) -> list[WeatherEvent]:
     """Two more orderly members come while listeners are at work: queues are given up in use."""
     last_ms = stage.end_ms - 2_000
     if "stepping" not in stage.cast.groups or stage.first_ms >= last_ms:
@@ -56,7 +56,7 @@ def busy_steps(stage: Stage) -> list[WeatherEvent]:
     return [WeatherEvent(at_ms, at_ms + 2_000, Join(group="stepping")) for at_ms in times_ms]
 
 
-def news_restart(stage: Stage) -> list[WeatherEvent]:
+def news_restart(stage: SceneInput) -> list[WeatherEvent]:
     """A broadcasting member is killed once it has written its offsets, and comes back."""
     first_ms, last_ms = max(stage.first_ms, WRITTEN_MS), stage.end_ms - 8_000
     if "news-1" not in stage.staying or first_ms >= last_ms:
@@ -65,7 +65,7 @@ def news_restart(stage: Stage) -> list[WeatherEvent]:
     return [WeatherEvent(at_ms, at_ms + stage.rng.randrange(1_500, 7_500), Kill(node="news-1"))]
 
 
-def join_meets_fault(stage: Stage) -> list[WeatherEvent]:
+def join_meets_fault(stage: SceneInput) -> list[WeatherEvent]:
     """A member joins while a broker is read-only, or down."""
     last_ms = stage.end_ms - HELD_MS
     groups = [group for group in stage.cast.groups if group != "news"]
@@ -83,7 +83,7 @@ def join_meets_fault(stage: Stage) -> list[WeatherEvent]:
     ]
 
 
-def calm_leave(stage: Stage) -> list[WeatherEvent]:
+def calm_leave(stage: SceneInput) -> list[WeatherEvent]:
     """A member that shares queues leaves in order when all faults are over for a while."""
     members = [each for each in stage.others() if not each.startswith("news-")]
     if not members:
@@ -92,7 +92,7 @@ def calm_leave(stage: Stage) -> list[WeatherEvent]:
     return [WeatherEvent(at_ms, at_ms + 2_000, Leave(node=stage.rng.choice(members)))]
 
 
-Scene = Callable[[Stage], list[WeatherEvent]]
+Scene = Callable[[SceneInput], list[WeatherEvent]]
 SCENES: Mapping[str, Scene] = {
     "orderly_death": orderly_death,
     "busy_steps": busy_steps,

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
 import msgspec
 import pytest
 from typer.testing import CliRunner, Result
 
 from emulator.checks.judging import judge
+from emulator.checks.table import EXCUSES
 from emulator.checks.violation import Judgement, Violation
 from emulator.cli.app import application
+from emulator.cli.explain_screen import WIDTH_MAX, let_off_lines
 from emulator.facts import (
     DelayedDelivered,
     FaultBegan,
@@ -29,7 +33,7 @@ from emulator.journal import Entry, EntryKey, encode_entry
 from protocol.names import SCHEDULE_TOPIC
 from scenarios.plan import Expectation
 from scenarios.running.around import concern_of, facts_around
-from scenarios.running.explaining import Explanation, explained
+from scenarios.running.explaining import Explanation, explained, let_off
 from scenarios.running.turning import turn_of
 from scenarios.telling.names import NamesOfRun
 from scenarios.telling.sentences import in_words
@@ -238,3 +242,41 @@ def test_what_is_no_journal_is_named_with_its_line(verb, tmp_path) -> None:
     assert found.exit_code == 2
     assert "bad.jsonl, line 1" in found.stderr
     assert "Traceback" not in found.stderr
+
+
+# What was let off ----------------------------------------------------------------------------
+
+
+def a_late_delay() -> AJournal:
+    """Its broker stood still when its time came, and a monitor let a late pass off."""
+    level_3 = Queue(SCHEDULE_TOPIC, "broker-a", 2)
+    journal = a_consumed_journal(1).stored(0, level_3, key="K").at_s(9)
+    journal.fault("pause", "broker-a").at_s(16).healed()
+    return journal.at_s(17).delivered(0, OTHER, 3, "K").at_s(100).ends()
+
+
+def test_what_was_let_off_is_told_by_cause_beside_what_is_wrong(tmp_path) -> None:
+    journal = a_late_delay()
+    assert let_off(journal.judged())["excused_late_delays"] == 1
+    file = tmp_path / "run.jsonl"
+    file.write_bytes(b"".join(journal.lines()))
+    assert "let off: excused_late_delays 1" in command("explain", str(file)).stdout
+    found = json.loads(command("explain", "--json", str(file)).stdout)
+    assert found["let_off"] == let_off(journal.judged())
+
+
+def test_a_journal_in_which_nothing_was_let_off_does_not_speak_of_it(tmp_path) -> None:
+    assert let_off(a_consumed_journal(3).judged()) == {}
+    file = tmp_path / "run.jsonl"
+    file.write_bytes(b"".join(a_consumed_journal(3).ends().lines()))
+    assert "let off" not in command("explain", str(file)).stdout
+
+
+def test_causes_are_told_in_three_lines_at_most_with_the_most_frequent_first() -> None:
+    lines = let_off_lines(dict.fromkeys(EXCUSES, 100.0))
+    assert len(lines) == 3
+    assert all(len(line) <= WIDTH_MAX for line in lines)
+    judgement = msgspec.structs.replace(
+        a_consumed_journal(1).judged(), metrics={"hidden": 1.0, "excused_passes": 2.0}
+    )
+    assert list(let_off(judgement)) == ["excused_passes", "hidden"]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from emulator.checks.violation import Judgement
+from emulator.checks.monitors.table import MONITORS
+from emulator.checks.table import EXCUSES
+from emulator.checks.violation import Judgement, Violation
 from emulator.facts import RunEnded
 from scenarios.plan import ConsumersPlan, Expectation, Plan
 from scenarios.running.verdicts import result_of, started
@@ -38,3 +41,41 @@ def test_what_is_wrong_is_said_before_what_nobody_knows(
     began = started(PLAN, 1, "virtual", "1")
     row = result_of(PLAN, began, RunEnded("finished", ""), judgement, run_s=1, took_s=1)
     assert (row.verdict, row.reason) == (verdict, reason)
+
+
+@pytest.mark.parametrize(
+    ("not_judged", "incomplete"), [(TOO_SOON, ()), ({}, ("the run has no end",)), ({}, ())]
+)
+def test_a_violation_wins_over_what_was_not_judged(not_judged, incomplete) -> None:
+    lost = Violation(checker="lost", rule="nothing is lost", what="K was lost", mono_us=7, node="")
+    judgement = Judgement(
+        violations=(lost,),
+        metrics={"backlog": 0.0},
+        fact_count=9,
+        not_judged=not_judged,
+        incomplete=incomplete,
+    )
+    began = started(PLAN, 1, "virtual", "1")
+    row = result_of(PLAN, began, RunEnded("finished", ""), judgement, run_s=1, took_s=1)
+    assert row.verdict == "failed"
+    assert row.reason.startswith("lost: K was lost")
+
+
+def with_an_excuse(metric: str) -> str:
+    """What is said of a judgement in which it counts 2, where 1 is allowed."""
+    bound = Expectation(metric=metric, operator="<=", bound=1)
+    plan = msgspec.structs.replace(PLAN, expect=(bound,))
+    judgement = Judgement(violations=(), metrics={metric: 2.0}, fact_count=9)
+    began = started(plan, 1, "virtual", "1")
+    row = result_of(plan, began, RunEnded("finished", ""), judgement, run_s=1, took_s=1)
+    assert (row.verdict, row.metrics) == ("failed", {metric: 2.0})
+    return row.reason
+
+
+@pytest.mark.parametrize("metric", EXCUSES)
+def test_each_excuse_is_in_the_row_and_can_be_bounded(metric: str) -> None:
+    assert with_an_excuse(metric) == f"{metric} <= 1 was expected, it is 2"
+
+
+def test_every_monitor_counts_what_it_lets_off() -> None:
+    assert {f"excused_{name}" for name in MONITORS} <= EXCUSES.keys()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from emulator.checks.checker import Shared, key_of
 from emulator.checks.folding import Table
-from emulator.checks.monitors.monitor import Monitor, numbers_of
+from emulator.checks.monitors.monitor import Monitor, OfLoads, numbers_of
 from emulator.facts import BrokerIsolated, RouteChanged, RunStarted, SendAttempted
 from emulator.journal import Entry, EntryKey
 
@@ -16,7 +16,7 @@ PENALTIES_MS = frozenset({2_000, 5_000, 6_000, 10_000, 30_000})  # since 5.1.4
 ROUTE_US = 1_000_000  # an attempt may have been chosen so long before it began
 
 
-class AttemptsAreBounded(Monitor):
+class AttemptsAreBounded(OfLoads):
     """Client invariants 13 and 23."""
 
     name = "attempts_are_bounded"
@@ -45,7 +45,7 @@ class AttemptsAreBounded(Monitor):
         evidence = () if before is None else (before,)
         self.tries(fact.attempt > 1)
         limit = 1 if fact.outcome == "ONE_WAY" else ATTEMPTS_MAX
-        if fact.attempt > limit and not self._sets_retries():
+        if fact.attempt > limit and not self._sets_retries(entry.node):
             self.objects(
                 f"attempt {fact.attempt} of a send to {fact.topic}, where {limit} may be made",
                 *evidence,
@@ -62,10 +62,9 @@ class AttemptsAreBounded(Monitor):
             self._open[known] = EntryKey(entry.mono_us, entry.node, entry.seq)
             self._counts[known] = fact.attempt
 
-    def _sets_retries(self) -> bool:
+    def _sets_retries(self, producer: str) -> bool:
         names = {"sync_retries", "async_retries"}
-        loads = self.scene.plan.get("load", ())
-        return any(names & each.get("settings", {}).keys() for each in loads)
+        return any(names & each.get("settings", {}).keys() for each in self.loads_of(producer))
 
 
 class AsyncRetriesStay(Monitor):
@@ -156,7 +155,7 @@ class SendsFollowRoutes(Monitor):
             )
 
 
-class IsolationsAreTabled(Monitor):
+class IsolationsAreTabled(OfLoads):
     """Client invariants 17, 18 and 19."""
 
     name = "isolations_are_tabled"
@@ -186,7 +185,7 @@ class IsolationsAreTabled(Monitor):
     def _isolated(self, fact: BrokerIsolated, entry: Entry) -> None:
         self.tries()
         self._looks_for_sums(fact, entry)
-        loads = [each.get("settings", {}) for each in self.scene.plan.get("load", ())]
+        loads = [each.get("settings", {}) for each in self.loads_of(entry.node)]
         if not self._release or any({"release", "fault_table"} & each.keys() for each in loads):
             return
         knows_all = bool(loads) and not self.scene.plan.get("programs")

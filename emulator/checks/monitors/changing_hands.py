@@ -6,9 +6,16 @@ A share is a function of the members and the queues; while these stay the same i
 from __future__ import annotations
 
 from emulator.checks.checker import Shared, key_of, place_of
+from emulator.checks.disturbances import ENDING
 from emulator.checks.folding import Table
 from emulator.checks.monitors.monitor import Monitor
-from emulator.checks.monitors.standing import HEARTBEAT_US, LATE_US, PASS_US, ROUTE_US
+from emulator.checks.monitors.standing import (
+    HEARTBEAT_US,
+    LATE_US,
+    PASS_US,
+    ROUTE_US,
+    SILENT_US,
+)
 from emulator.checks.scene import Seat
 from emulator.facts import (
     MemberJoined,
@@ -52,7 +59,9 @@ class SharesRest(Monitor):
 
     def _passed(self, fact: RebalancePassed, entry: Entry) -> None:
         """A pass that changes nothing in a group that rests is what is asked for."""
-        self.tries(self._rests_us(fact.group, entry.mono_us) > 0)
+        now_us = entry.mono_us
+        rests_us = now_us - self._since_us(fact.group, now_us)
+        self.tries(rests_us > self._least_us(fact.group, now_us))
 
     def _released(self, fact: QueuesReleased, entry: Entry) -> None:
         if fact.reason == "not mine":
@@ -72,36 +81,61 @@ class SharesRest(Monitor):
         seat = self.scene.seat(fact.group, entry.node)
         if seat is None or seat.started.consumer_kind == "pull":
             return
-        rests_us = self._rests_us(fact.group, entry.mono_us)
-        if rests_us > 0:
+        now_us = entry.mono_us
+        rests_us = now_us - self._since_us(fact.group, now_us)
+        if rests_us > self._least_us(fact.group, now_us):
             verb = "claimed" if isinstance(fact, QueuesClaimed) else "gave up"
             self.objects(
                 f"{entry.node} {verb} {place_of(fact.queues[0])}, although nothing has changed "
                 f"for {fact.group} for {rests_us / 1e6:.0f} s",
                 entry,
             )
+        elif now_us - self._changed_us(fact.group) > self._least_us(fact.group, now_us):
+            self.excuses()
 
-    def _rests_us(self, group: str, now_us: int) -> int:
-        """For how long nothing has changed, if that is long enough; else 0."""
+    def _since_us(self, group: str, now_us: int) -> int:
+        """When something changed or happened last that may change the group's shares."""
+        brokers = self._brokers_of(group)
+        recent_us = now_us - SILENT_US - PASS_US - LATE_US
         seats = self.scene.seats.get(group, ())
-        since_us = max((seat.until_us or seat.from_us for seat in seats), default=0)
-        if now_us - since_us <= REST_US:
-            return 0
-        topics = self.scene.topics
-        nodes = {*(seat.node for seat in seats), *topics.brokers, *topics.name_servers}
-        since_us = max(
-            since_us,
-            self.scene.last_touched_us(nodes, now_us),
-            topics.partial.last_us(topics.brokers, now_us),
-            max(map(topics.changed_us, topics.brokers), default=0),
+        nodes = {
+            *(seat.node for seat in seats if seat.until_us is None or seat.until_us > recent_us),
+            *brokers,
+            *self.scene.topics.name_servers,
+        }
+        gone_us = (
+            self.scene.ended_us(node, now_us) + SILENT_US
+            for node in nodes
+            if self.scene.is_gone(node)
         )
-        rests_us = now_us - since_us
-        least_us: float = REST_US
-        if group in self.scene.orderly:
-            # A lock that was given while a clock was ahead lives longer by as much.
-            ahead = (self.scene.clock_moved_us(each, 0, now_us) for each in topics.brokers)
-            least_us = ORDERLY_REST_US + max(ahead, default=0)
-        return rests_us if rests_us > least_us else 0
+        return max(
+            self._changed_us(group),
+            self.scene.last_touched_us(nodes, now_us, but=ENDING),
+            self.scene.topics.partial.last_us(brokers, now_us),
+            max(gone_us, default=0),  # who ended in silence is missed so late
+        )
+
+    def _changed_us(self, group: str) -> int:
+        """When a member came or went, or a broker or its topics, last."""
+        seats = self.scene.seats.get(group, ())
+        changes = [
+            *(seat.until_us or seat.from_us for seat in seats),
+            *map(self.scene.topics.changed_us, self._brokers_of(group)),
+        ]
+        return max(changes, default=0)
+
+    def _brokers_of(self, group: str) -> set[str]:
+        """Those that have a topic of the group, where that is known."""
+        topics = {topic for seat in self.scene.seats.get(group, ()) for topic in seat.topics}
+        found = {broker for each in topics for broker in self.scene.topics.brokers_of(each)}
+        return found or self.scene.topics.brokers
+
+    def _least_us(self, group: str, now_us: int) -> float:
+        if group not in self.scene.orderly:
+            return REST_US
+        # A lock that was given while a clock was ahead lives longer by as much.
+        ahead = (self.scene.clock_moved_us(b, 0, now_us) for b in self._brokers_of(group))
+        return ORDERLY_REST_US + max(ahead, default=0)
 
 
 class ReleasesFollowPasses(Monitor):
@@ -214,14 +248,17 @@ class SubscriptionsAreLatest(Monitor):
         joined_us = self._joined_us.get((fact.queue.broker, fact.group, client), 0)
         is_joining = abs(first.mono_us - joined_us) < self.LATEST_US
         started_us = self._started_us.get(fact.queue.broker, 0)
+        nodes = {entry.node, fact.queue.broker}
         if seat is not None and joined_us < started_us and seat.from_us < started_us:
-            self.excuses()  # the broker was started again, and has had no heartbeat since
-            return
+            quiet_us = self.scene.undisturbed_us(nodes, started_us, entry.mono_us)
+            if quiet_us <= ROUTE_US + HEARTBEAT_US + LATE_US:  # its route first, then it is told
+                self.excuses()  # the broker was started again, and has had no heartbeat since
+                return
         changed_us = self._changed_us.get((entry.node, fact.group), 0)
         is_left_out = is_joining or (seat is not None and self._is_in_a_round(seat, changed_us))
         if is_left_out and entry.mono_us - max(changed_us, joined_us) <= HEARTBEAT_US + LATE_US:
-            return  # a round of heartbeats was under way: upstream leaves the newer one out
-        nodes = {entry.node, fact.queue.broker}
+            self.excuses()  # a round of heartbeats was under way: the newer one is left out
+            return
         # The heartbeat that tells of it may have failed, and the next one comes 30 s later.
         since_us = first.mono_us - HEARTBEAT_US - LATE_US
         if self._waits_for_others(changed_us, entry.mono_us) or self.scene.touched(

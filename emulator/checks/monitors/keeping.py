@@ -87,7 +87,12 @@ class QueuesArePulled(Monitor):
         reading = self.progress.readers.get(self.progress.reader(group, seat.node), {}).get(queue)
         hold = None if reading is None else reading.holds.get(seat.node)
         is_busy = hold is not None and bool(hold.in_hand)
-        if silent_us > PULLED_US and not is_busy and not topics.is_down(queue.broker):
+        if is_busy or self.scene.is_gone(queue.broker):
+            return
+        if topics.is_down(queue.broker) or silent_us <= PULLED_US:
+            if now_us - max(since.mono_us, failed_us) > PULLED_US:
+                self.excuses()
+        else:
             assert self.scene.last is not None
             self.objects(
                 f"{seat.node} holds {place_of(queue)} for {group}, and did not pull it for "
@@ -150,19 +155,24 @@ class QueuesAreUnlocked(Monitor):
 
     def end(self) -> None:
         """Locks that were kept."""
-        for (client, group, queue), released in self._given_up.items():
-            passed_us = self.scene.now_us - released.mono_us
-            until_us = released.mono_us + UNLOCKED_US
-            nodes = {released.node, queue.broker}
-            if passed_us > UNLOCKED_US and not self.scene.touched(
-                nodes, released.mono_us, until_us
-            ):
-                self.objects(
-                    f"{released.node} ({client}) gave up {place_of(queue)} of {group} and did not "
-                    "unlock it",
-                    released,
-                    node=released.node,
-                )
+        for known, released in self._given_up.items():
+            self._looks(known, released, self.scene.now_us)
+
+    def _looks(self, known: tuple[str, str, Queue], released: EntryKey, now_us: int) -> None:
+        """Until *now_us* it was not given back."""
+        client, group, queue = known
+        if now_us - released.mono_us <= UNLOCKED_US:
+            return
+        nodes, until_us = {released.node, queue.broker}, released.mono_us + UNLOCKED_US
+        if self.scene.touched(nodes, released.mono_us, until_us):
+            self.excuses()
+        else:
+            self.objects(
+                f"{released.node} ({client}) gave up {place_of(queue)} of {group} and did not "
+                f"unlock it for {(now_us - released.mono_us) / 1e6:.0f} s",
+                released,
+                node=released.node,
+            )
 
     def _lock(self, fact: QueuesLocked, entry: Entry) -> None:
         for queue in fact.granted:
@@ -170,8 +180,10 @@ class QueuesAreUnlocked(Monitor):
 
     def _unlock(self, fact: QueuesUnlocked, entry: Entry) -> None:
         for queue in fact.queues:
-            self._locked.discard((fact.client, fact.group, queue))
-            self._given_up.pop((fact.client, fact.group, queue), None)
+            known = fact.client, fact.group, queue
+            self._locked.discard(known)
+            if (released := self._given_up.pop(known, None)) is not None:
+                self._looks(known, released, entry.mono_us)
 
     def _claimed(self, fact: QueuesClaimed, entry: Entry) -> None:
         seat = self.scene.seat(fact.group, entry.node)

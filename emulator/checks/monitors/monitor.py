@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from emulator.checks.checker import Checker, Metric
+from emulator.checks.checker import Checker, Metric, Shared
 from emulator.journal import Entry, EntryKey
 
 US_A_MS = 1_000
@@ -76,6 +76,40 @@ class Monitor(Checker):
         """What the member of *group* on *node* behaves as; () if the journal does not say."""
         seat = self.scene.seat(group, node)
         return () if seat is None else numbers_of(seat.started.release)
+
+
+class OfLoads(Monitor):
+    """Knows the load of each producer."""
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        self._loads: dict[str, dict[str, Any] | None] = {}
+
+    def loads_of(self, producer: str) -> list[dict[str, Any]]:
+        """Its own part of the plan; where it has none, all that the plan sends."""
+        load = self.load_of(producer)
+        return list(self.scene.plan.get("load", ())) if load is None else [load]
+
+    def load_of(self, producer: str) -> dict[str, Any] | None:
+        """The part of the plan that *producer* sends; None: it is none of the plan's."""
+        try:
+            return self._loads[producer]
+        except KeyError:
+            found = self._loads[producer] = self._found(producer)
+            return found
+
+    def _found(self, producer: str) -> dict[str, Any] | None:
+        name, _, number = producer.rpartition("-")
+        if name != "producer" or not number.isdecimal():
+            return None
+        at = int(number)
+        for load in self.scene.plan.get("load", ()):
+            count = load.get("producers", 1)
+            if at <= count:
+                found: dict[str, Any] = load
+                return found
+            at -= count
+        return None
 
 
 def numbers_of(release: str) -> tuple[int, ...]:

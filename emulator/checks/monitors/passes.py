@@ -142,10 +142,12 @@ class SharesAddUp(Monitor):
             for each, _ in mine
         ):
             return
-        if len({self._routes.get((key.node, fact.topic)) for _, key in mine}) > 1:
-            return  # as many queues of other brokers
-        self.tries()
         counts = [each.own_count for each, _ in mine]
+        if len({self._routes.get((key.node, fact.topic)) for _, key in mine}) > 1:
+            if sum(counts) != fact.queue_count:
+                self.excuses()  # as many queues, of other brokers
+            return
+        self.tries()
         keys = sorted(key for _, key in mine)
         if sum(counts) != fact.queue_count:
             self.objects(

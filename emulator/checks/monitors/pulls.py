@@ -184,7 +184,8 @@ class PullErrorsWait(Monitor):
 
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
-        self._failed: dict[tuple[str, str, Queue], EntryKey] = {}
+        # When it failed, and whether that may be a pull from before the queue was given up.
+        self._failed: dict[tuple[str, str, Queue], tuple[EntryKey, bool]] = {}
         self._released_us: dict[tuple[str, str, Queue], int] = {}
 
     def table(self) -> Table:
@@ -198,20 +199,28 @@ class PullErrorsWait(Monitor):
     def _fail(self, fact: PullFailed, entry: Entry) -> None:
         known = entry.node, fact.group, fact.queue
         released_us = self._released_us.get(known)
-        if released_us is not None and entry.mono_us - released_us < PULL_US_MAX:
-            return  # perhaps a pull from before the queue was given up, and claimed again
-        before = self._failed.pop(known, None)
-        self.tries(before is not None)
-        is_early = before is not None and entry.mono_us - before.mono_us < ERROR_US
-        if before is not None and is_early and not self.sets(fact.group, "pull_error_delay_ms"):
+        is_old = released_us is not None and entry.mono_us - released_us < PULL_US_MAX
+        if (failed := self._failed.pop(known, None)) is not None:
+            self._looks(fact, *failed, entry, is_old=is_old)
+        if self.scene.kinds(fact.group) == {"push"} and not fact.error.startswith(BUSY_TEXT):
+            self._failed[known] = key(entry), is_old
+
+    def _looks(
+        self, fact: PullFailed, before: EntryKey, was_old: bool, entry: Entry, *, is_old: bool
+    ) -> None:
+        is_early = entry.mono_us - before.mono_us < ERROR_US
+        if is_old or was_old:
+            if is_early:
+                self.excuses()
+            return
+        self.tries()
+        if is_early and not self.sets(fact.group, "pull_error_delay_ms"):
             self.objects(
                 f"{entry.node} tried {place(fact.queue)} again after "
                 f"{(entry.mono_us - before.mono_us) // US_A_MS} ms",
                 before,
                 entry,
             )
-        if self.scene.kinds(fact.group) == {"push"} and not fact.error.startswith(BUSY_TEXT):
-            self._failed[known] = EntryKey(entry.mono_us, entry.node, entry.seq)
 
     def _claimed(self, fact: QueuesClaimed, entry: Entry) -> None:
         """A new process queue is pulled on its own."""
@@ -238,6 +247,7 @@ class ExpiredPulls(Monitor):
         self._pulling: dict[tuple[str, str, Queue], EntryKey] = {}  # claimed, or a pull failed
         self._nodes_of: dict[int, tuple[str, ...]] = {}  # by fault
         self._went_on_us: dict[str, int] = {}  # nodes whose last fault ended
+        self._late: set[EntryKey] = set()  # of these: failures of members that stood still
 
     def table(self) -> Table:
         """What it reads."""
@@ -263,22 +273,25 @@ class ExpiredPulls(Monitor):
     def _fail(self, fact: PullFailed, entry: Entry) -> None:
         """A process that stood still fails late what it began long ago."""
         self.tried += 1
-        since_us = entry.mono_us - self._went_on_us.get(entry.node, -PULL_US_MAX)
-        if since_us < PULL_US_MAX:
-            self._pulling.pop((entry.node, fact.group, fact.queue), None)
-        else:
-            self._pulling[entry.node, fact.group, fact.queue] = key(entry)
+        known = entry.node, fact.group, fact.queue
+        self._late.discard(self._pulling.get(known, key(entry)))
+        self._pulling[known] = key(entry)
+        if entry.mono_us - self._went_on_us.get(entry.node, -PULL_US_MAX) < PULL_US_MAX:
+            self._late.add(key(entry))
 
     def _released(self, fact: QueuesReleased, entry: Entry) -> None:
         for queue in fact.queues:
             before = self._pulling.pop((entry.node, fact.group, queue), None)
             if fact.reason != "pull expired" or before is None:
                 continue
-            self.tries()
             passed_us = entry.mono_us - before.mono_us
             is_push = self.scene.kinds(fact.group) == {"push"}
             # A pull that fails began up to 30 s before the fact that says so.
-            if is_push and passed_us < EXPIRED_US - PULL_US_MAX:
+            is_early = is_push and passed_us < EXPIRED_US - PULL_US_MAX
+            self.tries(before not in self._late)
+            if is_early and before in self._late:
+                self.excuses()
+            elif is_early:
                 self.objects(
                     f"{entry.node} gave {place(queue)} up as not pulled, "
                     f"{passed_us / 1e6:.1f} s after it was",

@@ -13,7 +13,7 @@ from emulator.checks.disturbances import ENDING
 from emulator.checks.failover import STORED
 from emulator.checks.folding import Table
 from emulator.checks.monitors.attempts import PENALTIES_ARE_SHORT
-from emulator.checks.monitors.monitor import Monitor
+from emulator.checks.monitors.monitor import OfLoads
 from emulator.facts import (
     BrokerIsolated,
     FaultBegan,
@@ -31,35 +31,6 @@ FAILED_MS_OLD, FAILED_MS = 600_000, 10_000
 SLACK_US = 100_000  # timers are in milliseconds, and one of them may be late
 ENDS_US = 10_000_000  # a send whose last attempt failed has told so by then
 LAST_BROKER_AVOIDED = (4, 9, 0)  # before, some releases retried at the broker that failed
-
-
-class OfLoads(Monitor):
-    """Knows the load of each producer."""
-
-    def __init__(self, shared: Shared) -> None:
-        super().__init__(shared)
-        self._loads: dict[str, dict[str, Any] | None] = {}
-
-    def load_of(self, producer: str) -> dict[str, Any] | None:
-        """The part of the plan that *producer* sends; None: it is none of the plan's."""
-        try:
-            return self._loads[producer]
-        except KeyError:
-            found = self._loads[producer] = self._found(producer)
-            return found
-
-    def _found(self, producer: str) -> dict[str, Any] | None:
-        name, _, number = producer.rpartition("-")
-        if name != "producer" or not number.isdecimal():
-            return None
-        at = int(number)
-        for load in self.scene.plan.get("load", ()):
-            count = load.get("producers", 1)
-            if at <= count:
-                found: dict[str, Any] = load
-                return found
-            at -= count
-        return None
 
 
 class RetriesChangeBroker(OfLoads):
@@ -122,7 +93,7 @@ class RetriesChangeBroker(OfLoads):
             return False
         brokers = self._routes.get((entry.node, fact.topic), ())
         perms = [self.scene.topics.perm(fact.topic, broker) for broker in brokers]
-        return sum(map(is_writeable, perms)) > 1 and self.scene.topics.are_all_writeable
+        return len(perms) > 1 and all(map(is_writeable, perms))
 
 
 class SendsKeepTheirTimeout(OfLoads):

@@ -76,10 +76,14 @@ class MembersAreListed(Monitor):
             topics.partial.last_us((broker,), now_us),
             topics.changed_us(broker),
         )
+        is_listed = bool(self._listed.get((broker, group, seat.started.client)))
         if now_us - since_us < HEARTBEAT_US + LATE_US or topics.is_down(broker):
+            is_new = now_us - seat.from_us < HEARTBEAT_US + LATE_US
+            if not (is_listed or is_new or self.scene.is_gone(broker)):
+                self.excuses()
             return
         self.tries()
-        if not self._listed.get((broker, group, seat.started.client)):
+        if not is_listed:
             assert self.scene.last is not None
             self.objects(
                 f"{broker} does not list {seat.node} in {group}, "
@@ -191,6 +195,18 @@ class RoutesAreCurrent(Monitor):
                 f"{most}" + f" without {', '.join(gone)}" * bool(gone),
                 entry,
             )
+        elif fact.queue_count != self._expected(fact.topic) and self._is_touched(entry):
+            self.excuses()
+
+    def _expected(self, topic: str) -> int:
+        """How many queues the brokers have that run."""
+        topics = self.scene.topics
+        running = [each for each in topics.brokers_of(topic) if not self.scene.is_gone(each)]
+        return sum(topics.readable_count(topic, broker) for broker in running)
+
+    def _is_touched(self, entry: Entry) -> bool:
+        nodes = {entry.node, *self.scene.topics.brokers, *self.scene.topics.name_servers}
+        return self.scene.touched(nodes, entry.mono_us - CURRENT_US, entry.mono_us)
 
     def _first_us(self, group: str, node: str) -> int | None:
         """When the first of the members began that use the routes of this process."""
@@ -307,6 +323,9 @@ class NoticesWake(Monitor):
     ) -> None:
         if fact.group in self.scene.broadcast:
             return
+        for (group, _), changes in self._woken.items():
+            if group == fact.group:  # what it did before is over, also for those not listed now
+                changes.pop(fact.client, None)
         for client in clients:
             changes = self._woken.setdefault((fact.group, client), {})
             changes[fact.client] = key_of(entry), has_come
@@ -328,9 +347,11 @@ class NoticesWake(Monitor):
             for broker in self.scene.topics.brokers_of(topic):
                 began_us = self._began_us.get(broker, 0)
                 listed_us = self._listed_us.get((broker, group, seat.started.client), 0)
-                if seat.from_us < began_us < since.mono_us and not (
-                    began_us < listed_us < since.mono_us
-                ):
+                if not seat.from_us < began_us < since.mono_us:
+                    continue
+                quiet_us = self.scene.undisturbed_us((seat.node, broker), began_us, since.mono_us)
+                is_listed = began_us < listed_us < since.mono_us
+                if not is_listed and quiet_us <= ROUTE_US + HEARTBEAT_US + LATE_US:
                     return True
         return False
 
@@ -344,6 +365,9 @@ class NoticesWake(Monitor):
         late_us = entry.mono_us - since.mono_us
         us_max = self._us_max()
         is_touched = self.scene.touched(nodes, since.mono_us - LATE_US, entry.mono_us)
+        if is_touched:  # the notice may be lost: the next pass of the timer knows
+            quiet_us = self.scene.undisturbed_us(nodes, since.mono_us, entry.mono_us)
+            is_touched = quiet_us <= PASS_US + LATE_US
         if us_max is None or is_touched or self._is_unlisted(group, seats[0], since):
             if late_us > NOTICE_US:
                 self.excuses()

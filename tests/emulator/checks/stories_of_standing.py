@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 
-from small_journals import Q0, Q1, AJournal, client_of
+from small_journals import Q0, Q1, AJournal, client_of, objections
 
+from emulator.checks.judging import judge
+from emulator.checks.table import ALL
 from emulator.facts import (
     BrokerExpired,
     BrokerIsolated,
@@ -35,6 +37,16 @@ PLAN = json.dumps(
 )
 ONE, TWO = "billing-1", "billing-2"
 Q_OF_B = Queue("orders", "broker-b", 0)
+
+
+def found(journal: AJournal, name: str) -> tuple[int, float]:
+    """The objections of that checker, and what it let off."""
+    judgement = judge(journal.entries, [ALL[name]])
+    return len(objections(judgement, name)), judgement.metrics[f"excused_{name}"]
+
+
+def a_fault(journal: AJournal, node: str, began_s: float, ended_s: float) -> AJournal:
+    return journal.at_s(began_s).fault("partition", node, number=9).at_s(ended_s).healed(9)
 
 
 def a_cluster(**broker_settings: object) -> AJournal:

@@ -3,33 +3,21 @@
 from __future__ import annotations
 
 import pytest
-from small_journals import Q0, AJournal, objections
+from small_journals import Q0, AJournal
 from stories_of_standing import (
     ONE,
     Q_OF_B,
     TWO,
     a_cluster,
+    a_fault,
     attempt,
+    found,
     passed,
     registered,
     woken,
 )
 
-from emulator.checks.judging import judge
-from emulator.checks.monitors.table import MONITORS
-from emulator.checks.passes import RebalanceGaps
 from emulator.facts import NodeStarted, PullFailed, QueuesReleased
-
-
-def found(journal: AJournal, name: str) -> tuple[int, float]:
-    """Its objections, and what it let off."""
-    kind = RebalanceGaps if name == "passes" else MONITORS[name]
-    judgement = judge(journal.entries, [kind])
-    return len(objections(judgement, name)), judgement.metrics[f"excused_{name}"]
-
-
-def a_fault(journal: AJournal, node: str, began_s: float, ended_s: float) -> AJournal:
-    return journal.at_s(began_s).fault("partition", node, number=9).at_s(ended_s).healed(9)
 
 
 @pytest.mark.parametrize(

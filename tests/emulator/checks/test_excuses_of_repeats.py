@@ -10,6 +10,7 @@ from emulator.checks.reading import entries_in
 from emulator.facts import (
     GroupOffsetMoved,
     LogRecovered,
+    MessagePolled,
     OffsetRepaired,
     Queue,
     SeekRequested,
@@ -137,3 +138,76 @@ def test_a_journal_that_is_read_back_is_judged_as_the_run_itself() -> None:
     read = judge(list(entries_in(journal.lines())))
     assert read.metrics == journal.judged().metrics
     assert read.violations == journal.judged().violations
+
+
+# Queues that nobody has claimed yet ------------------------------------------------------------
+
+
+def polled(journal: AJournal, node: str, offset: int, queue: Queue = Q0) -> AJournal:
+    key = f"{queue.queue_id}-{offset}"
+    return journal.note(node, MessagePolled("billing", queue, offset, key))
+
+
+def polled_before_the_claim(polls_s: float, *, paused_s: float = 0) -> AJournal:
+    """Two claims 0 and consumes all; One, which notes its claims, polls that before it claims."""
+    journal = AJournal().runs().store()
+    for node in (ONE, TWO):
+        journal.consumer(node, consumer_kind="lite_pull")
+    journal.claimed(TWO, Q0, offsets=(0,)).claimed(ONE, Q1, offsets=(0,))
+    journal.each(range(3), journal.sent).pulled(0, 3)
+    journal.each(range(3), lambda offset: polled(journal, TWO, offset))
+    polled(journal.at_s(10), ONE, 0)
+    if paused_s:
+        journal.fault("pause", ONE).at_s(10 + paused_s).healed()
+    return polled(journal.at_s(10 + polls_s), ONE, 1)
+
+
+def test_a_lite_pull_member_may_poll_for_60_s_before_it_notes_its_claim() -> None:
+    assert unexplained(polled_before_the_claim(59)) == 0
+    assert unexplained(polled_before_the_claim(61)) == 1
+    assert unexplained(polled_before_the_claim(61, paused_s=5)) == 0
+    assert unexplained(polled_before_the_claim(90, paused_s=5)) == 1
+    assert unexplained(polled(polled_before_the_claim(59), ONE, 1)) == 1  # each message once
+    claimed = polled_before_the_claim(59).claimed(ONE, Q0, offsets=(2,))
+    assert unexplained(polled(claimed, ONE, 2)) == 0
+    assert unexplained(polled(claimed, ONE, 1)) == 1
+
+
+def test_a_member_that_never_claims_a_queue_gets_nothing_of_it_for_long() -> None:
+    def given_without_a_claim(at_s: float, *, claims: bool = True) -> AJournal:
+        journal = AJournal().runs().store().consumer(ONE).consumer(TWO).pulled(0, 0)
+        journal.claimed(ONE, Q0, offsets=(0,)).each(range(9), journal.sent)
+        journal.each(range(9), lambda offset: journal.consumed(ONE, offset))
+        if claims:
+            journal.claimed(TWO, Q1, offsets=(0,))
+        return journal.consumed(TWO, 3).at_s(at_s).consumed(TWO, 4)
+
+    assert unexplained(given_without_a_claim(50)) == 0
+    assert unexplained(given_without_a_claim(70)) == 1
+    assert unexplained(given_without_a_claim(70, claims=False)) == 0  # such facts are not noted
+
+
+def asked_again(*, orderly: bool, falls_s: float = 1, pulls_s: float = 2) -> AJournal:
+    """200 is committed, and told at the claim; then somebody's commit of 100 comes late."""
+    journal = AJournal().runs().store().consumer(ONE, orderly=orderly)
+    journal.consumer(TWO, orderly=orderly).pulled(0, 0).claimed(ONE, Q0, offsets=(0,))
+    journal.each(range(200), journal.sent)
+    journal.each(range(200), lambda offset: journal.consumed(ONE, offset))
+    journal.at_s(100).committed(200).at_s(200)
+    steps = [
+        (0.0, lambda: journal.claimed(TWO, Q0, offsets=(200,))),
+        (falls_s, lambda: journal.committed(100)),
+        (pulls_s, lambda: journal.consumed(TWO, 100)),
+    ]
+    for after_s, do in sorted(steps, key=lambda step: step[0]):
+        journal.at_s(200 + after_s)
+        do()
+    return journal
+
+
+def test_an_orderly_member_asks_again_at_its_first_pull_and_no_other_does() -> None:
+    assert unexplained(asked_again(orderly=True)) == 0
+    assert unexplained(asked_again(orderly=False)) == 1
+    assert unexplained(asked_again(orderly=True, falls_s=3)) == 1
+    again = asked_again(orderly=True, pulls_s=3)
+    assert unexplained(again.consumed(TWO, 99)) == 1

@@ -3,10 +3,27 @@
 from __future__ import annotations
 
 import pytest
-from small_journals import Q0, Q1, RECORD_BYTES, AJournal, a_consumed_journal, objections
+from small_journals import (
+    PEER,
+    Q0,
+    Q1,
+    RECORD_BYTES,
+    AJournal,
+    a_consumed_journal,
+    client_of,
+    objections,
+)
 
 from emulator.checks.violation import Violation
-from emulator.facts import MessageSentBack, MessageStored, Queue
+from emulator.facts import (
+    MessageSentBack,
+    MessageStored,
+    OffsetCommitted,
+    PullFailed,
+    PullHeld,
+    Queue,
+    QueuesLocked,
+)
 from emulator.journal import Entry
 
 RETRY = Queue("%RETRY%billing", "broker-a", 0)
@@ -41,7 +58,7 @@ def test_a_place_that_is_acknowledged_twice_is_no_place() -> None:
     journal = a_consumed_journal(5).sent(5, key="k").acknowledged(5, key="other")
     found = the_violation(journal, "places")
     assert found.what == "offset 5 of orders@broker-a:0 was acknowledged to two sends"
-    assert kinds_cited(journal, found) == ["MessageSent", "MessageSent"]
+    assert kinds_cited(journal, found) == ["MessageStored", "MessageSent", "MessageSent"]
 
 
 def test_an_acknowledgement_names_the_place_of_its_own_message() -> None:
@@ -114,7 +131,14 @@ def test_a_retry_that_never_returns_is_lost() -> None:
         "a retry (k) waits at offset 0 of SCHEDULE_TOPIC_XXXX@broker-a:2, and broker-a has not "
         "delivered it"
     )
-    assert kinds_cited(journal, found) == ["MessageConsumed", "MessageStored", "RunEnded"]
+    assert kinds_cited(journal, found) == [
+        "MessageStored",
+        "MessageSent",
+        "MessageConsumed",
+        "MessageStored",
+        "MessageSentBack",
+        "RunEnded",
+    ]
     assert journal.judged().metrics["lost.billing"] == 1
 
 
@@ -179,3 +203,116 @@ def test_a_record_that_a_broker_kept_is_not_stored_in_its_place_again() -> None:
     journal = a_consumed_journal(5)
     journal.note("broker-a", MessageStored(Q0, 5, 500, "k", RECORD_BYTES))
     assert objections(journal.judged(), "places") == []
+
+
+# The evidence of each kind -----------------------------------------------------------------------
+
+
+def consumed_in_the_place_of_another() -> AJournal:
+    journal = AJournal().runs().store().consumer("billing-1").pulled(0, 0).sent(0).sent(1)
+    return journal.consumed("billing-1", 0).consumed("billing-1", 1, key="0-0")
+
+
+def repeated_an_hour_after_one_claim() -> AJournal:
+    journal = a_consumed_journal(200).committed(100)
+    journal.claimed("billing-1", Q0, offsets=(100,)).at_s(3_600)
+    journal.each(range(100, 200), lambda offset: journal.consumed("billing-1", offset))
+    return journal.consumed("billing-1", 150)
+
+
+def rung_and_never_answered() -> AJournal:
+    journal = a_consumed_journal(5)
+    held = PullHeld("billing", Q0, 5, 0, PEER, 1)
+    return journal.note("broker-a", held).sent(5).at_s(100).ends()
+
+
+def lost_after_one_member_filtered() -> AJournal:
+    journal = AJournal().runs().store().consumer("billing-1").pulled(0, 0)
+    journal.consumer("billing-2", expressions=("TagA",)).at_s(10).stopped("billing-2")
+    journal.at_s(300).sent(0, tags="TagB").pulled(0, 1)
+    refused = PullFailed("billing", Q0, "code 2: the broker is busy")
+    return journal.note("billing-1", refused).committed(1).at_s(400).ends()
+
+
+def locked_twice_long_after_a_clock_jumped() -> AJournal:
+    journal = AJournal().runs().store()
+    for node in ("billing-1", "billing-2"):
+        journal.consumer(node, orderly=True)
+    journal.at_s(5).fault("clock_jump", "broker-a", ms=60_000).at_s(6).healed().at_s(3_600)
+    for node in ("billing-1", "billing-2"):
+        journal.note("broker-a", QueuesLocked("billing", client_of(node), (Q0,), ()))
+    return journal
+
+
+def stuck_with_refusals() -> AJournal:
+    journal = a_consumed_journal(5).sent(5).pulled(5, 1).given("billing-1", 5).at_s(30)
+    refused = PullFailed("billing", Q0, "code 2: the broker is busy")
+    return journal.note("billing-1", refused).at_s(300).ends()
+
+
+@pytest.mark.parametrize(
+    ("make", "checker", "kinds"),
+    [
+        (
+            consumed_in_the_place_of_another,
+            "places",
+            ["MessageStored", "MessageSent", "MessageConsumed"],
+        ),
+        (
+            repeated_an_hour_after_one_claim,
+            "duplicates",
+            ["MessageStored", "QueuesClaimed", "MessageConsumed"],
+        ),
+        (rung_and_never_answered, "wakes", ["PullHeld", "MessageStored", "RunEnded"]),
+        (
+            lost_after_one_member_filtered,
+            "lost",
+            [
+                "MessageStored",
+                "MessageSent",
+                "PullAnswered",
+                "PullFailed",
+                "OffsetCommitted",
+                "RunEnded",
+            ],
+        ),
+        (locked_twice_long_after_a_clock_jumped, "locks", ["QueuesLocked", "QueuesLocked"]),
+        (
+            stuck_with_refusals,
+            "liveness",
+            [
+                "QueuesClaimed",
+                "MessageStored",
+                "MessageSent",
+                "PullAnswered",
+                "MessageGivenToListener",
+                "PullFailed",
+                "RunEnded",
+            ],
+        ),
+    ],
+)
+def test_hidden_damage_is_shown_by_the_life_of_its_message(make, checker, kinds) -> None:
+    journal = make()
+    assert kinds_cited(journal, the_violation(journal, checker)) == kinds
+
+
+def test_the_commit_that_is_cited_is_the_first_one_that_passed_the_message() -> None:
+    journal = AJournal().runs().store().consumer("billing-1").pulled(0, 0)
+    journal.each(range(99), journal.sent).stored(0, AFTER_10_S, key="0-0")
+    journal.consumed("billing-1", 0, ok=False).stored(0, RETRY, key="0-0")  # a front that stays
+    for offset in range(1, 99):
+        if offset != 50:
+            journal.consumed("billing-1", offset)
+        journal.committed(offset + 1)
+    journal.consumed("billing-1", 0, RETRY, key="0-0", times=1).ends()
+    found = the_violation(journal, "lost")
+    (commit,) = [e for e in cited(journal, found) if isinstance(e.fact, OffsetCommitted)]
+    assert commit.fact == OffsetCommitted("billing", Q0, 51, PEER)
+
+
+def test_a_refusal_from_before_the_message_is_not_on_its_way() -> None:
+    journal = a_consumed_journal(5)
+    journal.note("billing-1", PullFailed("billing", Q0, "code 2: the broker is busy"))
+    journal.sent(5).at_s(300).ends()
+    assert "PullFailed" not in kinds_cited(journal, the_violation(journal, "liveness"))

@@ -81,3 +81,19 @@ def test_no_orderly_history_is_objected_to(outcomes: list[int]) -> None:
         at += outcome
         committed = max(committed, at - 2)
     assert broken(journal) == []
+
+
+def filtered(*, joins_s: float, ends_s: float, takes: int, tags: str = "TagB") -> AJournal:
+    """The group takes all; another member takes TagA alone for a while; one comes at 300 s."""
+    journal = AJournal().runs().store().consumer("billing-1", orderly=True)
+    journal.claimed("billing-1", Q0).pulled(0, 4).at_s(joins_s)
+    journal.consumer("billing-2", orderly=True, expressions=("TagA",)).at_s(ends_s)
+    journal.stopped("billing-2").at_s(300)
+    journal.each(range(4), lambda offset: journal.sent(offset, key=f"0-{offset}", tags=tags))
+    return consumed(journal, 0, takes)
+
+
+def test_what_a_member_did_not_take_is_passed_while_it_runs_and_shortly_after() -> None:
+    assert broken(filtered(joins_s=10, ends_s=200, takes=2)) == []
+    assert len(broken(filtered(joins_s=10, ends_s=200, takes=2, tags="TagA"))) == 1
+    assert len(broken(filtered(joins_s=10, ends_s=100, takes=2))) == 1
