@@ -12,6 +12,7 @@ from collections import Counter
 from typing import Literal, NamedTuple, TypeAlias
 
 from emulator.checks.chains import Chains, Copy, group_of
+from emulator.checks.deliveries import Deliveries
 from emulator.checks.folding import Table
 from emulator.checks.log_ends import LogEnds
 from emulator.checks.queue_records import QueueReading, QueueRecords
@@ -31,8 +32,6 @@ from emulator.journal import Entry, EntryKey
 from protocol.delay_levels import parse_delay_levels
 from protocol.names import SCHEDULE_TOPIC, TIMER_TOPIC
 
-CAME_MAX = 100_000  # delivered messages that are remembered
-FORGOTTEN_US = 25_000_000  # a broker writes its progress of delays every 10 s
 ODD_MAX = 1_000  # that are kept
 
 Kind: TypeAlias = Literal[
@@ -67,11 +66,11 @@ class StoredMessages:
         self.seen: Counter[str] = Counter()  # how often a rule about places was tried
         self.copy: Copy | None = None  # of the delivery that is looked at: it has waited until now
         self._newest: dict[str, tuple[MessageStored, Entry]] = {}  # by broker: stored last
-        self._came_us: dict[tuple[str, str, Queue], list[int]] = {}  # by broker, key and target
         self.excused_unnoted = 0  # that a broker stored, and was killed before it noted them
         self.excused_forgotten = 0  # delivered twice: their broker forgot its last deliveries
         self.excused_lost_places = 0  # messages given out although their brokers had lost them
         self.stored_us = 0  # when the last one was stored that somebody is to consume
+        self._deliveries = Deliveries(scene, self.chains)
         self._ends = LogEnds(scene, self.queues, self.chains)
 
     def table(self) -> Table:
@@ -159,12 +158,15 @@ class StoredMessages:
 
     def _delivered(self, fact: DelayedDelivered, entry: Entry) -> None:
         queue = Queue(SCHEDULE_TOPIC, entry.node, fact.delay_level - 1)
-        self._comes(fact.queue, queue, None, entry)
+        self._comes(fact.queue, queue, None, fact.late_by_ms, entry)
 
     def _timer_delivered(self, fact: TimerMessageDelivered, entry: Entry) -> None:
-        self._comes(fact.queue, Queue(TIMER_TOPIC, entry.node, 0), fact.offset, entry)
+        waited = Queue(TIMER_TOPIC, entry.node, 0)
+        self._comes(fact.queue, waited, fact.offset, fact.late_by_ms, entry)
 
-    def _comes(self, target: Queue, waited: Queue, offset: int | None, entry: Entry) -> None:
+    def _comes(
+        self, target: Queue, waited: Queue, offset: int | None, late_ms: int, entry: Entry
+    ) -> None:
         """A copy's time has come: what was promised of it holds for its new place now.
 
         That is the record that the broker has stored just before it says so.
@@ -177,31 +179,21 @@ class StoredMessages:
             return
         records = self.records(target)
         self.chains.is_no_send(stored.uniq_key, records, stored.offset)
-        self.copy = self.chains.comes(stored.uniq_key, waited, offset, target, entry)
-        came_us = self._came_us.setdefault((entry.node, stored.uniq_key, target), [])
-        if len(self._came_us) > CAME_MAX:
-            del self._came_us[next(iter(self._came_us))]
+        key = stored.uniq_key
+        came_us = self._deliveries.came_us(key, target, entry)
+        if not came_us or not self._deliveries.is_once_more(key, waited, late_ms, entry):
+            self.copy = self.chains.comes(key, waited, offset, target, entry)
         if self.copy is None and came_us:
-            self._comes_twice(stored, came_us, entry)
+            if self._deliveries.forgets(came_us, entry):
+                self.excused_forgotten += 1
+            else:
+                what = f"{key} was delivered to {name_of(target)} for the second time"
+                self.is_odd("came twice", what, EntryKey(entry.mono_us, entry.node, entry.seq))
         came_us.append(entry.mono_us)
         if self.copy is not None and self.copy.sent is not None:
             records.acked.add(stored.offset)
             records.unsafe.add(stored.offset)  # nor for that of what comes to its queue
             records.sent[stored.offset] = self.copy.sent
-
-    def _comes_twice(self, stored: MessageStored, came_us: list[int], entry: Entry) -> None:
-        """Nothing waits any more of what is delivered: a broker may forget its last deliveries.
-
-        Each of them is delivered once more, when it has begun again.
-        """
-        ended_us = self._scene.ended_us(entry.node, entry.mono_us)
-        for at_us in came_us:
-            if ended_us < entry.mono_us and 0 <= ended_us - at_us < FORGOTTEN_US:
-                came_us.remove(at_us)
-                self.excused_forgotten += 1
-                return
-        what = f"{stored.uniq_key} was delivered to {name_of(stored.queue)} for the second time"
-        self.is_odd("came twice", what, EntryKey(entry.mono_us, entry.node, entry.seq))
 
     def _comes_early(self, fact: MessageStored, records: QueueRecords) -> None:
         """It was acknowledged, says its producer's journal, before it was stored."""
@@ -334,7 +326,8 @@ class StoredMessages:
         if (records.stored_us(fact.offset) or 0) <= self.chains.forgotten_us:
             return  # whose place it is may be forgotten
         shared = self.chains.open_sends.get(key, [])
-        if (records, fact.offset) not in shared or key not in self.chains.several:
+        is_of_batch = key in self.chains.several or is_of_one(fact.uniq_key, key)
+        if (records, fact.offset) not in shared or not is_of_batch:
             self._is_acked_elsewhere(fact, records, here)
             return
         shared.remove((records, fact.offset))
@@ -364,6 +357,18 @@ class StoredMessages:
         """Something is wrong with a place; *entries* show it."""
         if len(self.odd) < ODD_MAX:
             self.odd.append(Odd(kind, what, entries))
+
+
+def is_of_one(sent: str, stored: str) -> bool:
+    """*stored* may be the key of a batch of one message, whose own key is *sent*.
+
+    Upstream: DefaultMQProducer.batch draws the batch's key right after those of its messages.
+    """
+    try:
+        between = int(stored[-4:], 16) - int(sent[-4:], 16)
+    except ValueError:
+        return False
+    return stored[:20] == sent[:20] and between % 0x10000 == 1
 
 
 def skip_unwanted(scene: Scene, reading: QueueReading, offset: int, tags: str) -> None:

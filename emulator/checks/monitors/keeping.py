@@ -142,6 +142,7 @@ class QueuesAreUnlocked(Monitor):
         super().__init__(shared)
         self._locked: set[tuple[str, str, Queue]] = set()  # client, group
         self._given_up: dict[tuple[str, str, Queue], EntryKey] = {}  # and not unlocked
+        self._may_wait: set[tuple[str, str, Queue]] = set()  # of these: not at a shutdown
 
     def table(self) -> Table:
         """What it reads."""
@@ -150,6 +151,7 @@ class QueuesAreUnlocked(Monitor):
             QueuesUnlocked: self._unlock,
             QueuesClaimed: self._claimed,
             QueuesReleased: self._released,
+            ConsumerStopped: self._stopped,
             RouteChanged: self._route_changed,
         }
 
@@ -182,6 +184,7 @@ class QueuesAreUnlocked(Monitor):
         for queue in fact.queues:
             known = fact.client, fact.group, queue
             self._locked.discard(known)
+            self._may_wait.discard(known)
             if (released := self._given_up.pop(known, None)) is not None:
                 self._looks(known, released, entry.mono_us)
 
@@ -200,6 +203,17 @@ class QueuesAreUnlocked(Monitor):
                 del self._given_up[known]
                 self.excuses()
 
+    def _stopped(self, fact: ConsumerStopped, entry: Entry) -> None:
+        """While its listener is at work a member unlocks 20 s later, if it still runs by then.
+
+        Upstream: RebalancePushImpl.unlockDelay, whose task ends with the client.
+        """
+        for known, released in list(self._given_up.items()):
+            is_its = known[:2] == (fact.client, fact.group) and known in self._may_wait
+            if is_its and entry.mono_us - released.mono_us <= UNLOCKED_US:
+                del self._given_up[known]
+                self.excuses()
+
     def _released(self, fact: QueuesReleased, entry: Entry) -> None:
         seat = self.scene.seat(fact.group, entry.node)
         if seat is None or fact.reason not in ("not mine", "shutdown"):
@@ -212,6 +226,9 @@ class QueuesAreUnlocked(Monitor):
                     continue
                 self.tries()
                 self._given_up[known] = key_of(entry)
+                (self._may_wait.add if fact.reason == "not mine" else self._may_wait.discard)(
+                    known
+                )
 
 
 class OneListenerAQueue(Monitor):

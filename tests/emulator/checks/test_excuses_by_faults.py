@@ -19,6 +19,7 @@ from small_journals import (
 
 from emulator.facts import (
     ConnectionClosed,
+    DelayedDelivered,
     LogRecovered,
     MemberLeft,
     MessageStored,
@@ -223,6 +224,25 @@ def test_what_a_restarted_broker_delivers_again_is_not_the_retry_that_waits() ->
     assert found(delivered_again(105, Q1), "delays") == 0
     assert found(delivered_again(105, Q1), "places") == 0
     assert found(delivered_again(105, retry), "delays") == 1  # 5 s early
+
+
+def test_a_retry_that_a_restarted_broker_delivers_again_is_as_late_as_the_first_one() -> None:
+    """One retry came at 110 s, when it was due; a second one waits since 112 s."""
+
+    def comes(late_ms: int, restarted: bool = True) -> int:
+        retry = Queue("%RETRY%billing", "broker-a", 0)
+        journal = a_consumed_journal(1).at_s(100).stored(0, AFTER_10_S, key="k")
+        journal.at_s(110).delivered(0, retry, 3, "k").at_s(112).stored(1, AFTER_10_S, key="k")
+        if restarted:
+            journal.at_s(113).fault("kill", "broker-a").at_s(114)
+            journal.note("broker-a", NodeStarted("broker", "", "4.9.7")).healed()
+        journal.at_s(115).stored(1, retry, "k")
+        journal.note("broker-a", DelayedDelivered(retry, 3, late_ms))
+        return found(journal, "delays") + found(journal, "places")
+
+    assert comes(late_ms=5_000) == 0
+    assert comes(late_ms=0) == 0  # no copy was due then either
+    assert comes(late_ms=5_000, restarted=False) == 1  # 7 s early
 
 
 def delayed_by_a_clock(comes_s: float, node: str = "broker-a", ms: float = -60_000) -> AJournal:

@@ -218,6 +218,21 @@ def test_a_lock_is_given_back_within_25_s_unless_a_fault_of_that_time_kept_it() 
     assert found(given_back(None, (10, 21, "broker-b")), "queues_are_unlocked") == (1, 0)
 
 
+def test_a_member_that_left_before_it_was_to_unlock_keeps_the_lock_of_that_queue() -> None:
+    """Its listener was at work at the release: it waits for 20 s, and ends with the client."""
+
+    def left(at_s: float, node: str = ONE, reason: str = "not mine") -> AJournal:
+        journal = a_cluster().consumer(ONE, orderly=True).consumer(TWO).claimed(ONE, Q0)
+        locked(journal, ONE).note(ONE, RouteChanged("orders", A_AND_B))
+        journal.at_s(20).released(ONE, Q0, reason=reason).at_s(at_s).stopped(node)
+        return journal.at_s(90).ends()
+
+    assert found(left(25), "queues_are_unlocked") == (0, 1)
+    assert found(left(25, TWO), "queues_are_unlocked") == (1, 0)
+    assert found(left(46), "queues_are_unlocked") == (1, 0)
+    assert found(left(25, reason="shutdown"), "queues_are_unlocked") == (1, 0)
+
+
 def kept(
     topic: str = "orders", *, node: str = ONE, lost_s: float = 10, back_s: float = 0
 ) -> AJournal:

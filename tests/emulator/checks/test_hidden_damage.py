@@ -78,6 +78,16 @@ def test_members_of_a_batch_may_share_the_key_of_the_first() -> None:
     assert journal.judged().metrics["stored_twice"] == 0
 
 
+@pytest.mark.parametrize(("stored", "expected"), [("A5", 0), ("A6", 1), ("A3", 1)])
+def test_a_batch_of_one_message_has_the_key_that_was_drawn_after_the_message_s(
+    stored, expected
+) -> None:
+    prefix = "0A00000803EA70693D7947B8235D00"
+    journal = a_consumed_journal(5).stored(5, key=prefix + stored)
+    journal.acknowledged(5, key=prefix + "A4")
+    assert len(objections(journal.judged(), "places")) == expected
+
+
 def test_two_messages_in_one_place_are_objected_to() -> None:
     journal = a_consumed_journal(5).stored(4, key="k")
     found = the_violation(journal, "places")
