@@ -185,6 +185,9 @@ class CommitsFollowDelivery(Checker):
         hold.committed = fact.offset, key_of(entry)
         if before is None or fact.offset >= before[0]:
             return
+        if hold.sought is not None and fact.offset >= hold.sought:
+            hold.sought = None  # until the next poll a lite pull member commits as before its seek
+            return
         # A broker that is busy, or was paused, takes requests of different pools out of order.
         since_us = entry.mono_us - REORDERED_US
         if self.scene.touched((entry.node, hold.node), since_us, entry.mono_us):

@@ -22,6 +22,7 @@ class Hold:
         "in_hand",
         "late",
         "node",
+        "sought",
         "start",
         "why",
     )
@@ -36,6 +37,7 @@ class Hold:
         self.in_hand: dict[int, Entry] = {}  # given, and not finished
         self.late: dict[int, Entry] = {}  # the same, by the member's hold before this one
         self.committed: tuple[int, EntryKey] | None = None  # last
+        self.sought: int | None = None  # somebody moved it there: commits may go back so far, once
         self.ended_us: int | None = None
 
     def goes_to(self, offset: int, why: str) -> None:
@@ -43,6 +45,7 @@ class Hold:
         self.start = min(self.start, offset)
         self.given.cut(offset)
         self.committed, self.why = None, why
+        self.sought = offset if self.sought is None else min(offset, self.sought)
 
     def finishes(self, offset: int) -> Entry | None:
         """The entry with which the message was given, if it was given and is not finished."""

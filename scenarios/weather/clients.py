@@ -55,7 +55,22 @@ FEATURES: Mapping[str, Feature] = {
     "mixed_members": Feature(0.3, "the last member of each group is of the other release"),
     "mixed_producers": Feature(0.25, "a producer of orders is of the other release"),
     "late_members": Feature(0.3, "members of a group start one after the other, within 3 s"),
+    "late_groups": Feature(0.4, "clustering groups start up to 4 s after the first messages"),
+    "slow_reader": Feature(
+        0.3, "the application of a lite pull member now and then hangs for 6 s"
+    ),
     "sync_flush": Feature(0.25, "brokers have SYNC_FLUSH"),
+    "orderly_death": Feature(
+        0.25, "of two or more orderly members one is killed for good: its locks lapse after 60 s"
+    ),
+    "busy_steps": Feature(
+        0.25, "the orderly listener takes as long as it may, and two members join one by one"
+    ),
+    "news_restart": Feature(
+        0.25, "a broadcasting member with a folder is killed after 13 s, and comes back"
+    ),
+    "join_meets_fault": Feature(0.4, "a member joins while a broker is read-only, or down"),
+    "calm_leave": Feature(0.5, "a member leaves in order when all faults are over"),
 }
 SEEDS_A_BLOCK = 20
 OTHER_RELEASE = {"4.9.7": "5.3.3", "5.3.3": "4.9.7"}
@@ -67,6 +82,9 @@ HOT = 0.5  # so much of what has keys may go to one queue
 LISTENER_MS_MAX = 300.0
 LARGE_BYTES = (1 << 20, (4 << 20) - 1_024)
 LATE_MS = 3_000
+LATE_GROUP_MS = 4_000
+HANG_MS = 6_000.0  # longer than a lite pull consumer waits between two commits
+HANGING = 0.4  # so much of the time, at most
 
 
 class Clients:
@@ -131,7 +149,7 @@ class Clients:
         listener = ListenerPlan(
             fails=0.01 if self.has("raises") else 0.0,
             always_fails=0.03 if self.has("poison_steps") else 0.0,
-            **self._takes("slow_steps", self._capacity_ms(1, 0.3 * HOT)),
+            **self._steps_take(),
         )
         settings = {**self._starts(), **self._pulls()}
         if self.has("poison_steps"):
@@ -139,11 +157,17 @@ class Clients:
         return self._group(
             "stepping",
             self._shape.stepping,
+            least=2 if self.has("orderly_death") else 1,
             topics={"steps": "*"},
             orderly=True,
             listener=listener,
             settings=settings,
         )
+
+    def _steps_take(self) -> dict[str, Any]:
+        most_ms = self._capacity_ms(1, 0.3 * HOT)
+        takes = self._takes("slow_steps", most_ms)
+        return {"takes_ms": most_ms, "jitter_ms": most_ms} if self.has("busy_steps") else takes
 
     def _news(self) -> ConsumersPlan:
         """Broadcasting consumers."""
@@ -156,9 +180,13 @@ class Clients:
             listener=ListenerPlan(**self._takes("slow", self._capacity_ms(THREADS, 0.7))),
             settings={
                 **self._pulls(),
-                **({"offset_folder": "offsets"} if self.has("folder") else {}),
+                **({"offset_folder": "offsets"} if self._has_folder else {}),
             },
         )
+
+    @property
+    def _has_folder(self) -> bool:
+        return self.has("folder") or self.has("news_restart")
 
     def _reading(self) -> ConsumersPlan:
         """Lite pull consumers; no tags: such a group never commits what it passes over at the end.
@@ -175,21 +203,32 @@ class Clients:
             few=True,
             topics=self._topics(filtered=0.0),
             kind="lite_pull",
-            listener=ListenerPlan(**self._takes("slow", self._capacity_ms(1, 1.0))),
+            listener=self._reader(),
             settings=self._starts(),
             seeks_ms=seeks,
             seek_back_max=10,
         )
 
-    def _group(self, group: str, most: int, *, few: bool = False, **fields: Any) -> ConsumersPlan:
-        members = self._members(min(most, self._shape.members_max), few=few)
+    def _group(
+        self, group: str, most: int, *, few: bool = False, least: int = 1, **fields: Any
+    ) -> ConsumersPlan:
+        most = min(most, self._shape.members_max)
+        members = max(self._members(most, few=few), min(least, most))
         settings_of = {}
         can_mix = fields.get("kind") != "lite_pull" or self._is_5x
         if self.has("mixed_members") and members > 1 and can_mix:
             settings_of = {f"{group}-{members}": {"release": self._other_release}}
         every_ms = LATE_MS // members if self.has("late_members") and members else 0
+        is_late = self.has("late_groups") and not fields.get("broadcast")
         return ConsumersPlan(
-            group=group, members=members, settings_of=settings_of, every_ms=every_ms, **fields
+            group=group,
+            members=members,
+            settings_of=settings_of,
+            starts_ms=Random(f"weather {group} {self._seed}").randrange(LATE_GROUP_MS)
+            if is_late
+            else 0,
+            every_ms=every_ms,
+            **fields,
         )
 
     def _members(self, most: int, *, few: bool) -> int:
@@ -242,6 +281,18 @@ class Clients:
         if not self.has(feature):
             return {"takes_ms": min(2.0, most_ms)}
         return {"takes_ms": takes_ms, "jitter_ms": takes_ms * jitter}
+
+    def _reader(self) -> ListenerPlan:
+        """The application of a lite pull member; one that hangs does so for ``HANGING`` of a time.
+
+        So much for a single member that gets all messages, and each takes its time besides.
+        """
+        takes = self._takes("slow", self._capacity_ms(1, 1.0))
+        if self.has("slow_reader"):
+            most_ms = round(self._capacity_ms(1, 1.0), 1)
+            hangs = HANGING * 1_000 / (HANG_MS * self._shape.rate)
+            takes = {"takes_ms": most_ms, "jitter_ms": most_ms, "hangs": hangs, "hang_ms": HANG_MS}
+        return ListenerPlan(**takes)
 
     # Loads -----------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from emulator.cluster.spec import ClusterSpec
 from scenarios.plan import ConsumersPlan, Expectation, Plan, Step, TopicPlan
 from scenarios.weather.clients import Clients
 from scenarios.weather.making import Cast
+from scenarios.weather.scenes import LAST_SCENES, SCENES
 from scenarios.weather.shape import WeatherShape
 from scenarios.weather.timeline import timeline
 
@@ -26,7 +27,8 @@ def weather(seed: int, release: str = "4.9.7", shape: WeatherShape | None = None
     shape = shape or WeatherShape()
     clients = Clients(seed, release, shape)
     spec = ClusterSpec(brokers=shape.brokers, name_servers=shape.name_servers, release=release)
-    steps = timeline(seed, shape, _cast(spec, clients.consumers), spec)
+    scenes = [name for name in (*SCENES, *LAST_SCENES) if clients.has(name)]
+    steps = timeline(seed, shape, _cast(spec, clients.consumers), spec, scenes)
     return Plan(
         name=f"weather_{seed}",
         title=f"Weather of seed {seed}",

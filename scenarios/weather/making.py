@@ -30,6 +30,7 @@ from emulator.cluster.faults.values import (
 )
 from protocol.bodies.reply_rules import ReplyRule
 from protocol.codes import RequestCode, ResponseCode
+from scenarios.plan import AnyAct
 
 
 class Cast(NamedTuple):
@@ -49,6 +50,14 @@ class Cast(NamedTuple):
     def nodes(self) -> tuple[str, ...]:
         """Everybody but producers."""
         return (*self.servers, *self.members)
+
+
+class WeatherEvent(NamedTuple):
+    """A fault or an act, and when."""
+
+    at_ms: int
+    until_ms: int
+    does: Fault | AnyAct
 
 
 Make = Callable[[Random, Cast], Fault]

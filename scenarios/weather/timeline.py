@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from random import Random
-from typing import NamedTuple
 
 from emulator.cluster.faults.table import refusal_of
 from emulator.cluster.faults.values import Fault
@@ -17,31 +16,25 @@ from emulator.cluster.spec import ClusterSpec
 from scenarios.plan import AnyAct, GrowTopic, Join, Leave, RollingRestart, Step
 from scenarios.weather.aims import Aim, aims_of
 from scenarios.weather.coverage import STATES
-from scenarios.weather.making import FAULTS_BY_CHANCE, Cast
+from scenarios.weather.making import FAULTS_BY_CHANCE, Cast, WeatherEvent
+from scenarios.weather.scenes import LAST_SCENES, SCENES, Scene, Stage
 from scenarios.weather.shape import WeatherShape
 from scenarios.words import word_of
 
 STEERED = 0.7  # so often a state is looked for; else any time
 TRIES_MAX = 20
 FIRST_MS = 3_000  # before it nothing happens
+SCENES_MS = 8_000  # before it no scene begins: all members have come
 CALM_MS = 14_000  # members have joined 10 s before, and queues have their owners
 BACKLOG_MS = 5_000  # so long a node is down, and messages wait
 DOWN_WORDS = ("kill", "stop", "power_off", "pause")
 
 
-class WeatherEvent(NamedTuple):
-    """A fault or an act, and when."""
-
-    at_ms: int
-    until_ms: int
-    does: Fault | AnyAct
-
-
 def timeline(
-    seed: int, shape: WeatherShape, cast: Cast, spec: ClusterSpec, fixed: Collection[str] = ()
+    seed: int, shape: WeatherShape, cast: Cast, spec: ClusterSpec, scenes: Collection[str] = ()
 ) -> tuple[Step, ...]:
-    """The steps of *seed*, by their times; no member in *fixed* leaves."""
-    drawn = _Timeline(seed, shape, cast, spec, fixed).drawn()
+    """The steps of *seed*, by their times, with *scenes*."""
+    drawn = _Timeline(seed, shape, cast, spec, scenes).drawn()
     return tuple(_step(placed) for placed in sorted(drawn, key=lambda placed: placed.at_ms))
 
 
@@ -52,10 +45,11 @@ class _Timeline:
         shape: WeatherShape,
         cast: Cast,
         spec: ClusterSpec,
-        fixed: Collection[str],
+        scenes: Collection[str],
     ) -> None:
         self.rng = Random(f"weather {seed}")  # a text, so that it is the same everywhere
-        self.shape, self.cast, self.spec, self.fixed = shape, cast, spec, fixed
+        self.shape, self.cast, self.spec, self.scenes = shape, cast, spec, scenes
+        self.rng_of_scenes = Random(f"weather scenes {seed}")
         self.first_ms = FIRST_MS
         self.end_ms = shape.seconds * 1_000
         self.placed: list[WeatherEvent] = []
@@ -73,13 +67,38 @@ class _Timeline:
         for aim in calm:
             self._aimed(aim)
             self.first_ms = CALM_MS + 1
+        for name, scene in SCENES.items():
+            self._scene(name, scene)
         self._acts([NEEDS[aim.state] for aim in aims if aim.state in NEEDS])
         for _ in range(fault_count - len(aims)):
             self._fault()
         for aim in aims:
             if aim not in calm:
                 self._aimed(aim)
+        for name, scene in LAST_SCENES.items():
+            self._scene(name, scene)
         return self.placed
+
+    # Scenes ------------------------------------------------------------------------------------
+
+    def _scene(self, name: str, scene: Scene) -> None:
+        """All of it, if this seed has it, nothing is in its way, and no weight leaves it out."""
+        if name not in self.scenes:
+            return
+        staying = tuple(m for m in self.cast.members if m not in self.gone and self._is_up(m))
+        first_ms = max(self.first_ms, SCENES_MS)
+        placed = scene(Stage(self.rng_of_scenes, self.cast, first_ms, self.end_ms, staying))
+        if any(self._is_left_out(each) or self._collides(each) for each in placed):
+            return
+        self.placed += placed
+        self.gone.update(each.does.node for each in placed if isinstance(each.does, Leave))
+
+    def _is_left_out(self, placed: WeatherEvent) -> bool:
+        """The shape wants no such fault or act."""
+        word = word_of(placed.does)
+        if isinstance(placed.does, Fault):
+            return not (self.usual[word] and self.shape.faults_per_minute)
+        return not (self.shape.weights.get(word, ACTS[word][0]) and self.shape.acts_per_minute)
 
     # Acts --------------------------------------------------------------------------------------
 
@@ -188,19 +207,21 @@ class _Timeline:
 
     def _is_up(self, member: str) -> bool:
         """No fault takes it down, and would bring it back."""
-        return member not in self.fixed and not any(member in _down(old) for old in self.placed)
+        return not any(member in _down(old) for old in self.placed)
 
     def restart(self) -> AnyAct | None:
-        """All brokers, one after the other; once in a run."""
-        if any(isinstance(placed.does, RollingRestart) for placed in self.placed):
+        """All brokers, one after the other; once in a run, and only where all are up else."""
+        brokers = set(self.cast.brokers)
+        if any(not brokers.isdisjoint(_down(placed)) for placed in self.placed):
             return None
         return RollingRestart(nodes=self.cast.brokers, down_ms=3_000, between_ms=5_000)
 
     def grow(self) -> AnyAct | None:
-        """More queues of a topic; once in a run, and not where order matters."""
+        """More queues of a topic, once in a run."""
         if any(isinstance(placed.does, GrowTopic) for placed in self.placed):
             return None
-        return GrowTopic(topic="orders", queues=self.rng.randrange(5, 9))
+        topic = self.rng.choice(("orders", "orders", "steps"))
+        return GrowTopic(topic=topic, queues=self.rng.randrange(5, 9))
 
     def after(self, kinds: type | tuple[type, ...], least_ms: int, most_ms: int) -> list[int]:
         """Moments so long after the acts of these kinds."""
