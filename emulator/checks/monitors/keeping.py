@@ -29,6 +29,7 @@ from emulator.facts import (
 from emulator.journal import Entry, EntryKey
 
 PULLED_US = 35_000_000  # held for 15 s, looked at every 5 s; and a time-out of 30 s
+FORCED_US = 20_000_000  # rocketmq.client.unlockDelayTimeMills, since the last lock
 UNLOCKED_US = 25_000_000  # upstream waits 20 s where messages of the queue are at the listener
 LOCK_US = 60_000_000  # rocketmq.broker.rebalance.lockMaxLiveTime
 Claim = tuple[str, str, Queue]  # node, group, queue
@@ -208,14 +209,59 @@ class OneListenerAQueue(Monitor):
     name = "one_listener_a_queue"
     rule = (
         "a queue of an orderly group has one listener at work: it goes to its next owner when "
-        "the listener of the last one has returned, or its lock has lapsed (client invariant 51)"
+        "the listener of the last one has returned, or its lock has lapsed (client invariant 51); "
+        "so it is not unlocked before, but by force 20 s after the last lock (52)"
     )
-    invariants = (51,)
+    invariants = (51, 52)
     needs = (MessageGivenToListener, QueuesLocked)
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        self._locked_us: dict[tuple[str, str, Queue], int] = {}  # client, group: the last time
 
     def table(self) -> Table:
         """What it reads."""
-        return {MessageGivenToListener: self._given}
+        return {
+            MessageGivenToListener: self._given,
+            QueuesLocked: self._lock,
+            QueuesUnlocked: self._unlocked,
+        }
+
+    def _lock(self, fact: QueuesLocked, entry: Entry) -> None:
+        for queue in fact.granted:
+            self._locked_us[fact.client, fact.group, queue] = entry.mono_us
+
+    def _unlocked(self, fact: QueuesUnlocked, entry: Entry) -> None:
+        """Of a member that lives: one that shuts down unlocks all, whatever is under way."""
+        seats = (s for s in self.scene.living(fact.group) if s.started.client == fact.client)
+        seat = next(seats, None)
+        if seat is None or fact.group not in self.scene.orderly:
+            return
+        for queue in fact.queues:
+            reading = self.progress.readers.get(fact.group, {}).get(queue)
+            hold = None if reading is None else reading.holds.get(seat.node)
+            if hold is None or not hold.given.ends:
+                continue
+            self.tries()
+            if hold.in_hand and hold.ended_us is not None:
+                self._gave_away(fact, queue, min(hold.in_hand.values(), key=key_of), entry)
+
+    def _gave_away(self, fact: QueuesUnlocked, queue: Queue, given: Entry, entry: Entry) -> None:
+        locked_us = self._locked_us.get((fact.client, fact.group, queue), 0)
+        nodes = {given.node, queue.broker}
+        is_forced = entry.mono_us - locked_us > FORCED_US
+        # A request for the lock that a fault held up was sent, and given up, long before.
+        since_us = min(given.mono_us, entry.mono_us - FORCED_US)
+        if is_forced or self.scene.touched(nodes, since_us, entry.mono_us):
+            self.excuses()
+            return
+        self.objects(
+            f"{given.node} gave back the lock of {place_of(queue)} while its listener still "
+            "worked at it",
+            given,
+            entry,
+            node=given.node,
+        )
 
     def _given(self, fact: MessageGivenToListener, entry: Entry) -> None:
         if fact.group not in self.scene.orderly:

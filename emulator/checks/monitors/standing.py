@@ -247,7 +247,7 @@ class NoticesWake(Monitor):
     name = "notices_wake"
     rule = (
         "a member that joins or leaves wakes all members that its broker lists: they rebalance "
-        "at once (client invariant 35)"
+        "each of their topics at once (client invariant 35)"
     )
     invariants = (35,)
     needs = (MemberJoined, RebalancePassed)
@@ -258,8 +258,11 @@ class NoticesWake(Monitor):
         self._began_us: dict[str, int] = {}  # by broker: its last start
         # By broker, group and client: when it was listed first since then.
         self._listed_us: dict[tuple[str, str, str], int] = {}
-        # By group and client: who came (True) or went, and since when a pass is due that knows.
-        self._woken: dict[tuple[str, str], dict[str, tuple[EntryKey, bool]]] = {}
+        # By group and client: when it passed each of its topics, last.
+        self._topics: dict[tuple[str, str], dict[str, int]] = {}
+        # By group and client: who came (True) or went, and since when a pass of which topic is
+        # due that knows: "" is any.
+        self._woken: dict[tuple[str, str], dict[tuple[str, str], tuple[EntryKey, bool]]] = {}
 
     def table(self) -> Table:
         """What it reads."""
@@ -308,17 +311,23 @@ class NoticesWake(Monitor):
             return
         for client in clients:
             changes = self._woken.setdefault((fact.group, client), {})
-            changes[fact.client] = key_of(entry), has_come
+            known = self._topics.get((fact.group, client), {})
+            since_us = entry.mono_us - 2 * PASS_US - LATE_US  # what it passes again and again
+            topics = [topic for topic, at_us in known.items() if at_us >= since_us]
+            for topic in topics or [""]:
+                changes[fact.client, topic] = key_of(entry), has_come
 
     def _passed(self, fact: RebalancePassed, entry: Entry) -> None:
         """Of the changes that this pass knows: when it came."""
         seat = self.scene.seat(fact.group, entry.node)
         if seat is None:
             return
-        changes = self._woken.get((fact.group, seat.started.client), {})
-        for client, (since, has_come) in list(changes.items()):
-            if (client in fact.members) is has_come:
-                del changes[client]
+        known = fact.group, seat.started.client
+        self._topics.setdefault(known, {})[fact.topic] = entry.mono_us
+        changes = self._woken.get(known, {})
+        for (client, topic), (since, has_come) in list(changes.items()):
+            if topic in ("", fact.topic) and (client in fact.members) is has_come:
+                del changes[client, topic]
                 self._looks(fact.group, seat.started.client, since, entry)
 
     def _is_unlisted(self, group: str, seat: Seat, since: EntryKey) -> bool:
