@@ -27,6 +27,7 @@ from protocol.names import (
 
 OPEN_SENDS_MAX = 100_000
 FAILED_MAX = 1_000_000
+DUE_US_MAX = 1_000_000  # times are kept in seconds on the way
 
 Passed: TypeAlias = Literal["", "waiting", "retry", "dead"]  # "": nowhere
 
@@ -183,6 +184,14 @@ class Chains:
             if copy.failure is not taken:
                 copy.failure.passed, taken.passed = taken.passed, before
         return copy
+
+    def is_before_all(self, key: str, queue: Queue, due_us: int) -> bool:
+        """What was due then is none of the copies of *key* in *queue* that are known to wait."""
+        return all(
+            copy.due_us is not None and copy.due_us - due_us > DUE_US_MAX
+            for copy in self.waiting.get(key, ())
+            if copy.records.queue == queue
+        )
 
     def drop(self, copy: Copy) -> None:
         """It waits no more."""

@@ -157,15 +157,24 @@ class StoredMessages:
 
     def _delivered(self, fact: DelayedDelivered, entry: Entry) -> None:
         queue = Queue(SCHEDULE_TOPIC, entry.node, fact.delay_level - 1)
-        self._comes(fact.queue, queue, None, entry)
+        due_us = entry.mono_us - fact.late_by_ms * 1_000
+        self._comes(fact.queue, queue, None, entry, due_us)
 
     def _timer_delivered(self, fact: TimerMessageDelivered, entry: Entry) -> None:
         self._comes(fact.queue, Queue(TIMER_TOPIC, entry.node, 0), fact.offset, entry)
 
-    def _comes(self, target: Queue, waited: Queue, offset: int | None, entry: Entry) -> None:
+    def _comes(
+        self,
+        target: Queue,
+        waited: Queue,
+        offset: int | None,
+        entry: Entry,
+        due_us: int | None = None,
+    ) -> None:
         """A copy's time has come: what was promised of it holds for its new place now.
 
-        That is the record that the broker has stored just before it says so.
+        That is the record that the broker has stored just before it says so.  *due_us* is its
+        time by the broker's clock.
         """
         self.copy = None
         stored, at = self._newest.get(entry.node, (None, None))
@@ -175,8 +184,15 @@ class StoredMessages:
             return
         records = self.records(target)
         self.chains.is_no_send(stored.uniq_key, records, stored.offset)
-        self.copy = self.chains.comes(stored.uniq_key, waited, offset, entry)
         came_us = self._came_us.get((entry.node, stored.uniq_key, target))
+        is_again = (
+            came_us is not None
+            and due_us is not None
+            and self._may_forget(came_us, entry)
+            and self.chains.is_before_all(stored.uniq_key, waited, due_us)
+        )
+        if not is_again:
+            self.copy = self.chains.comes(stored.uniq_key, waited, offset, entry)
         self._came_us[entry.node, stored.uniq_key, target] = entry.mono_us
         if len(self._came_us) > CAME_MAX:
             del self._came_us[next(iter(self._came_us))]
@@ -187,13 +203,16 @@ class StoredMessages:
             records.sent[stored.offset] = self.copy.sent
 
     def _comes_twice(self, stored: MessageStored, came_us: int, entry: Entry) -> None:
-        """Nothing waits any more of what is delivered: a broker may forget its last deliveries."""
-        ended_us = self._scene.ended_us(entry.node, entry.mono_us)
-        is_restarted = ended_us < entry.mono_us
-        if is_restarted and came_us > ended_us - FORGOTTEN_US:
+        """Nothing waits any more of what is delivered."""
+        if self._may_forget(came_us, entry):
             return
         what = f"{stored.uniq_key} was delivered to {name_of(stored.queue)} for the second time"
         self.is_odd("came twice", what, EntryKey(entry.mono_us, entry.node, entry.seq))
+
+    def _may_forget(self, came_us: int, entry: Entry) -> bool:
+        """The broker was started again, and may not know that it made this delivery before."""
+        ended_us = self._scene.ended_us(entry.node, entry.mono_us)
+        return ended_us < entry.mono_us and came_us > ended_us - FORGOTTEN_US
 
     def _comes_early(self, fact: MessageStored, records: QueueRecords) -> None:
         """It was acknowledged, says its producer's journal, before it was stored."""

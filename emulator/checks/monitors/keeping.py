@@ -31,6 +31,7 @@ from emulator.journal import Entry, EntryKey
 PULLED_US = 35_000_000  # held for 15 s, looked at every 5 s; and a time-out of 30 s
 FORCED_US = 20_000_000  # rocketmq.client.unlockDelayTimeMills, since the last lock
 UNLOCKED_US = 25_000_000  # upstream waits 20 s where messages of the queue are at the listener
+NOT_PUT_OFF = (5, 2, 0)  # from here on a queue is unlocked at once
 LOCK_US = 60_000_000  # rocketmq.broker.rebalance.lockMaxLiveTime
 Claim = tuple[str, str, Queue]  # node, group, queue
 
@@ -138,6 +139,9 @@ class QueuesAreUnlocked(Monitor):
         super().__init__(shared)
         self._locked: set[tuple[str, str, Queue]] = set()  # client, group
         self._given_up: dict[tuple[str, str, Queue], EntryKey] = {}  # and not unlocked
+        # Of these: perhaps 20 s later, by a thread that ends with its process.
+        # Upstream: RebalancePushImpl.unlockDelay, by the scheduled executor of MQClientInstance.
+        self._put_off: set[tuple[str, str, Queue]] = set()
 
     def table(self) -> Table:
         """What it reads."""
@@ -155,6 +159,11 @@ class QueuesAreUnlocked(Monitor):
             passed_us = self.scene.now_us - released.mono_us
             until_us = released.mono_us + UNLOCKED_US
             nodes = {released.node, queue.broker}
+            if (client, group, queue) in self._put_off and self._has_ended(
+                group, client, until_us
+            ):
+                self.excuses()
+                continue
             if passed_us > UNLOCKED_US and not self.scene.touched(
                 nodes, released.mono_us, until_us
             ):
@@ -164,6 +173,15 @@ class QueuesAreUnlocked(Monitor):
                     released,
                     node=released.node,
                 )
+
+    def _has_ended(self, group: str, client: str, until_us: int) -> bool:
+        """With its process the unlocking ended that it had put off."""
+        return any(
+            seat.started.client == client
+            and seat.until_us is not None
+            and seat.until_us < until_us
+            for seat in self.scene.seats.get(group, ())
+        )
 
     def _lock(self, fact: QueuesLocked, entry: Entry) -> None:
         for queue in fact.granted:
@@ -201,6 +219,10 @@ class QueuesAreUnlocked(Monitor):
                     continue
                 self.tries()
                 self._given_up[known] = key_of(entry)
+                is_later = fact.reason == "not mine" and (
+                    self.release_at(fact.group, entry.node) < NOT_PUT_OFF
+                )
+                (self._put_off.add if is_later else self._put_off.discard)(known)
 
 
 class OneListenerAQueue(Monitor):

@@ -12,12 +12,18 @@ from stories_of_standing import ONE, TWO, a_cluster, joined, passed
 from emulator.checks.judging import judge
 from emulator.checks.monitors.table import MONITORS
 from emulator.facts import (
+    DelayedDelivered,
     MemberLeft,
+    NodeStarted,
+    Queue,
     QueuesLocked,
     QueuesUnlocked,
     RebalancePassed,
     RouteChanged,
 )
+
+LEVEL_3 = Queue("SCHEDULE_TOPIC_XXXX", "broker-a", 2)  # 10 s
+RETRY = Queue("%RETRY%billing", "broker-a", 0)
 
 
 def found(journal: AJournal, name: str) -> tuple[int, float]:
@@ -98,6 +104,25 @@ def test_a_member_that_shuts_down_unlocks_all_whatever_is_under_way() -> None:
     assert found(given_up(at_work().stopped(ONE)), "one_listener_a_queue") == (0, 0)
 
 
+@pytest.mark.parametrize(
+    ("ended_s", "release", "reason", "expected"),
+    [
+        (110, "4.9.7", "not mine", (0, 1)),
+        (130, "4.9.7", "not mine", (1, 0)),  # it had the time
+        (110, "5.2.0", "not mine", (1, 0)),  # it unlocks at once
+        (110, "4.9.7", "shutdown", (1, 0)),
+    ],
+)
+def test_an_unlocking_that_is_put_off_by_20_s_ends_with_its_process(
+    ended_s, release, reason, expected
+) -> None:
+    journal = a_cluster().consumer(ONE, orderly=True, release=release).at_s(95)
+    journal.note("broker-a", QueuesLocked("billing", client_of(ONE), (Q0,), ()))
+    journal.claimed(ONE, Q0, offsets=(0,)).at_s(101).released(ONE, Q0, reason=reason)
+    journal.at_s(ended_s).stopped(ONE).at_s(200).ends()
+    assert found(journal, "queues_are_unlocked") == expected
+
+
 # A lock lapses -----------------------------------------------------------------------------
 
 
@@ -164,3 +189,24 @@ def test_no_client_gets_a_route_with_a_broker_that_ended(word, after_s, expected
 def test_a_name_server_may_not_see_a_broker_end_in_a_fault(node, ended_s, expected) -> None:
     journal = a_fault(a_cluster(), node, 90, ended_s).at_s(100.1).fault("kill", "broker-b")
     assert found(told(journal, 103, "broker-a", "broker-b"), "dead_brokers_leave") == expected
+
+
+# What a broker forgot it delivers again ----------------------------------------------------
+
+
+def a_retry_twice(restarts: bool) -> AJournal:
+    """The first copy comes, again after a restart, while the second one waits for its time."""
+    journal = AJournal().runs().store().consumer(ONE).stored(0, LEVEL_3, "k")
+    journal.at_s(10).stored(0, RETRY, "k").note("broker-a", DelayedDelivered(RETRY, 3, 0))
+    if restarts:
+        journal.at_s(12).fault("kill", "broker-a").at_s(14).healed()
+        journal.note("broker-a", NodeStarted("broker", "", "4.9.7"))
+    journal.at_s(15).stored(1, LEVEL_3, "k").at_s(16).stored(1, RETRY, "k")
+    return journal.note("broker-a", DelayedDelivered(RETRY, 3, 6_000)).at_s(20)
+
+
+def test_a_retry_that_comes_again_after_a_restart_is_not_the_one_that_waits() -> None:
+    assert objections(a_retry_twice(restarts=True).judged(), "delays") == []
+    assert objections(a_retry_twice(restarts=False).judged(), "delays") == [
+        "k came to %RETRY%billing@broker-a:0 9.0 s before its time"
+    ]
