@@ -27,6 +27,7 @@ from protocol.names import (
 
 OPEN_SENDS_MAX = 100_000
 FAILED_MAX = 1_000_000
+DUE_US_MAX = 1_000_000  # times are kept in seconds on the way
 
 Passed: TypeAlias = Literal["", "waiting", "retry", "dead"]  # "": nowhere
 

@@ -8,9 +8,10 @@ their holders trust them up to 30 s longer.  That is RocketMQ's own doing, count
 
 from __future__ import annotations
 
-from emulator.checks.checker import Checker, Metric, Shared, place_of
+from emulator.checks.checker import Checker, Metric, Shared, key_of, place_of
 from emulator.checks.folding import Table
 from emulator.facts import (
+    BrokerReset,
     MessageGivenToListener,
     NodeStarted,
     Queue,
@@ -22,6 +23,7 @@ from emulator.journal import Entry, EntryKey
 BROKER_LOCK_US = 60_000_000  # rocketmq.broker.rebalance.lockMaxLiveTime
 CLIENT_LOCK_US = 30_000_000  # rocketmq.client.rebalance.lockMaxLiveTime
 ANSWER_US = 1_000_000  # a lock call takes no longer
+CLOCK_US = 10_000  # brokers count in whole milliseconds
 
 
 class LocksAreSafe(Checker):
@@ -30,13 +32,19 @@ class LocksAreSafe(Checker):
     name = "locks"
     rule = (
         "no listener call with a lock older than 30 s, and never two members with the lock of "
-        "one queue (client invariant 51)"
+        "one queue (client invariant 51); one that was not renewed for 60 s is free"
     )
     metrics = (
         Metric(
             "lock_violations", "times", "a lock was granted twice, or a listener had none", "group"
         ),
         Metric("locks_refused", "queues", "whose lock another member held, at every try", "group"),
+        Metric(
+            "kept_locks",
+            "times",
+            "a lock was refused for one that was not renewed for 60 s",
+            "group",
+        ),
         Metric(
             "forgotten_locks",
             "times",
@@ -65,6 +73,7 @@ class LocksAreSafe(Checker):
             QueuesUnlocked: self._unlocked,
             MessageGivenToListener: self._given,
             NodeStarted: self._node_started,
+            BrokerReset: self._reset,
         }
 
     def end(self) -> None:
@@ -76,6 +85,8 @@ class LocksAreSafe(Checker):
     def _locked(self, fact: QueuesLocked, entry: Entry) -> None:
         key = EntryKey(entry.mono_us, entry.node, entry.seq)
         self.adds("locks_refused", len(fact.refused), fact.group)
+        for queue in fact.refused:
+            self._refused(fact, queue, entry)
         for queue in fact.granted:
             client, granted = self._holders.get((fact.group, queue), (fact.client, key))
             is_valid = entry.mono_us - granted.mono_us < BROKER_LOCK_US
@@ -96,6 +107,26 @@ class LocksAreSafe(Checker):
                 )
             self._holders[fact.group, queue] = fact.client, key
             self._granted[fact.group, queue, fact.client] = entry.mono_us
+
+    def _refused(self, fact: QueuesLocked, queue: Queue, entry: Entry) -> None:
+        """For another member's lock, which has not lapsed.
+
+        Upstream: RebalanceLockManager.LockEntry.isExpired.
+        """
+        client, granted = self._holders.get((fact.group, queue), (fact.client, None))
+        if granted is None or client == fact.client:
+            return
+        self.tried += 1
+        over_us = entry.mono_us - granted.mono_us - BROKER_LOCK_US - CLOCK_US
+        if over_us <= 0 or self._is_excused(entry, granted.mono_us, over_us, fact.group):
+            return
+        self.adds("kept_locks", 1, fact.group)
+        self.objects(
+            f"{entry.node} refused {fact.client} the lock of {queue.topic}:{queue.queue_id} for "
+            f"{client}, which was given it {_seconds(granted, entry)} s before, the last time",
+            granted,
+            entry,
+        )
 
     def _unlocked(self, fact: QueuesUnlocked, entry: Entry) -> None:
         for queue in fact.queues:
@@ -132,6 +163,12 @@ class LocksAreSafe(Checker):
         self.adds("lock_violations", 1, fact.group)
         evidence = () if holder is None else (holder[1],)
         self.objects(f"{entry.node} was given offset {fact.offset} {what}", *evidence, entry)
+
+    def _reset(self, fact: BrokerReset, entry: Entry) -> None:
+        """A lock that is kept counts from then on."""
+        for known, (client, _) in list(self._holders.items()):
+            if known[1].broker == entry.node:
+                self._holders[known] = client, key_of(entry)
 
     def _node_started(self, fact: NodeStarted, entry: Entry) -> None:
         """A broker that starts has no locks: they are in memory only."""

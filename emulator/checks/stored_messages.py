@@ -169,7 +169,8 @@ class StoredMessages:
     ) -> None:
         """A copy's time has come: what was promised of it holds for its new place now.
 
-        That is the record that the broker has stored just before it says so.
+        That is the record that the broker has stored just before it says so.  *due_us* is its
+        time by the broker's clock.
         """
         self.copy = None
         stored, at = self._newest.get(entry.node, (None, None))

@@ -20,7 +20,7 @@ WRITTEN_MS = 13_000  # a broadcasting member has written its offsets: after 10 s
 REST_MS = 9_000  # after the last fault: what happens then has no other cause
 
 
-class SceneInput(NamedTuple):
+class SceneContext(NamedTuple):
     """What a scene knows: when faults may begin and have to end, and who is there and stays."""
 
     rng: Random
@@ -38,61 +38,61 @@ class SceneInput(NamedTuple):
         ]
 
 
-def orderly_death(stage: SceneInput) -> list[WeatherEvent]:
+def orderly_death(context: SceneContext) -> list[WeatherEvent]:
     """A member of the orderly group is killed for good: its locks lapse after 60 s."""
-    members = stage.others("stepping")
-    if not members or stage.first_ms >= stage.end_ms - 2_000:
+    members = context.others("stepping")
+    if not members or context.first_ms >= context.end_ms - 2_000:
         return []
-    at_ms = stage.rng.randrange(stage.first_ms, stage.end_ms - 2_000)
+    at_ms = context.rng.randrange(context.first_ms, context.end_ms - 2_000)
     return [WeatherEvent(at_ms, at_ms + 2_000, Leave(node=members[-1], kill=True))]
 
 
-def busy_steps(stage: SceneInput) -> list[WeatherEvent]:
+def busy_steps(context: SceneContext) -> list[WeatherEvent]:
     """Two more orderly members come while listeners are at work: queues are given up in use."""
-    last_ms = stage.end_ms - 2_000
-    if "stepping" not in stage.cast.groups or stage.first_ms >= last_ms:
+    last_ms = context.end_ms - 2_000
+    if "stepping" not in context.cast.groups or context.first_ms >= last_ms:
         return []
-    times_ms = sorted(stage.rng.randrange(stage.first_ms, last_ms) for _ in range(2))
+    times_ms = sorted(context.rng.randrange(context.first_ms, last_ms) for _ in range(2))
     return [WeatherEvent(at_ms, at_ms + 2_000, Join(group="stepping")) for at_ms in times_ms]
 
 
-def news_restart(stage: SceneInput) -> list[WeatherEvent]:
+def news_restart(context: SceneContext) -> list[WeatherEvent]:
     """A broadcasting member is killed once it has written its offsets, and comes back."""
-    first_ms, last_ms = max(stage.first_ms, WRITTEN_MS), stage.end_ms - 8_000
-    if "news-1" not in stage.staying or first_ms >= last_ms:
+    first_ms, last_ms = max(context.first_ms, WRITTEN_MS), context.end_ms - 8_000
+    if "news-1" not in context.staying or first_ms >= last_ms:
         return []
-    at_ms = stage.rng.randrange(first_ms, last_ms)
-    return [WeatherEvent(at_ms, at_ms + stage.rng.randrange(1_500, 7_500), Kill(node="news-1"))]
+    at_ms = context.rng.randrange(first_ms, last_ms)
+    return [WeatherEvent(at_ms, at_ms + context.rng.randrange(1_500, 7_500), Kill(node="news-1"))]
 
 
-def join_meets_fault(stage: SceneInput) -> list[WeatherEvent]:
+def join_meets_fault(context: SceneContext) -> list[WeatherEvent]:
     """A member joins while a broker is read-only, or down."""
-    last_ms = stage.end_ms - HELD_MS
-    groups = [group for group in stage.cast.groups if group != "news"]
-    if not groups or stage.first_ms >= last_ms:
+    last_ms = context.end_ms - HELD_MS
+    groups = [group for group in context.cast.groups if group != "news"]
+    if not groups or context.first_ms >= last_ms:
         return []
     at_ms, broker = (
-        stage.rng.randrange(stage.first_ms, last_ms),
-        stage.rng.choice(stage.cast.brokers),
+        context.rng.randrange(context.first_ms, last_ms),
+        context.rng.choice(context.cast.brokers),
     )
-    fault = stage.rng.choice((ReadOnly(broker=broker), Kill(node=broker), Stop(node=broker)))
-    joins_ms = at_ms + stage.rng.randrange(3_000, HELD_MS - 2_000)
+    fault = context.rng.choice((ReadOnly(broker=broker), Kill(node=broker), Stop(node=broker)))
+    joins_ms = at_ms + context.rng.randrange(3_000, HELD_MS - 2_000)
     return [
         WeatherEvent(at_ms, at_ms + HELD_MS, fault),
-        WeatherEvent(joins_ms, joins_ms + 2_000, Join(group=stage.rng.choice(groups))),
+        WeatherEvent(joins_ms, joins_ms + 2_000, Join(group=context.rng.choice(groups))),
     ]
 
 
-def calm_leave(stage: SceneInput) -> list[WeatherEvent]:
+def calm_leave(context: SceneContext) -> list[WeatherEvent]:
     """A member that shares queues leaves in order when all faults are over for a while."""
-    members = [each for each in stage.others() if not each.startswith("news-")]
+    members = [each for each in context.others() if not each.startswith("news-")]
     if not members:
         return []
-    at_ms = stage.end_ms + REST_MS + stage.rng.randrange(3_000)
-    return [WeatherEvent(at_ms, at_ms + 2_000, Leave(node=stage.rng.choice(members)))]
+    at_ms = context.end_ms + REST_MS + context.rng.randrange(3_000)
+    return [WeatherEvent(at_ms, at_ms + 2_000, Leave(node=context.rng.choice(members)))]
 
 
-Scene = Callable[[SceneInput], list[WeatherEvent]]
+Scene = Callable[[SceneContext], list[WeatherEvent]]
 SCENES: Mapping[str, Scene] = {
     "orderly_death": orderly_death,
     "busy_steps": busy_steps,

@@ -17,7 +17,7 @@ from scenarios.plan import AnyAct, GrowTopic, Join, Leave, RollingRestart, Step
 from scenarios.weather.aims import Aim, aims_of
 from scenarios.weather.coverage import STATES
 from scenarios.weather.making import FAULTS_BY_CHANCE, Cast, WeatherEvent
-from scenarios.weather.scenes import LAST_SCENES, SCENES, Scene, SceneInput
+from scenarios.weather.scenes import LAST_SCENES, SCENES, Scene, SceneContext
 from scenarios.weather.shape import WeatherShape
 from scenarios.words import word_of
 
@@ -87,7 +87,7 @@ class _Timeline:
             return
         staying = tuple(m for m in self.cast.members if m not in self.gone and self._is_up(m))
         first_ms = max(self.first_ms, SCENES_MS)
-        placed = scene(SceneInput(self.rng_of_scenes, self.cast, first_ms, self.end_ms, staying))
+        placed = scene(SceneContext(self.rng_of_scenes, self.cast, first_ms, self.end_ms, staying))
         if any(self._is_left_out(each) or self._collides(each) for each in placed):
             return
         self.placed += placed

@@ -250,8 +250,7 @@ INVARIANTS = (
     Invariant(
         52,
         "a busy orderly queue is kept, since 5.2.0 released 20 s after its last lock",
-        (),
-        "whether the listener of a queue that is given up was busy",
+        ("one_listener_a_queue",),
     ),
     Invariant(
         53,

@@ -29,7 +29,9 @@ from emulator.facts import (
 from emulator.journal import Entry, EntryKey
 
 PULLED_US = 35_000_000  # held for 15 s, looked at every 5 s; and a time-out of 30 s
+FORCED_US = 20_000_000  # rocketmq.client.unlockDelayTimeMills, since the last lock
 UNLOCKED_US = 25_000_000  # upstream waits 20 s where messages of the queue are at the listener
+NOT_PUT_OFF = (5, 2, 0)  # from here on a queue is unlocked at once
 LOCK_US = 60_000_000  # rocketmq.broker.rebalance.lockMaxLiveTime
 Claim = tuple[str, str, Queue]  # node, group, queue
 
@@ -142,7 +144,9 @@ class QueuesAreUnlocked(Monitor):
         super().__init__(shared)
         self._locked: set[tuple[str, str, Queue]] = set()  # client, group
         self._given_up: dict[tuple[str, str, Queue], EntryKey] = {}  # and not unlocked
-        self._may_wait: set[tuple[str, str, Queue]] = set()  # of these: not at a shutdown
+        # Of these: perhaps 20 s later, by a thread that ends with its process.
+        # Upstream: RebalancePushImpl.unlockDelay, by the scheduled executor of MQClientInstance.
+        self._put_off: set[tuple[str, str, Queue]] = set()
 
     def table(self) -> Table:
         """What it reads."""
@@ -151,7 +155,6 @@ class QueuesAreUnlocked(Monitor):
             QueuesUnlocked: self._unlock,
             QueuesClaimed: self._claimed,
             QueuesReleased: self._released,
-            ConsumerStopped: self._stopped,
             RouteChanged: self._route_changed,
         }
 
@@ -166,7 +169,8 @@ class QueuesAreUnlocked(Monitor):
         if now_us - released.mono_us <= UNLOCKED_US:
             return
         nodes, until_us = {released.node, queue.broker}, released.mono_us + UNLOCKED_US
-        if self.scene.touched(nodes, released.mono_us, until_us):
+        is_over = known in self._put_off and self._has_ended(group, client, until_us)
+        if is_over or self.scene.touched(nodes, released.mono_us, until_us):
             self.excuses()
         else:
             self.objects(
@@ -176,6 +180,15 @@ class QueuesAreUnlocked(Monitor):
                 node=released.node,
             )
 
+    def _has_ended(self, group: str, client: str, until_us: int) -> bool:
+        """With its process the unlocking ended that it had put off."""
+        return any(
+            seat.started.client == client
+            and seat.until_us is not None
+            and seat.until_us < until_us
+            for seat in self.scene.seats.get(group, ())
+        )
+
     def _lock(self, fact: QueuesLocked, entry: Entry) -> None:
         for queue in fact.granted:
             self._locked.add((fact.client, fact.group, queue))
@@ -184,7 +197,6 @@ class QueuesAreUnlocked(Monitor):
         for queue in fact.queues:
             known = fact.client, fact.group, queue
             self._locked.discard(known)
-            self._may_wait.discard(known)
             if (released := self._given_up.pop(known, None)) is not None:
                 self._looks(known, released, entry.mono_us)
 
@@ -203,17 +215,6 @@ class QueuesAreUnlocked(Monitor):
                 del self._given_up[known]
                 self.excuses()
 
-    def _stopped(self, fact: ConsumerStopped, entry: Entry) -> None:
-        """While its listener is at work a member unlocks 20 s later, if it still runs by then.
-
-        Upstream: RebalancePushImpl.unlockDelay, whose task ends with the client.
-        """
-        for known, released in list(self._given_up.items()):
-            is_its = known[:2] == (fact.client, fact.group) and known in self._may_wait
-            if is_its and entry.mono_us - released.mono_us <= UNLOCKED_US:
-                del self._given_up[known]
-                self.excuses()
-
     def _released(self, fact: QueuesReleased, entry: Entry) -> None:
         seat = self.scene.seat(fact.group, entry.node)
         if seat is None or fact.reason not in ("not mine", "shutdown"):
@@ -226,9 +227,10 @@ class QueuesAreUnlocked(Monitor):
                     continue
                 self.tries()
                 self._given_up[known] = key_of(entry)
-                (self._may_wait.add if fact.reason == "not mine" else self._may_wait.discard)(
-                    known
+                is_later = fact.reason == "not mine" and (
+                    self.release_at(fact.group, entry.node) < NOT_PUT_OFF
                 )
+                (self._put_off.add if is_later else self._put_off.discard)(known)
 
 
 class OneListenerAQueue(Monitor):
@@ -237,14 +239,59 @@ class OneListenerAQueue(Monitor):
     name = "one_listener_a_queue"
     rule = (
         "a queue of an orderly group has one listener at work: it goes to its next owner when "
-        "the listener of the last one has returned, or its lock has lapsed (client invariant 51)"
+        "the listener of the last one has returned, or its lock has lapsed (client invariant 51); "
+        "so it is not unlocked before, but by force 20 s after the last lock (52)"
     )
-    invariants = (51,)
+    invariants = (51, 52)
     needs = (MessageGivenToListener, QueuesLocked)
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        self._locked_us: dict[tuple[str, str, Queue], int] = {}  # client, group: the last time
 
     def table(self) -> Table:
         """What it reads."""
-        return {MessageGivenToListener: self._given}
+        return {
+            MessageGivenToListener: self._given,
+            QueuesLocked: self._lock,
+            QueuesUnlocked: self._unlocked,
+        }
+
+    def _lock(self, fact: QueuesLocked, entry: Entry) -> None:
+        for queue in fact.granted:
+            self._locked_us[fact.client, fact.group, queue] = entry.mono_us
+
+    def _unlocked(self, fact: QueuesUnlocked, entry: Entry) -> None:
+        """Of a member that lives: one that shuts down unlocks all, whatever is under way."""
+        seats = (s for s in self.scene.living(fact.group) if s.started.client == fact.client)
+        seat = next(seats, None)
+        if seat is None or fact.group not in self.scene.orderly:
+            return
+        for queue in fact.queues:
+            reading = self.progress.readers.get(fact.group, {}).get(queue)
+            hold = None if reading is None else reading.holds.get(seat.node)
+            if hold is None or not hold.given.ends:
+                continue
+            self.tries()
+            if hold.in_hand and hold.ended_us is not None:
+                self._gave_away(fact, queue, min(hold.in_hand.values(), key=key_of), entry)
+
+    def _gave_away(self, fact: QueuesUnlocked, queue: Queue, given: Entry, entry: Entry) -> None:
+        locked_us = self._locked_us.get((fact.client, fact.group, queue), 0)
+        nodes = {given.node, queue.broker}
+        is_forced = entry.mono_us - locked_us > FORCED_US
+        # A request for the lock that a fault held up was sent, and given up, long before.
+        since_us = min(given.mono_us, entry.mono_us - FORCED_US)
+        if is_forced or self.scene.touched(nodes, since_us, entry.mono_us):
+            self.excuses()
+            return
+        self.objects(
+            f"{given.node} gave back the lock of {place_of(queue)} while its listener still "
+            "worked at it",
+            given,
+            entry,
+            node=given.node,
+        )
 
     def _given(self, fact: MessageGivenToListener, entry: Entry) -> None:
         if fact.group not in self.scene.orderly:

@@ -9,6 +9,7 @@ from emulator.facts import (
     BrokerExpired,
     BrokerRegistered,
     NodeStarted,
+    RouteChanged,
     SendAttempted,
 )
 from emulator.journal import Entry, EntryKey
@@ -19,6 +20,8 @@ SILENT_MS_MAX = 120_000  # brokerChannelExpiredTime
 ROUTE_US = 30_000_000 + 5_000_000  # pollNameServerInterval, and a call that is under way
 SILENT_US = 120_000_000 + 10_000_000  # brokerChannelExpiredTime, and until NameServers look
 ENDED = ("kill", "stop", "power_off")
+CLOSING = ("kill", "stop")  # these leave the machine, which closes the connections
+CLOSED_US = 1_000_000  # until NameServers have seen that, and an answer is under way no more
 
 
 class RegistrationsCome(Monitor):
@@ -119,11 +122,12 @@ class DeadBrokersLeave(Monitor):
 
     name = "dead_brokers_leave"
     rule = (
-        "a broker whose process has ended leaves the routes with its connection: producers send "
-        "nothing to it after their next route poll, 30 s (client invariant 58)"
+        "a broker whose process has ended leaves the routes with its connection: no client gets a "
+        "route with it a second later, and producers send nothing to it after their next route "
+        "poll, 30 s (client invariant 58)"
     )
     invariants = (58,)
-    needs = (SendAttempted,)
+    needs = (SendAttempted, RouteChanged)
 
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
@@ -131,7 +135,42 @@ class DeadBrokersLeave(Monitor):
 
     def table(self) -> Table:
         """What it reads."""
-        return {SendAttempted: self._attempted}
+        return {SendAttempted: self._attempted, RouteChanged: self._route_changed}
+
+    def _route_changed(self, fact: RouteChanged, entry: Entry) -> None:
+        """A NameServer has told a client of no broker that it saw close its connection."""
+        if not self.scene.faults:
+            return
+        for broker in fact.brokers:
+            for fault in self.scene.held_by(broker):
+                dead_us = entry.mono_us - fault.began_us
+                if fault.word not in CLOSING or dead_us <= CLOSED_US:
+                    continue
+                self.tries()
+                self._looks_at_route(fact, broker, fault.began_us, entry)
+
+    def _looks_at_route(
+        self, fact: RouteChanged, broker: str, ended_us: int, entry: Entry
+    ) -> None:
+        name_servers = self.scene.topics.name_servers
+        others = (
+            fault
+            for fault in self.scene.all_faults
+            if fault.word not in CLOSING or broker not in fault.nodes
+        )
+        is_touched = any(
+            fault.held(ended_us - CLOSED_US, entry.mono_us)
+            and not {broker, entry.node, *name_servers}.isdisjoint(fault.nodes)
+            for fault in others
+        )
+        if is_touched:
+            self.excuses()
+            return
+        self.objects(
+            f"{entry.node} got a route of {fact.topic} with {broker}, whose process ended "
+            f"{(entry.mono_us - ended_us) / 1e6:.1f} s before",
+            entry,
+        )
 
     def _attempted(self, fact: SendAttempted, entry: Entry) -> None:
         if not self.scene.faults or fact.outcome == "SEND_OK":

@@ -24,6 +24,7 @@ from emulator.checks.monitors.keeping import (
     QueuesAreUnlocked,
 )
 from emulator.checks.monitors.monitor import Monitor
+from emulator.checks.monitors.notices import NoticesWake
 from emulator.checks.monitors.passes import BroadcastersShareNothing, PassTimes, SharesAddUp
 from emulator.checks.monitors.pulls import (
     ExpiredPulls,
@@ -47,7 +48,6 @@ from emulator.checks.monitors.sending import (
 from emulator.checks.monitors.standing import (
     LeaversAreForgotten,
     MembersAreListed,
-    NoticesWake,
     RoutesAreCurrent,
 )
 

@@ -6,7 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_journals import Q0, AJournal, a_consumed_journal, a_member, client_of, objections
 
-from emulator.facts import LogRecovered, OffsetRepaired, OldestDropped
+from emulator.facts import (
+    LogRecovered,
+    MessagePolled,
+    OffsetRepaired,
+    OldestDropped,
+    SeekRequested,
+)
 
 
 def a_started_journal(count: int = 5, **consumer: object) -> AJournal:
@@ -69,6 +75,29 @@ def test_a_member_s_commits_rise_while_it_holds_the_queue() -> None:
         "billing-1 commits 8 of orders@broker-a:0 after 10"
     ]
     assert broken(a_member_that_commits(10, 8, claims_again=True)) == []
+
+
+def a_member_that_seeks(*commits: int, to: int = 0) -> AJournal:
+    """It has committed 2, and is moved back; its next commits are *commits*."""
+    journal = a_started_journal(consumer_kind="lite_pull").note(
+        "broker-a", a_member(client_of("billing-1"))
+    )
+    journal.claimed("billing-1", Q0, offsets=(0,))
+    for offset in range(2):
+        journal.note("billing-1", MessagePolled("billing", Q0, offset, f"0-{offset}"))
+    journal.committed(2).note("billing-1", SeekRequested("billing", Q0, to))
+    return journal.each(range(len(commits)), lambda at: journal.committed(commits[at]))
+
+
+def test_commits_go_back_once_to_where_a_member_was_moved() -> None:
+    """Until its next poll it commits what it has handed out: LitePullConsumer's commitAll."""
+    assert broken(a_member_that_seeks(2, 2, 0, 1, 2)) == []
+    assert broken(a_member_that_seeks(2, 0, 1, 0)) == [
+        "billing-1 commits 0 of orders@broker-a:0 after 1"
+    ]
+    assert broken(a_member_that_seeks(2, 0, to=1)) == [
+        "billing-1 commits 0 of orders@broker-a:0 after 2"
+    ]
 
 
 def test_what_the_log_no_longer_has_is_passed() -> None:
