@@ -53,6 +53,7 @@ class Completeness:
         self, scene: Scene, *, expects_clients: bool = True, slack_us: int = SLACK_US
     ) -> None:
         self._scene = scene
+        self.expects_clients = expects_clients
         self._slack_us = slack_us
         self.is_over = False  # a second run has begun: what comes is not of this one
         self._gaps: dict[tuple[str, str], Gap] = {}

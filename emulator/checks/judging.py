@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from emulator.checks.checker import Checker, Shared
 from emulator.checks.completeness import QUIET_US, Completeness, divided, needed_by
+from emulator.checks.early_ends import EarlyEnds
 from emulator.checks.folding import Table, Take
 from emulator.checks.progress import Progress
 from emulator.checks.reading import Skipped
@@ -54,6 +55,7 @@ class Judging:
         self.messages = StoredMessages(self.scene)
         self.progress = Progress(self.scene, self.messages)
         self.completeness = completeness(self.scene)
+        self.early_ends = EarlyEnds(self.scene, self.progress)
         self._skipped = skipped
         shared = Shared(self.scene, self.progress)
         self.raised: dict[str, str] = {}
@@ -63,6 +65,7 @@ class Judging:
             ("messages", self.messages.table()),
             ("progress", self.progress.table()),
             ("completeness", self.completeness.table()),
+            ("early ends", self.early_ends.table()),
         ]
         for kind in ALL.values() if checkers is None else checkers:
             self._add(kind, shared)
@@ -143,7 +146,10 @@ class Judging:
         return any(gap.since_us <= violation.mono_us for gap in needed_by(checker, self._gaps()))
 
     def _gaps(self) -> list[Gap]:
-        return self.completeness.gaps(self._last, self._skipped)
+        gaps = self.completeness.gaps(self._last, self._skipped)
+        if self.completeness.expects_clients:
+            gaps += self.early_ends.gaps(self._last)
+        return gaps
 
     def _why_not(self, checker: Checker, seen: Iterable[type[Fact]], gaps: Iterable[Gap]) -> str:
         if checker.needs and not set(checker.needs) & set(seen):

@@ -5,6 +5,7 @@ Each is made from the journal of one run that passes, by one thing that happens 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache
 
@@ -19,6 +20,7 @@ from emulator.checks.violation import Judgement
 from emulator.cluster.faults.values import Kill, PowerOff, Stop
 from emulator.facts import (
     Fact,
+    MessageConsumed,
     MessageSent,
     MessageStored,
     NodeStarted,
@@ -84,6 +86,12 @@ def that_begins_late() -> Entries:
     return [entry for entry in found if entry not in own[:4]]
 
 
+def without_the_end_of(node: str) -> Entries:
+    """Its file was cut off, at the end of a line."""
+    at = middle_of(node)
+    return [e for number, e in enumerate(entries()) if e.node != node or number < at]
+
+
 def with_two_facts_of_a_node_exchanged() -> Entries:
     found = entries()
     places = [at for at, entry in enumerate(found) if entry.node == "billing-1"]
@@ -142,6 +150,18 @@ NOT_WHOLE: dict[str, tuple[Callable[[], Entries], str]] = {
     "a line is missing": (with_a_hole, "the journal of broker-a lacks what is before its number "),
     "the beginning is missing": (that_begins_late, "the journal of billing-1 begins in its middl"),
     "the end is missing": (lambda: entries()[:-9], "the run has no end in the journal (RunEnded)"),
+    "the end of a broker is missing": (
+        lambda: without_the_end_of("broker-a"),
+        "the journal of broker-a ends at ",
+    ),
+    "the end of a consumer is missing": (
+        lambda: without_the_end_of("billing-1"),
+        "the journal of billing-1 ends at ",
+    ),
+    "the end of a producer is missing": (
+        lambda: without_the_end_of("producer-1"),
+        "the journal of producer-1 ends at ",
+    ),
     "numbers go back": (with_two_facts_of_a_node_exchanged, "the journal of billing-1"),
     "a fact is there twice": (with_a_fact_twice, "facts are out of order, or there twice"),
     "files are put together": (one_node_after_the_other, "the time goes back by "),
@@ -317,3 +337,35 @@ def test_entries_may_come_from_a_generator_that_nobody_keeps() -> None:
     judging = Judging()
     judging.take(generated())
     assert row_of(judging.end()).verdict == "passed"
+
+
+# Nodes that fall silent -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("node", ["broker-a", "billing-2", "producer-1"])
+def test_a_node_that_was_killed_may_be_silent_to_the_end(node: str) -> None:
+    kill = Step(does=Kill(node=node), at_ms=8_000)
+    run = VirtualRun(a_plan(kill, Step(does=Mark(text="the end"), at_ms=22_000)), SEED)
+    run.run()
+    assert judge(run.entries).incomplete == ()
+
+
+def test_a_member_that_commits_and_consumes_nothing_breaks_a_rule_if_it_notes_other_things() -> (
+    None
+):
+    kept = [
+        e for e in entries() if e.node != "billing-1" or not isinstance(e.fact, MessageConsumed)
+    ]
+    judgement = judge(numbered(kept))
+    assert judgement.incomplete == ()
+    assert "commits" in objections(judgement)
+
+
+def numbered(found: Entries) -> Entries:
+    """Each node's without a hole."""
+    seqs: Counter[str] = Counter()
+    made = []
+    for entry in found:
+        seqs[entry.node] += 1
+        made.append(replace(entry, seq=seqs[entry.node]))
+    return made
