@@ -15,6 +15,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from emulator.checks.offset_runs import OffsetRuns
 from emulator.checks.queue_records import QueueReading, QueueRecords
 from emulator.facts import MessageStored, Queue
 from emulator.journal import Entry, EntryKey
@@ -82,6 +83,7 @@ class Chains:
         self._failure_count = 0
         # By broker: its last record's number, the failure it was taken for, its state before, key.
         self._taken_for: dict[str, tuple[int, Failure, Passed, str]] = {}
+        self._closed: dict[QueueReading, OffsetRuns] = {}  # places that stay settled
 
     # Sends --------------------------------------------------------------------------------
 
@@ -291,19 +293,43 @@ class Chains:
         """The group has it, or it failed and has another place, or waits for one."""
         if offset in reading.done:
             return True
-        key = reading.failed.get(offset)
-        if key is None:
-            return False
-        group = reading.reader.partition("@")[0]
-        failure = self.failure(key, group, reading.queue, offset)
-        return failure is None or failure.passed != ""
+        return offset in reading.failed and self._passed(reading, offset) != ""
 
     def unsettled(self, reading: QueueReading, start: int, end: int) -> Iterator[int]:
-        """The places between that are not settled."""
-        for first, behind in list(reading.done.holes(start, end)):
-            for offset in range(first, behind):
-                if not self.is_settled(reading, offset):
-                    yield offset
+        """The places between that are not settled.
+
+        Asked for at each commit that passes a failed message: places that stay settled are
+        looked at once.
+        """
+        closed = self._closed.get(reading)
+        if closed is None:
+            closed = self._closed[reading] = OffsetRuns()
+        for first, behind in list(closed.holes(start, end)):
+            for done in list(reading.done.runs(first, behind)):
+                closed.add_run(*done)
+            for hole in list(reading.done.holes(first, behind)):
+                for offset in range(*hole):
+                    passed = self._passed(reading, offset) if offset in reading.failed else ""
+                    if passed == "":
+                        yield offset
+                    elif passed == "over":
+                        closed.add(offset)
+
+    def reopens(self, reading: QueueReading, offset: int) -> None:
+        """The queue ends at *offset*: other messages will stand in the places behind it."""
+        if reading in self._closed:
+            self._closed[reading].cut(offset)
+
+    def _passed(self, reading: QueueReading, offset: int) -> Passed | Literal["over"]:
+        """Where the message went that failed there; "over": that cannot change any more."""
+        group = reading.reader.partition("@")[0]
+        failure = self.failure(reading.failed[offset], group, reading.queue, offset)
+        if failure is None:
+            return "over"
+        if failure.passed != "dead":
+            return failure.passed
+        is_sure = all(taken is not failure for _, taken, _, _ in self._taken_for.values())
+        return "over" if is_sure else "dead"
 
 
 def _first(failures: Iterable[Failure], passed: Passed) -> Failure | None:

@@ -163,3 +163,4 @@ class LogEnds:
             self._chains.cut(records, offset)
         for reading in records.readings:
             reading.cut(offset)
+            self._chains.reopens(reading, offset)

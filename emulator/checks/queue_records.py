@@ -313,11 +313,9 @@ class QueueReading:
         *asks_again*: by an orderly one, which asks under its lock where its first pull begins.
         """
         hold, now_us = self.holds.get(node), entry.mono_us
-        if hold is not None and polled and hold.ended_us is not None:
-            start = self.told.lowest_since(now_us - ASKED_US)
-            hold = self.holds[node] = Hold(node, start, None, "handed_over", now_us)
-        if hold is None:
-            start = self.told.lowest_since(now_us - KNOWN_US) if self.holds else 0
+        if hold is None or (polled and hold.ended_us is not None):
+            since_us = now_us - (KNOWN_US if hold is None else ASKED_US)
+            start = self.told.lowest_since(since_us) if self.holds else 0
             hold = self.holds[node] = Hold(node, start, None, "handed_over", now_us)
         if asks_again and not hold.given.ends and hold.claimed is not None:
             hold.start = min(hold.start, self.told.lowest_since(hold.claimed.mono_us))
