@@ -72,7 +72,10 @@ class EarlyEnds:
                 if records.place == "topic" and (at_us := records.stored_us(offset)):
                     stored[node] = max(stored.get(node, (0, "")), (at_us, records.queue.broker))
         for node, (at_us, broker) in stored.items():
-            if self._may_go_on(node) and _is_behind(last.get(node), at_us, SETTLING_US):
+            if not self._may_go_on(node) or not _is_behind(last.get(node), at_us, SETTLING_US):
+                continue
+            # A send that its producer has given up may have been held up on its way.
+            if not self._scene.touched((node, broker), last[node].mono_us, at_us):
                 yield _gap(last[node], f"{broker} stores its messages", at_us)
 
     def _may_go_on(self, node: str) -> bool:

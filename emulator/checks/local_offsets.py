@@ -83,6 +83,9 @@ class LocalOffsets:
                 new.of_others = found.held.keys() | found.given_up_us.keys() | found.of_others
                 ended_us = self._scene.last_end_us(group, seat.node)
                 new.unwritten = found.unwritten | _too_new(found, ended_us)
+                if ended_us is not None:
+                    _overwrite(found, seat, ended_us)
+                new.overwritten = found.overwritten
             found = self._shares[group, seat.node] = new
         return found
 

@@ -102,6 +102,22 @@ def test_a_queue_that_a_process_began_without_is_written_out_of_its_file(release
     assert counts(missing_at_the_start(11, release=release, queue=Q1)) == (1, 0)
 
 
+def given_up_before_the_end(killed_s: float, *, release: str = "4.9.7") -> AJournal:
+    """Q0 is given up at 24 s and one comes; the process ends later, and the next one claims Q0."""
+    journal = AJournal().runs(FOLDER).store()
+    journal.consumer(ONE, broadcast=True, release=release).claimed(ONE, Q0, Q1, offsets=(0, 0))
+    journal.sent(0).consumed(ONE, 0).sent(0, Q1).consumed(ONE, 0, Q1).at_s(24)
+    journal.released(ONE, Q0).sent(1).at_s(killed_s).fault("kill", ONE).at_s(40)
+    journal.consumer(ONE, broadcast=True, release=release).healed()
+    return journal.claimed(ONE, Q0, Q1, offsets=(2, 1)).sent(2).consumed(ONE, 2)
+
+
+def test_a_file_that_was_written_without_a_queue_lacks_it_for_the_next_process_too() -> None:
+    assert counts(given_up_before_the_end(26)) == (0, 1)
+    assert counts(given_up_before_the_end(24.9)) == (1, 0)  # it is written at 10, 15, 20, 25 s
+    assert counts(given_up_before_the_end(26, release="4.9.8")) == (1, 0)
+
+
 @pytest.mark.parametrize("release", ["4.9.8", "5.2.0", "5.3.3"])
 def test_a_release_that_merges_its_file_loses_no_queue(release) -> None:
     assert counts(missing_at_the_start(11, release=release)) == (1, 0)
