@@ -229,7 +229,7 @@ class OneOwner(Checker):
             for queue, span in spans.items():
                 if queue.broker == broker:
                     span.moves(now_us)
-                    span.is_wanted = self._needs_owner(queue)
+                    span.is_wanted = self._needs_owner(queue, span)
 
     def _shaped(self, fact: TopicCreated | TopicChanged, entry: Entry) -> None:
         """The node is the broker that has it so now."""
@@ -248,11 +248,17 @@ class OneOwner(Checker):
         for queue, span in spans.items():
             if queue.topic == topic and queue.broker == broker:
                 span.moves(now_us)
-                span.is_wanted = self._needs_owner(queue)
+                span.is_wanted = self._needs_owner(queue, span)
 
-    def _needs_owner(self, queue: Queue) -> bool:
-        """Its broker is there, and has it as far as is known; so do all routes."""
-        if self.scene.topics.is_partial(queue):
+    def _needs_owner(self, queue: Queue, span: _Span) -> bool:
+        """Its broker is there, and has it as far as is known; so do all routes.
+
+        A queue that nobody ever owned may be gone where the topic's settings were lost.
+        """
+        topics = self.scene.topics
+        if topics.is_partial(queue):
+            return False
+        if not span.last_owner and not topics.is_sure(queue.topic, queue.broker):
             return False
         count = self._sizes.get(queue.topic, {}).get(queue.broker)
         return queue.broker not in self._down and (count is None or queue.queue_id < count)
@@ -262,7 +268,7 @@ class OneOwner(Checker):
         span = spans.get(queue)
         if span is None:
             span = spans[queue] = _Span(group, queue, now_us)
-            span.is_wanted = self._needs_owner(queue)
+            span.is_wanted = self._needs_owner(queue, span)
         return span
 
     def _left(self, fact: MemberLeft, entry: Entry) -> None:

@@ -66,6 +66,13 @@ class Seat(msgspec.Struct):
         return wanted.get(topic, "*") in EVERYTHING
 
 
+class Unrouted(msgspec.Struct):
+    """A client's routes have lost a broker.  Times are ``mono_us``."""
+
+    from_us: int
+    until_us: int | None = None
+
+
 class _Clients(msgspec.Struct, frozen=True):
     """What checkers read of a part of a plan."""
 
@@ -105,6 +112,7 @@ class Scene(Disturbances):
         self.topics = TopicTable()
         self.stores: dict[str, StoreOpened] = {}  # by broker, as last opened
         self._routes: dict[tuple[str, str], tuple[str, ...]] = {}  # by node and topic: brokers
+        self._unrouted: dict[tuple[str, str], Unrouted] = {}  # by node and broker
         self._takes_all: dict[tuple[str, str], bool] = {}  # by group and topic, until one joins
         self.has_filters = False  # some member, ever, did not take every message
         self.knows_tags = True  # stored messages are noted with their tags
@@ -154,6 +162,10 @@ class Scene(Disturbances):
     def has_in_route(self, node: str, queue: Queue) -> bool:
         """The client on *node* knows where *queue* is; without its route nothing is sent there."""
         return queue.broker in self._routes.get((node, queue.topic), (queue.broker,))
+
+    def unrouted(self, node: str, broker: str) -> Unrouted | None:
+        """When none of the routes of the client on *node* had *broker*, the last time."""
+        return self._unrouted.get((node, broker))
 
     def takes_all(self, group: str, topic: str) -> bool:
         """No member of *group* ever filtered messages of *topic*."""
@@ -243,7 +255,14 @@ class Scene(Disturbances):
             seat.until_us = entry.mono_us
 
     def _route_changed(self, fact: RouteChanged, entry: Entry) -> None:
-        self._routes[entry.node, fact.topic] = fact.brokers
+        node, before = entry.node, self._routes.get((entry.node, fact.topic), ())
+        self._routes[node, fact.topic] = fact.brokers
+        for broker in sorted({*before, *fact.brokers}):
+            known = self._unrouted.get((node, broker))
+            if not any(broker in all_ for (at, _), all_ in self._routes.items() if at == node):
+                self._unrouted[node, broker] = Unrouted(entry.mono_us)
+            elif known is not None and known.until_us is None:
+                known.until_us = entry.mono_us
 
     def _store_opened(self, fact: StoreOpened, entry: Entry) -> None:
         self.stores[entry.node] = fact

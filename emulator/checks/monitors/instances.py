@@ -121,6 +121,8 @@ class HeartbeatsCome(Monitor):
         if not seats:  # whose node that is no fact tells
             return any(each.held(since_us, entry.mono_us) for each in self.scene.all_faults)
         nodes = {broker, *(seat.node for seat in seats)}
+        if any(self._had_no_route(seat.node, broker, before, entry) for seat in seats):
+            return True
         if not self.scene.touched(nodes, since_us, entry.mono_us):
             return False
         others = (each for each, name in self._clients.items() if name == client)
@@ -129,6 +131,17 @@ class HeartbeatsCome(Monitor):
         quiet_us = self.scene.undisturbed_us(nodes, since_us, entry.mono_us)
         is_over = not any(seat.lives for seat in seats)
         return is_over or quiet_us <= 2 * HEARTBEAT_US + LATE_US
+
+    def _had_no_route(self, node: str, broker: str, before: EntryKey, entry: Entry) -> bool:
+        """A client sends none to a broker that is in none of its routes.
+
+        Upstream: MQClientInstance.cleanOfflineBroker, before each round of heartbeats.
+        """
+        unrouted = self.scene.unrouted(node, broker)
+        if unrouted is None:
+            return False
+        until_us = entry.mono_us if unrouted.until_us is None else unrouted.until_us
+        return before.mono_us <= until_us and entry.mono_us - until_us <= HEARTBEAT_US + LATE_US
 
 
 class MembersUnregister(Monitor):

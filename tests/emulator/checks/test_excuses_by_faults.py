@@ -29,6 +29,7 @@ from emulator.facts import (
     QueuesLocked,
     RebalancePassed,
     RequestReceived,
+    RouteChanged,
     TimeAdvanced,
 )
 
@@ -419,6 +420,32 @@ def test_a_fault_of_the_member_or_its_broker_keeps_heartbeats_away_while_it_hold
         assert found(silent(node, 20, 30), "heartbeats_come") == 1
     for node in ("producer", "broker-b", TWO):
         assert found(silent(node, 110, 250), "heartbeats_come") == 1
+
+
+def unrouted(lost_s: float, back_s: float, *, node: str = ONE, topic: str = "orders") -> int:
+    """The same; the routes of *node* lack broker-a for a while, and it goes on at 290 s."""
+    heartbeat = RequestReceived(PEER, 34, 7)
+    journal = AJournal().runs().store("broker-b").consumer(ONE)
+    journal.note("broker-a", a_member(client_of(ONE)))
+    journal.note(node, RouteChanged("orders", ("broker-a", "broker-b")))
+    journal.note(node, RouteChanged("steps", ("broker-b",)))
+    steps: list[tuple[float, Callable[[], AJournal]]] = [
+        *((at_s, lambda: journal.note("broker-a", heartbeat)) for at_s in (10, 40, 70, 100, 290)),
+        (lost_s, lambda: journal.note(node, RouteChanged(topic, ("broker-b",)))),
+        (back_s, lambda: journal.note(node, RouteChanged("orders", ("broker-b", "broker-a")))),
+    ]
+    for at_s, do in sorted(steps, key=lambda step: step[0]):
+        journal.at_s(at_s)
+        do()
+    return found(journal, "heartbeats_come")
+
+
+def test_a_broker_that_is_in_none_of_a_client_s_routes_gets_no_heartbeat_of_it() -> None:
+    assert unrouted(110, 255) == 0
+    assert unrouted(110, 245) == 1  # the next one was due within 40 s
+    assert unrouted(50, 95) == 1
+    assert unrouted(110, 255, node=TWO) == 1
+    assert unrouted(110, 255, topic="steps") == 1  # the other route has it
 
 
 def test_whose_node_is_not_known_is_let_off_for_faults_of_that_time_alone() -> None:

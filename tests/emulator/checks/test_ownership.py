@@ -13,6 +13,8 @@ from emulator.facts import (
     BrokerUnregistered,
     MemberLeft,
     NodeKilled,
+    NodeStarted,
+    PowerLost,
     Queue,
     QueuesLocked,
     TopicChanged,
@@ -114,6 +116,30 @@ def test_queues_that_nobody_ever_claims_have_no_owner() -> None:
     journal.note("broker-a", TopicChanged("orders", 2, 2, 6)).at_s(99).ends()
     assert metrics(journal)["unowned_queue_s"] == 1 + 30 + 30
     assert metrics(journal)["unowned_s"] == 30
+
+
+@pytest.mark.parametrize(
+    ("documents", "again", "expected"),
+    [
+        (("topics.json",), False, 0),
+        (("consumerOffset.json",), False, 30),
+        (("topics.json",), True, 30),
+    ],
+)
+def test_queues_of_a_topic_whose_settings_went_with_the_power_may_be_gone(
+    documents, again, expected
+) -> None:
+    journal = AJournal().runs().store()
+    journal.note("broker-a", TopicCreated("orders", 1, 1, 6, "admin")).consumer("billing-1")
+    journal.claimed("billing-1", Q0).at_s(10).note("broker-a", TopicChanged("orders", 2, 2, 6))
+    journal.fault("power_off", "broker-a")
+    journal.note("broker-a", PowerLost(0, 0, 0, documents)).at_s(20).healed()
+    journal.note("broker-a", NodeStarted("broker", "", "4.9.7"))
+    if again:
+        journal.note("broker-a", TopicChanged("orders", 2, 2, 6))
+    journal.note("namesrv-a", BrokerRegistered("c", "broker-a", 0, "", 9, first=True))
+    found = journal.at_s(50).ends().judged().metrics
+    assert round(found["unowned_queue_s"]) == expected
 
 
 def test_a_member_that_brokers_lost_and_that_says_nothing_has_ended() -> None:
