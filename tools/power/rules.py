@@ -14,7 +14,10 @@ RULES: Mapping[Part, frozenset[str]] = {
         }
     ),
     "routes": frozenset(
-        {"routes_are_current", "routes_outlive_name_servers", "sends_follow_routes"}
+        {
+            *("routes_are_current", "routes_are_shared", "routes_outlive_name_servers"),
+            "sends_follow_routes",
+        }
     ),
     "faults table": frozenset({"isolations_are_tabled", "failures_isolate", "fairness"}),
     "heartbeats": frozenset(

@@ -72,8 +72,9 @@ INVARIANTS = (
     Invariant(8, "a topic that is deleted keeps its queues", ("routes_outlive_name_servers",)),
     Invariant(
         9,
-        "a broker without a master, or without write permission, has no queue to send to",
-        ("sends_follow_routes",),
+        "a broker without a master, or without write permission, has no queue to send to; to "
+        "consume it has all that may be read",
+        ("sends_follow_routes", "routes_are_shared"),
         "the permissions in a client's route",
     ),
     Invariant(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from emulator.checks.checker import Shared, key_of
 from emulator.checks.folding import Table
 from emulator.checks.monitors.monitor import Monitor
+from emulator.checks.monitors.paths import last_on_the_way_us
 from emulator.checks.monitors.standing import (
     HEARTBEAT_US,
     LATE_US,
@@ -53,9 +54,9 @@ class NoticesWake(Monitor):
     def end(self) -> None:
         """A member that was to be woken and never passed again was not."""
         for (group, client), changes in self._woken.items():
-            for since, _ in changes.values():
+            for (changed, _), (since, _) in changes.items():
                 if self.scene.last is not None:
-                    self._looks(group, client, since, self.scene.last)
+                    self._looks(group, client, changed, since, self.scene.last)
 
     def _joined(self, fact: MemberJoined, entry: Entry) -> None:
         clients = self._peers.setdefault((entry.node, fact.group), {})
@@ -109,7 +110,7 @@ class NoticesWake(Monitor):
         for (client, topic), (since, has_come) in list(changes.items()):
             if topic in ("", fact.topic) and (client in fact.members) is has_come:
                 del changes[client, topic]
-                self._looks(fact.group, seat.started.client, since, entry)
+                self._looks(fact.group, seat.started.client, client, since, entry)
 
     def _is_unlisted(self, group: str, seat: Seat, since: EntryKey) -> bool:
         """A broker was started again, and had not had the member's heartbeat: it may be asked."""
@@ -125,16 +126,22 @@ class NoticesWake(Monitor):
                     return True
         return False
 
-    def _looks(self, group: str, client: str, since: EntryKey, entry: Entry) -> None:
+    def _looks(self, group: str, client: str, changed: str, since: EntryKey, entry: Entry) -> None:
         seats = [s for s in self.scene.living(group) if s.started.client == client]
         if len(seats) != 1 or seats[0].started.consumer_kind == "pull":
             return
         if seats[0].from_us > since.mono_us:
             return
-        nodes = {seats[0].node, *self.scene.topics.brokers, *self.scene.topics.name_servers}
+        brokers = self.scene.topics.brokers
+        # Whoever came or went may have reached one broker and not the other, which is asked.
+        clients = {
+            s.node for s in self.scene.seats[group] if s.started.client in (client, changed)
+        }
+        nodes = {*brokers, *clients}
         late_us = entry.mono_us - since.mono_us
         us_max = self._us_max()
-        is_touched = self.scene.touched(nodes, since.mono_us - LATE_US, entry.mono_us)
+        touched_us = last_on_the_way_us(self.scene, brokers, clients, entry.mono_us)
+        is_touched = touched_us >= since.mono_us - LATE_US
         if is_touched:  # the notice may be lost: the next pass of the timer knows
             quiet_us = self.scene.undisturbed_us(nodes, since.mono_us, entry.mono_us)
             is_touched = quiet_us <= PASS_US + LATE_US

@@ -141,7 +141,7 @@ class DeadBrokersLeave(Monitor):
         """A NameServer has told a client of no broker that it saw close its connection."""
         if not self.scene.faults:
             return
-        for broker in filter(self.scene.is_gone, fact.brokers):  # it is back before its fault ends
+        for broker in filter(self.scene.is_gone, fact.brokers):  # one that is back is in routes
             for fault in self.scene.held_by(broker):
                 dead_us = entry.mono_us - fault.began_us
                 if fault.word not in CLOSING or dead_us <= CLOSED_US:

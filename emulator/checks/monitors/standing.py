@@ -10,6 +10,7 @@ from __future__ import annotations
 from emulator.checks.checker import Shared, key_of
 from emulator.checks.folding import Table
 from emulator.checks.monitors.monitor import Monitor
+from emulator.checks.monitors.paths import NO_MATTER, last_on_the_way_us
 from emulator.checks.scene import Seat
 from emulator.facts import (
     ConsumerStarted,
@@ -28,7 +29,6 @@ LATE_US = 8_000_000  # by calls to brokers that do not answer, one after the oth
 NOTICE_US = 6_000_000  # a pass begins at once, and asks a broker for each topic and group
 MERGED_US = 15_000_000  # until brokers send them that merge notices (realTimeNotifyConsumerChange)
 CLOSING = ("kill", "stop")  # faults that end a process and leave its machine
-NO_MATTER = frozenset({"read_only"})  # faults that leave every queue readable
 CURRENT_US = ROUTE_US + PASS_US + LATE_US  # until every member has shared out what changed
 UNKNOWN = 1 << 20  # queues: more than any topic has
 SILENT_US = 120_000_000 + 10_000_000  # channelExpiredTimeout, and until brokers look
@@ -235,7 +235,7 @@ class RoutesAreCurrent(Monitor):
     def _last_us(self, broker: str, now_us: int) -> int:
         topics = self.scene.topics
         return max(
-            self.scene.last_touched_us({broker, *topics.name_servers}, now_us, but=NO_MATTER),
+            last_on_the_way_us(self.scene, {broker}, topics.name_servers, now_us),
             topics.partial.last_us((broker,), now_us),
             topics.changed_us(broker),
         )

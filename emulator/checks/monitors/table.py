@@ -45,6 +45,7 @@ from emulator.checks.monitors.sending import (
     SendsEnd,
     SendsKeepTheirTimeout,
 )
+from emulator.checks.monitors.shared_routes import RoutesAreShared
 from emulator.checks.monitors.standing import (
     LeaversAreForgotten,
     MembersAreListed,
@@ -60,6 +61,7 @@ MONITORS: dict[str, type[Monitor]] = {
         LeaversAreForgotten,
         RoutesOutliveNameServers,
         RoutesAreCurrent,
+        RoutesAreShared,
         RegistrationsCome,
         ExpiriesWait,
         DeadBrokersLeave,

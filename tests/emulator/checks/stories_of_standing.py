@@ -101,6 +101,11 @@ def a_share_of(queues: int) -> AJournal:
     return passed(a_cluster().consumer(ONE).at_s(70), ONE, ONE, queues=queues)
 
 
+def a_share_of_a_route(queues: int) -> AJournal:
+    journal = a_cluster().consumer(ONE).note(ONE, RouteChanged("orders", ("broker-a", "broker-b")))
+    return passed(journal, ONE, ONE, queues=queues)
+
+
 def a_share_while_a_broker_is_read_only(queues: int) -> AJournal:
     journal = a_cluster().at_s(2).consumer(ONE).at_s(10).fault("read_only", "broker-b")
     journal.note("broker-b", SettingsChanged("admin", ("brokerPermission=4",)))
@@ -265,6 +270,7 @@ STORIES = (
     ("leavers_are_forgotten", told_of_a_leaver, 2, 9),
     ("leavers_are_forgotten", told_of_a_member_that_vanished, 120, 160),
     ("routes_are_current", a_share_of, 4, 3),
+    ("routes_are_shared", a_share_of_a_route, 4, 2),
     ("routes_are_current", a_share_after_a_change, 50, 61),
     ("routes_are_current", a_share_while_a_broker_is_read_only, 4, 2),
     ("routes_are_current", a_share_of_the_dead, 50, 61),

@@ -185,11 +185,39 @@ def woken(late_s: float, node: str = "", *, until_s: float = 12) -> AJournal:
 
 
 def test_a_notice_may_be_lost_by_a_fault_and_the_next_pass_may_not() -> None:
-    for node in (ONE, "broker-a", "namesrv-a"):
+    for node in (ONE, TWO, "broker-a"):
         assert found(woken(25, node), "notices_wake") == (0, 1)
         assert found(woken(60, node), "notices_wake") == (1, 0)
         assert found(woken(60, node, until_s=45), "notices_wake") == (0, 1)
-    assert found(woken(25, "producer-1"), "notices_wake") == (1, 0)
+    for node in ("producer-1", "namesrv-a"):  # no NameServer is asked by a pass
+        assert found(woken(25, node), "notices_wake") == (1, 0)
+
+
+def woken_in(word: str, *nodes: str) -> AJournal:
+    """A member joins while *word* holds at *nodes*; the other one knows it 20 s later."""
+    journal = joined(a_cluster().consumer(ONE).consumer(TWO), ONE).at_s(9).fault(word, *nodes)
+    return passed(joined(journal.at_s(10), TWO).at_s(30), ONE, ONE, TWO)
+
+
+def test_a_notice_is_lost_by_what_lies_between_a_broker_and_the_two_members() -> None:
+    for nodes in (("broker-a", ONE), ("broker-a", TWO), ("broker-a",)):
+        assert found(woken_in("stall", *nodes), "notices_wake") == (0, 1)
+    assert found(woken_in("stall", "broker-a", "producer-1"), "notices_wake") == (1, 0)
+    assert found(woken_in("slow_disk", "broker-a"), "notices_wake") == (1, 0)
+    assert found(woken_in("busy", "broker-a"), "notices_wake") == (0, 1)
+
+
+def share_without_one(word: str, *nodes: str) -> AJournal:
+    """After a fault of broker-b or its links a member begins, and leaves its queues out."""
+    journal = a_cluster().at_s(10).fault(word, *nodes).at_s(15).healed()
+    return passed(journal.at_s(16).consumer(ONE).at_s(17), ONE, ONE, queues=2)
+
+
+def test_a_broker_is_in_no_route_by_what_lies_between_it_and_name_servers() -> None:
+    for nodes in (("broker-b", "namesrv-a"), ("broker-b",), ("namesrv-a", ONE)):
+        assert found(share_without_one("partition", *nodes), "routes_are_current") == (0, 1)
+    for word, *nodes in (("partition", "broker-b", "producer-1"), ("full_disk", "broker-b")):
+        assert found(share_without_one(word, *nodes), "routes_are_current") == (1, 0)
 
 
 def asked_a_new_broker(restarted_s: float, *, listed: bool = False) -> AJournal:

@@ -177,6 +177,12 @@ def test_no_client_gets_a_route_with_a_broker_that_ended(word, after_s, expected
     assert found(alone, "dead_brokers_leave") == (0, 0)
 
 
+def test_a_broker_that_is_back_is_in_routes_before_its_fault_is_said_to_be_over() -> None:
+    journal = a_cluster().at_s(100).fault("kill", "broker-b").at_s(103)
+    journal.note("broker-b", NodeStarted("broker", "", "4.9.7"))
+    assert found(told(journal, 103.1, "broker-a", "broker-b"), "dead_brokers_leave") == (0, 0)
+
+
 @pytest.mark.parametrize(
     ("node", "ended_s", "expected"),
     [
