@@ -98,7 +98,7 @@ class LogEnds:
     def _power_lost(self, fact: PowerLost, entry: Entry) -> None:
         promise = self._scene.stores.get(entry.node)
         is_promised = promise is not None and promise.flush_disk_type == "SYNC_FLUSH"
-        self._cut_log(entry, fact.kept_position, is_promised=is_promised)
+        self._cut_log(entry, fact.kept_position, is_promised=is_promised, is_answered=False)
         self._powerless.add(entry.node)
 
     def recovered(self, fact: LogRecovered, entry: Entry) -> None:
@@ -138,13 +138,20 @@ class LogEnds:
         is_promised = outlives and entry.node not in self._powerless
         self._cut_log(entry, fact.position, is_promised=is_promised)
 
-    def _cut_log(self, entry: Entry, end_position: int, *, is_promised: bool) -> None:
-        """What ends beyond *end_position* in the log of the broker that noted *entry* is gone."""
+    def _cut_log(
+        self, entry: Entry, end_position: int, *, is_promised: bool, is_answered: bool = True
+    ) -> None:
+        """What ends beyond *end_position* in the log of the broker that noted *entry* is gone.
+
+        *is_answered*: also who sent a message back was told that it is stored.
+        """
         unflushed = self._unflushed.get(entry.node)
         while unflushed and unflushed[-1][0] > end_position:
             _, records, offset = unflushed.pop()
             if offset in records.acked:
-                if is_promised and offset not in records.unsafe:
+                # What is sent back is answered after its flush, and noted before it.
+                is_known = is_answered or records.place != "waiting" or offset in records.sent
+                if is_promised and is_known and offset not in records.unsafe:
                     here = EntryKey(entry.mono_us, entry.node, entry.seq)
                     records.broken.append((offset, (*records.life_of(offset), here)))
                 else:

@@ -33,6 +33,7 @@ from protocol.names import SCHEDULE_TOPIC, TIMER_TOPIC
 
 CONSUMED = ("topic", "retry")  # places from which members pull
 CAME_MAX = 100_000  # delivered messages that are remembered
+KEY_CHARS, PROCESS_CHARS = 32, 20  # of a unique key, and of its part that names the process
 FORGOTTEN_US = 25_000_000  # a broker writes its progress of delays every 10 s
 ODD_MAX = 1_000  # that are kept
 
@@ -318,12 +319,18 @@ class StoredMessages:
         if (records.stored_us(fact.offset) or 0) <= self.chains.forgotten_us:
             return  # whose place it is may be forgotten
         shared = self.chains.open_sends.get(key, [])
-        if (records, fact.offset) not in shared or key not in self.chains.several:
+        if (records, fact.offset) not in shared or not self._is_of_batch(key, fact.uniq_key):
             self._is_acked_elsewhere(fact, records, here)
             return
         shared.remove((records, fact.offset))
         if not shared:
             del self.chains.open_sends[key]
+
+    def _is_of_batch(self, key: str, member: str) -> bool:
+        """The batch that was stored as *key*, its own or its first one's, may have that member."""
+        if len(key) == len(member) == KEY_CHARS:
+            return key[:PROCESS_CHARS] == member[:PROCESS_CHARS]
+        return key in self.chains.several
 
     def _is_acked_elsewhere(
         self, fact: MessageSent, records: QueueRecords, here: EntryKey
