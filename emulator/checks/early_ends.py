@@ -13,6 +13,7 @@ from emulator.checks.checker import key_of
 from emulator.checks.folding import Table
 from emulator.checks.progress import Progress
 from emulator.checks.scene import Scene
+from emulator.checks.stored_messages import KEY_CHARS, PROCESS_CHARS
 from emulator.checks.violation import Gap
 from emulator.facts import MemberJoined, MessageSent, OffsetCommitted, PullAnswered
 from emulator.journal import Entry
@@ -20,7 +21,6 @@ from emulator.journal import Entry
 SETTLING_US = 5_000_000  # a broker notes a message before its producer does
 WRITTEN_US = 10_000_000  # offsets are written every 5 s
 LISTENER_US = 65_000_000  # in which a member notes what it was given
-KEY_CHARS, PROCESS_CHARS = 32, 20  # of a unique key, and of its part that names the process
 
 
 class EarlyEnds:

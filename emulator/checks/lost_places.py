@@ -6,8 +6,6 @@ producer; by then another one may stand in its place.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 
 class LostPlaces:
     """Of one queue: the last message of each place that was lost, by offset."""
@@ -19,10 +17,9 @@ class LostPlaces:
         self._replaced: dict[int, str] = {}  # keys of those whose places are used again
         self._unknown_to = 0  # places below it may have had others, whose keys are not known
 
-    def lose(self, first: int, times: Sequence[int], keys: Sequence[str]) -> None:
-        """The messages from *first* on are lost; what is known of them."""
-        for index, (stored_us, key) in enumerate(zip(times, keys, strict=True)):
-            self._unused[first + index] = stored_us, key
+    def lose(self, offset: int, stored_us: int, key: str) -> None:
+        """The message that stood there is lost."""
+        self._unused[offset] = stored_us, key
 
     def lose_unknown(self, end: int) -> None:
         """Messages before *end* are lost of which nothing is known any more."""

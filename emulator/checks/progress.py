@@ -3,7 +3,7 @@
 The state that the checkers of delivery share, kept as runs of offsets: a queue whose messages
 come in order takes a few numbers, however long the journal.  What grows is what is open:
 holes (messages taken out of order), what is on its way between places (``chains``), unflushed
-records, and the lives of messages that some group has not yet consumed (about 120 bytes each, at
+records, and the lives of messages that some group has not yet consumed (about 430 bytes each, at
 most ``LIVES_MAX`` a queue).  Which messages there are at all is in ``stored_messages``.
 """
 
@@ -123,9 +123,8 @@ class Progress:
                 found.claimed(node, claimed, None)
             if not self._scene.takes_all(reader.partition("@")[0], queue.topic):
                 records.filtered.append(found)
-                for place, tags in enumerate(records.tags, records.lives_from):
-                    if place >= offset:
-                        skip_unwanted(self._scene, found, place, tags)
+                for place, tags in records.lives.with_tags(offset):
+                    skip_unwanted(self._scene, found, place, tags)
         return found
 
     # Messages go --------------------------------------------------------------------------

@@ -10,20 +10,21 @@ offset that went back, or it is not explained.
 
 from __future__ import annotations
 
-from array import array
-from bisect import bisect_left
 from collections import deque
+from itertools import chain
 
 from emulator.checks.holds import Hold
 from emulator.checks.kinds_of_topics import Place, place_of
 from emulator.checks.lost_places import LostPlaces
+from emulator.checks.message_lives import MessageLives
 from emulator.checks.offset_runs import OffsetRuns
 from emulator.checks.told_offsets import ToldOffsets
 from emulator.facts import MessageStored, Queue
 from emulator.journal import Entry, EntryKey
 
 LIVES_MAX = 1 << 18  # messages of one queue that somebody has not consumed
-TRIMMED_EVERY = 1 << 12  # messages
+TRIMMED_EVERY = 1 << 8  # messages
+HOLES_MAX = 1 << 12  # messages that readers left open behind them
 ASKED_US = 60_000_000  # from the question for an offset to the claim: at most, with slow brokers
 KNOWN_US = 6_000_000  # the same where a claim does not say where it begins
 LISTENER_US_MAX = 60_000_000  # in which a message that was given is finished
@@ -44,18 +45,13 @@ class QueueRecords:
         "early",
         "filtered",
         "first",
-        "keys",
-        "lives_from",
+        "lives",
         "lost",
         "place",
-        "positions",
         "queue",
         "readings",
         "sent",
-        "seqs",
         "stored_count",
-        "tags",
-        "times",
         "unflushed_lost",
         "unnoted",
         "unsafe",
@@ -78,12 +74,7 @@ class QueueRecords:
         self.unflushed_lost = 0  # acknowledged, lost with the power, and never promised
         self.delivered_to = 0  # of a queue whose messages wait: the highest that came, and one
         self.dropped_to = 0  # the first offset that retention has left
-        self.lives_from = 0  # the offset of the first message in these:
-        self.times = array("q")  # mono_us at which it was stored
-        self.seqs = array("q")  # number of that entry of its broker
-        self.positions = array("q")  # in the broker's log
-        self.keys: list[str] = []
-        self.tags: list[str] = []
+        self.lives = MessageLives()
         self.sent: dict[int, EntryKey] = {}  # where a producer noted the acknowledgement
         self.lost = LostPlaces()
 
@@ -91,20 +82,11 @@ class QueueRecords:
         """A message was stored, at the next offset or behind a hole."""
         offset = fact.offset
         if self.first is None:
-            self.first = self.lives_from = offset
+            self.first = offset
         self.behind = offset + 1
         self.stored_count += 1
         self.lost.use(offset)
-        index = offset - self.lives_from
-        if index != len(self.times):
-            self.lives_from, index = offset, 0
-            self._drop_lives(len(self.times))
-        self.times.append(entry.mono_us)
-        self.seqs.append(entry.seq)
-        self.positions.append(fact.position)
-        self.keys.append(fact.uniq_key)
-        self.tags.append(fact.tags)
-        if not (index + 1) % TRIMMED_EVERY:
+        if not self.lives.add(fact, entry) % TRIMMED_EVERY:
             self._trim()
 
     def stored_us(self, offset: int) -> int | None:
@@ -112,69 +94,68 @@ class QueueRecords:
 
         A message that its broker has lost may still be on its way to a listener.
         """
-        index = offset - self.lives_from
-        if 0 <= index < len(self.times):
-            return self.times[index]
-        return self.lost.stored_us(offset)
+        found = self.lives.stored_us(offset)
+        return self.lost.stored_us(offset) if found is None else found
 
     def key_at(self, offset: int) -> str | None:
         """The key of the message that stands there now; None if that is not known."""
-        index = offset - self.lives_from
-        return self.keys[index] if 0 <= index < len(self.keys) else None
+        return self.lives.key_at(offset)
 
     def tags_at(self, offset: int) -> str | None:
         """The tags of that message; None if they are not known."""
-        index = offset - self.lives_from
-        return self.tags[index] if 0 <= index < len(self.tags) else None
+        life = self.lives.at(offset)
+        return None if life is None else life.tags
 
     def position_of(self, offset: int) -> int | None:
         """Where its record begins in the log; None if that is not known."""
-        index = offset - self.lives_from
-        return self.positions[index] if 0 <= index < len(self.positions) else None
+        life = self.lives.at(offset)
+        return None if life is None else life.position
 
     def life_of(self, offset: int) -> tuple[EntryKey, ...]:
         """Where the journal has the message's storing and its acknowledgement."""
         found = []
-        index = offset - self.lives_from
-        if 0 <= index < len(self.times):
-            found.append(EntryKey(self.times[index], self.queue.broker, self.seqs[index]))
+        if (life := self.lives.at(offset)) is not None:
+            found.append(EntryKey(life.stored_us, self.queue.broker, life.seq))
         if (sent := self.sent.get(offset)) is not None:
             found.append(sent)
         return tuple(found)
 
     def cut(self, offset: int) -> None:
         """The queue ends at *offset*."""
-        if offset < self.lives_from:
-            self.lost.lose_unknown(min(self.lives_from, self.behind))
+        if offset < self.lives.first:
+            self.lost.lose_unknown(min(self.lives.first, self.behind))
         self.behind = min(self.behind, offset)
         self.acked.cut(offset)
         self.unsafe.cut(offset)
         self.delivered_to = min(self.delivered_to, offset)
-        kept = max(0, offset - self.lives_from)
-        self.lost.lose(self.lives_from + kept, self.times[kept:], self.keys[kept:])
-        for lives in (self.times, self.seqs, self.positions, self.keys, self.tags):
-            del lives[kept:]
+        for place, life in self.lives.cut(offset):
+            self.lost.lose(place, life.stored_us, life.key)
         for lost in [each for each in self.sent if each >= offset]:
             del self.sent[lost]
 
     def drop_before(self, position: int) -> None:
         """Retention deleted all records that begin before *position* in the commit log."""
-        dropped_to = self.lives_from + bisect_left(self.positions, position)
-        self.dropped_to = max(self.dropped_to, dropped_to)
+        self.dropped_to = max(self.dropped_to, self.lives.before(position))
 
     def _trim(self) -> None:
-        """Forget what all readers have consumed."""
-        needed = min((each.done.behind(each.start) for each in self.readings), default=0)
-        gone = max(needed - self.lives_from, len(self.times) - LIVES_MAX)
-        if gone > 0:
-            self.lives_from += gone
-            self._drop_lives(gone)
-            for offset in [each for each in self.sent if each < self.lives_from]:
+        """Forget what all readers have consumed; what a few left open is kept by itself."""
+        alone: list[int] = []
+        if self.place == "waiting" and not self.readings:
+            needed = self.delivered_to
+        else:
+            needed = min((each.read_to() for each in self.readings), default=0)
+            holes = (each.done.holes(each.start, needed) for each in self.readings)
+            for start, end in chain.from_iterable(holes):
+                alone += range(start, min(end, start + HOLES_MAX + 1))
+            if len(alone) > HOLES_MAX:  # no few: it has not come so far
+                needed = min(each.done.behind(each.start) for each in self.readings)
+                alone = []
+        needed = max(needed, self.lives.first + len(self.lives) - LIVES_MAX)
+        if needed > self.lives.first:
+            self.lives.forget_before(needed, alone)
+            kept = set(alone)
+            for offset in [each for each in self.sent if each < needed and each not in kept]:
                 del self.sent[offset]
-
-    def _drop_lives(self, count: int) -> None:
-        for lives in (self.times, self.seqs, self.positions, self.keys, self.tags):
-            del lives[:count]
 
 
 class QueueReading:
@@ -291,6 +272,10 @@ class QueueReading:
         others = (hold for name, hold in self.holds.items() if name != node)
         if all(hold.ended_us is not None for hold in others):
             self.reused_to = min(self.reused_to, offset)
+
+    def read_to(self) -> int:
+        """Behind the last message that it has consumed."""
+        return self.done.ends[-1] if self.done.ends else self.start
 
     def released(self, node: str, now_us: int) -> None:
         """*node* gave it up, or has ended."""

@@ -32,6 +32,8 @@ from emulator.journal import Entry, EntryKey
 from protocol.delay_levels import parse_delay_levels
 from protocol.names import SCHEDULE_TOPIC, TIMER_TOPIC
 
+KEYS_MAX = 1 << 16  # then their numbers begin again
+KEY_CHARS, PROCESS_CHARS = 32, 20  # of a unique key, and of its part that names the process
 ODD_MAX = 1_000  # that are kept
 
 Kind: TypeAlias = Literal[
@@ -327,13 +329,24 @@ class StoredMessages:
         if (records.stored_us(fact.offset) or 0) <= self.chains.forgotten_us:
             return  # whose place it is may be forgotten
         shared = self.chains.open_sends.get(key, [])
-        is_of_batch = key in self.chains.several or is_of_one(fact.uniq_key, key)
-        if (records, fact.offset) not in shared or not is_of_batch:
+        if (records, fact.offset) not in shared or not self._is_of_batch(key, fact.uniq_key):
             self._is_acked_elsewhere(fact, records, here)
             return
         shared.remove((records, fact.offset))
         if not shared:
             del self.chains.open_sends[key]
+
+    def _is_of_batch(self, key: str, member: str) -> bool:
+        """The batch that was stored as *key*, its own or its first one's, may have that member.
+
+        That of one message is stored once, with the key that was drawn after the message's own.
+        Upstream: DefaultMQProducer.batch.
+        """
+        if len(key) != KEY_CHARS or len(member) != KEY_CHARS:
+            return key in self.chains.several
+        is_next = number_of(key) - number_of(member) in (1, 1 - KEYS_MAX)
+        is_same = key[:PROCESS_CHARS] == member[:PROCESS_CHARS]
+        return is_same and (is_next or key in self.chains.several)
 
     def _is_acked_elsewhere(
         self, fact: MessageSent, records: QueueRecords, here: EntryKey
@@ -360,16 +373,12 @@ class StoredMessages:
             self.odd.append(Odd(kind, what, entries))
 
 
-def is_of_one(sent: str, stored: str) -> bool:
-    """*stored* may be the key of a batch of one message, whose own key is *sent*.
-
-    Upstream: DefaultMQProducer.batch draws the batch's key right after those of its messages.
-    """
+def number_of(key: str) -> int:
+    """Which one it is of those that its process drew; -1 if that cannot be read."""
     try:
-        between = int(stored[-4:], 16) - int(sent[-4:], 16)
+        return int(key[-4:], 16)
     except ValueError:
-        return False
-    return stored[:20] == sent[:20] and between % 0x10000 == 1
+        return -1
 
 
 def skip_unwanted(scene: Scene, reading: QueueReading, offset: int, tags: str) -> None:

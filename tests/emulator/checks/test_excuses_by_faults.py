@@ -8,7 +8,6 @@ import pytest
 from small_journals import (
     PEER,
     Q0,
-    Q1,
     RECORD_BYTES,
     AJournal,
     a_consumed_journal,
@@ -19,18 +18,15 @@ from small_journals import (
 
 from emulator.facts import (
     ConnectionClosed,
-    DelayedDelivered,
     LogRecovered,
     MemberLeft,
     MessageStored,
-    NodeStarted,
     PullHeld,
     Queue,
     QueuesLocked,
     RebalancePassed,
     RequestReceived,
     RouteChanged,
-    TimeAdvanced,
 )
 
 ONE, TWO = "billing-1", "billing-2"
@@ -173,117 +169,6 @@ def test_a_fault_of_the_old_owner_does_not_give_an_orderly_queue_away_without_it
     assert found(claims(is_granted=False), "ownership") == 1
 
 
-# Late delays ---------------------------------------------------------------------------------
-
-
-def a_delayed_message(comes_s: float, node: str, began_s: float, ended_s: float) -> AJournal:
-    """It is due at 100 s."""
-    level = Queue("SCHEDULE_TOPIC_XXXX", "broker-a", 2)
-    journal = a_consumed_journal(1).at_s(90).stored(0, level, key="k")
-    if node:
-        journal.at_s(began_s).fault("kill", node).at_s(ended_s).healed()
-        journal.note(node, NodeStarted("broker", "", "4.9.7"))
-    return journal.at_s(comes_s).delivered(0, Q1, 3, "k")
-
-
-def test_a_broker_that_was_started_again_delivers_within_30_s() -> None:
-    inside = a_delayed_message(124, "broker-a", 95, 96)
-    assert found(inside, "delays") == 0
-    assert metric(inside, "excused_late_delays") == 1
-    assert found(a_delayed_message(149, "broker-a", 95, 120), "delays") == 0
-    assert found(a_delayed_message(151, "broker-a", 95, 120), "delays") == 1
-    assert found(a_delayed_message(124, "broker-b", 95, 96), "delays") == 1
-    assert found(a_delayed_message(104, "", 0, 0), "delays") == 1
-    assert found(a_delayed_message(102, "", 0, 0), "delays") == 0
-
-
-def test_a_restart_long_before_or_long_after_its_time_does_not_make_a_message_late() -> None:
-    def due_at_700(began_s: float, comes_s: float) -> AJournal:
-        journal = a_consumed_journal(1).at_s(100)
-        journal.stored(0, Queue("SCHEDULE_TOPIC_XXXX", "broker-a", 13), key="k")  # 10 minutes
-        journal.at_s(began_s).fault("pause", "broker-a").at_s(began_s + 1).healed()
-        return journal.at_s(comes_s).delivered(0, Q1, 14, "k")
-
-    assert found(due_at_700(200, 705), "delays") == 1
-    assert found(due_at_700(690, 705), "delays") == 0
-    assert found(due_at_700(704, 706), "delays") == 1
-    assert found(due_at_700(740, 745), "delays") == 1
-
-
-def test_what_a_restarted_broker_delivers_again_is_not_the_retry_that_waits() -> None:
-    """The message came at 100 s and failed; its retry is due at 111 s."""
-
-    def delivered_again(ended_s: float, target: Queue) -> AJournal:
-        journal = a_consumed_journal(1).consumer("billing-1").at_s(90)
-        journal.stored(0, AFTER_10_S, key="k").at_s(100).delivered(0, Q1, 3, "k").at_s(101)
-        journal.consumed("billing-1", 0, Q1, key="k", ok=False)
-        journal.stored(1, AFTER_10_S, key="k").at_s(ended_s).fault("kill", "broker-a").at_s(106)
-        journal.note("broker-a", NodeStarted("broker", "", "4.9.7")).healed()
-        return journal.delivered(1 if target == Q1 else 0, target, 3, "k")
-
-    retry = Queue("%RETRY%billing", "broker-a", 0)
-    assert found(delivered_again(105, Q1), "delays") == 0
-    assert found(delivered_again(105, Q1), "places") == 0
-    assert found(delivered_again(105, retry), "delays") == 1  # 5 s early
-
-
-def test_a_retry_that_a_restarted_broker_delivers_again_is_as_late_as_the_first_one() -> None:
-    """One retry came at 110 s, when it was due; a second one waits since 112 s."""
-
-    def comes(late_ms: int, restarted: bool = True) -> int:
-        retry = Queue("%RETRY%billing", "broker-a", 0)
-        journal = a_consumed_journal(1).at_s(100).stored(0, AFTER_10_S, key="k")
-        journal.at_s(110).delivered(0, retry, 3, "k").at_s(112).stored(1, AFTER_10_S, key="k")
-        if restarted:
-            journal.at_s(113).fault("kill", "broker-a").at_s(114)
-            journal.note("broker-a", NodeStarted("broker", "", "4.9.7")).healed()
-        journal.at_s(115).stored(1, retry, "k")
-        journal.note("broker-a", DelayedDelivered(retry, 3, late_ms))
-        return found(journal, "delays") + found(journal, "places")
-
-    assert comes(late_ms=5_000) == 0
-    assert comes(late_ms=0) == 0  # no copy was due then either
-    assert comes(late_ms=5_000, restarted=False) == 1  # 7 s early
-
-
-def delayed_by_a_clock(comes_s: float, node: str = "broker-a", ms: float = -60_000) -> AJournal:
-    journal = a_consumed_journal(1).at_s(90).stored(0, AFTER_10_S, key="k")
-    journal.at_s(92).fault("clock_jump", node, ms=ms)
-    return journal.at_s(comes_s).delivered(0, Q1, 3, "k")
-
-
-def test_a_clock_makes_messages_early_or_late_by_as_much_as_it_was_moved() -> None:
-    assert found(delayed_by_a_clock(93, ms=60_000), "delays") == 0
-    assert metric(delayed_by_a_clock(93, ms=60_000), "excused_delays_by_clock") == 1
-    assert found(delayed_by_a_clock(93, ms=500), "delays") == 1
-    assert found(delayed_by_a_clock(93, "broker-b", ms=60_000), "delays") == 1
-
-
-def test_a_clock_that_goes_back_lets_come_at_once_what_is_stored_after_its_time() -> None:
-    assert found(delayed_by_a_clock(93, ms=-4_000), "delays") == 0
-    assert found(delayed_by_a_clock(94.5, ms=-4_000), "delays") == 1
-    assert found(delayed_by_a_clock(93, "broker-b", ms=-4_000), "delays") == 1
-
-
-def test_time_that_was_advanced_lets_those_come_that_waited_then() -> None:
-    def comes(advanced_s: float, broker: str = "broker-a") -> AJournal:
-        journal = a_consumed_journal(1)
-        steps: list[tuple[float, Callable[[], AJournal]]] = [
-            (advanced_s, lambda: journal.note(broker, TimeAdvanced(10_000, 1, 1))),
-            (90, lambda: journal.stored(0, AFTER_10_S, key="k")),
-            (93, lambda: journal.delivered(0, Q1, 3, "k")),
-        ]
-        for at_s, do in sorted(steps, key=lambda step: step[0]):
-            journal.at_s(at_s)
-            do()
-        return journal
-
-    assert found(comes(92), "delays") == 0
-    assert metric(comes(92), "excused_delays_advanced") == 1
-    assert found(comes(80), "delays") == 1
-    assert found(comes(92, "broker-b"), "delays") == 1
-
-
 # Commits -------------------------------------------------------------------------------------
 
 
@@ -416,7 +301,8 @@ def test_a_fault_of_the_member_or_its_broker_keeps_heartbeats_away_while_it_hold
         inside = silent(node, 110, 250)
         assert found(inside, "heartbeats_come") == 0
         assert metric(inside, "excused_heartbeats_come") == 1
-        assert found(silent(node, 110, 220), "heartbeats_come") == 1  # it is back, and silent
+        assert found(silent(node, 110, 231), "heartbeats_come") == 0
+        assert found(silent(node, 110, 229), "heartbeats_come") == 1  # it is back, and silent
         assert found(silent(node, 20, 30), "heartbeats_come") == 1
     for node in ("producer", "broker-b", TWO):
         assert found(silent(node, 110, 250), "heartbeats_come") == 1
@@ -467,6 +353,8 @@ def test_a_member_unregisters_everywhere_unless_a_fault_of_that_time_kept_it_fro
         journal.note("broker-a", MemberLeft("billing", client_of(ONE), PEER, "unregistered"))
         return journal.note("broker-b", MemberLeft("billing", client_of(ONE), PEER, "expired"))
 
+    assert found(left("broker-b", 836), "members_unregister") == 0  # it was missed for 160 s
+    assert found(left("broker-b", 834), "members_unregister") == 1
     inside = left("broker-b", 990)
     assert found(inside, "members_unregister") == 0
     assert metric(inside, "excused_members_unregister") == 1

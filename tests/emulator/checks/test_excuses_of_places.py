@@ -243,3 +243,16 @@ def test_a_broker_that_delivers_what_it_has_not_stored_is_objected_to() -> None:
     journal = AJournal().runs().store().stored(0, AFTER_10_S, key="k").at_s(10)
     assert found(journal.note("broker-a", DelayedDelivered(Q1, 3, 0)), "places") == 1
     assert found(journal.note("broker-a", LogRecovered(1, 0, RECORD_BYTES)), "places") == 1
+
+
+def acknowledged_under(key: str, *, stored_as: str) -> AJournal:
+    return AJournal().runs().store().stored(0, key=stored_as).acknowledged(0, key=key)
+
+
+def test_a_batch_of_one_has_a_key_of_its_own_from_the_same_process() -> None:
+    mine, other = "0A00000B03ED6B6F008A", "0A00000C03ED6B6F008A"
+    batch, member = f"{mine}47B8235E00A5", f"{mine}47B8235E00A4"
+    assert found(acknowledged_under(member, stored_as=batch), "places") == 0
+    stranger = f"{other}47B8235E00A4"
+    assert found(acknowledged_under(stranger, stored_as=batch), "places") == 1
+    assert found(acknowledged_under("late", stored_as="early"), "places") == 1

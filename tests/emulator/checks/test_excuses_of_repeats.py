@@ -43,6 +43,18 @@ def test_a_claim_explains_what_its_member_gets_from_there_on_once() -> None:
     assert unexplained(claimed_at_100(TWO).consumed(TWO, 100).consumed(TWO, 100)) == 1
 
 
+def test_a_claim_that_does_not_say_where_it_begins_was_told_an_offset_of_the_last_6_s() -> None:
+    def claimed_without_an_offset(at_s: float) -> AJournal:
+        journal = AJournal().runs().store().consumer(ONE).consumer(TWO).pulled(0, 0)
+        journal.claimed(ONE, Q0, offsets=(0,)).each(range(200), journal.sent)
+        journal.each(range(200), lambda offset: journal.consumed(ONE, offset))
+        journal.at_s(10).committed(100).at_s(20).committed(200)
+        return journal.at_s(at_s).claimed(TWO, Q0).consumed(TWO, 150)
+
+    assert unexplained(claimed_without_an_offset(25.9)) == 0
+    assert unexplained(claimed_without_an_offset(26.1)) == 1
+
+
 def given_after_a_release(after_s: float, paused_s: float = 0) -> AJournal:
     """What the old owner had not been given when it gave the queue up, the new one takes."""
     journal = claimed_at_100(ONE).at_s(10).released(ONE, Q0).claimed(TWO, Q0, offsets=(100,))

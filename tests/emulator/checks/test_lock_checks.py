@@ -55,6 +55,11 @@ def test_a_listener_without_a_lock_is_a_violation() -> None:
     ]
 
 
+def test_a_lock_is_30_s_old_at_most_and_its_answer_may_take_a_second() -> None:
+    assert broken(lock(members(), "billing-1").at_s(30.9).given("billing-1", 0)) == []
+    assert len(broken(lock(members(), "billing-1").at_s(31.1).given("billing-1", 0))) == 1
+
+
 def test_a_listener_with_an_old_lock_is_a_violation() -> None:
     journal = lock(members(), "billing-1").at_s(33).given("billing-1", 0)
     assert broken(journal) == [

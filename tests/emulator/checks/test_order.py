@@ -58,6 +58,15 @@ def test_a_batch_that_fails_comes_again_as_a_whole() -> None:
     assert broken(consumed(journal, 1, 2, 3)) == []
 
 
+def test_what_fails_in_one_call_fails_within_a_millisecond() -> None:
+    def failed_after(us: int) -> AJournal:
+        journal = an_orderly_journal(5).at_s(9).consumed("billing-1", 0, ok=False)
+        return journal.at_s(9 + us / 1e6).consumed("billing-1", 1, ok=False)
+
+    assert broken(failed_after(900)) == []
+    assert len(broken(failed_after(1_100))) == 1
+
+
 def test_the_next_owner_begins_where_the_offset_is() -> None:
     journal = consumed(an_orderly_journal(5), 0, 1, 2).claimed("billing-2", Q0)
     assert broken(consumed(journal, 1, 2, 3)) == []
