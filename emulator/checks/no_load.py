@@ -112,17 +112,19 @@ class NoLoad(Checker):
         if self._is_restricted:
             queue = fact.queue
             if self.scene.topics.perm(queue.topic, queue.broker) and self._may_be_idle(queue):
-                self._look(entry.mono_us)
+                self._look(entry.mono_us, queue)
 
     def _may_be_idle(self, queue: Queue) -> bool:
         return is_declared_idle(self.scene.topics.perm(queue.topic, queue.broker), 0)
 
-    def _look(self, now_us: int) -> None:
-        """Who has load now, and who has not."""
+    def _look(self, now_us: int, moved: Queue | None = None) -> None:
+        """Who has load now, and who has not: where only *moved* changed, in groups that own it."""
         if not (self._is_restricted or self._since_us):
             return
         for group, owned in self._owned.items():
             if group in self.scene.broadcast:
+                continue
+            if moved is not None and not any(moved in queues for queues in owned.values()):
                 continue
             living = {seat.node for seat in self.scene.living(group)}
             idle_queues = idle_members = 0

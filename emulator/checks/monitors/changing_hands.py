@@ -60,8 +60,9 @@ class SharesRest(Monitor):
     def _passed(self, fact: RebalancePassed, entry: Entry) -> None:
         """A pass that changes nothing in a group that rests is what is asked for."""
         now_us = entry.mono_us
-        rests_us = now_us - self._since_us(fact.group, now_us)
-        self.tries(rests_us > self._least_us(fact.group, now_us))
+        if now_us - self._changed_us(fact.group) > REST_US:
+            rests_us = now_us - self._since_us(fact.group, now_us)
+            self.tries(rests_us > self._least_us(fact.group, now_us))
 
     def _released(self, fact: QueuesReleased, entry: Entry) -> None:
         if fact.reason == "not mine":
