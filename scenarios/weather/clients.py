@@ -37,6 +37,9 @@ FEATURES: Mapping[str, Feature] = {
     "keys": Feature(0.3, "that load has keys, which choose the queue; steps always have some"),
     "avoids_slow_brokers": Feature(0.4, "producers of orders have sendLatencyFaultEnable"),
     "detects": Feature(0.5, "these have startDetectorEnable, which 5.1.4 and later obey"),
+    "sends_on": Feature(
+        0.1, "the first load has one producer that avoids slow brokers, and outlasts the faults"
+    ),
     "sizes": Feature(0.25, "messages have up to 8 KiB more, so that some are compressed"),
     "large": Feature(0.1, "one or two messages of 1 to 4 MiB, half of them not compressed"),
     "poison": Feature(0.4, "5 % fail for ever at billing: dead letters after 1 or 2 retries"),
@@ -82,6 +85,8 @@ HOT = 0.5  # so much of what has keys may go to one queue
 LISTENER_MS_MAX = 300.0
 LARGE_BYTES = (1 << 20, (4 << 20) - 1_024)
 LATE_MS = 3_000
+RATE_MIN = 10.0  # below it a load that goes on says nothing of shares, and takes long
+SENDS_ON_MS = 110_000  # so long a producer sends evenly again: isolations and routes, 200 sends
 LATE_GROUP_MS = 4_000
 HANG_MS = 6_000.0  # longer than a lite pull consumer waits between two commits
 HANGING = 0.4  # so much of the time, at most
@@ -297,15 +302,16 @@ class Clients:
     # Loads -----------------------------------------------------------------------------------
 
     def _plain_load(self) -> LoadPlan:
+        sends_on = self.has("sends_on") and self._shape.rate >= RATE_MIN
         return LoadPlan(
             topic="orders",
             rate=self._shape.rate * 0.4,
-            producers=2,
+            producers=1 if sends_on else 2,
             burst=self._rng.choice((1, 1, 10, 50)),
             batch=self._rng.choice((2, 3, 8)) if self.has("batches") else 1,
-            until_ms=self._until_ms,
+            until_ms=self._until_ms + SENDS_ON_MS * sends_on,
             tags=self._tags,
-            settings=self._avoids(),
+            settings=self._avoids(always=sends_on),
             **self._sizes(),
         )
 
@@ -360,8 +366,8 @@ class Clients:
     def _tags(self) -> tuple[str, ...]:
         return TAGS if self.has("tags") else ()
 
-    def _avoids(self) -> dict[str, Any]:
-        if not self.has("avoids_slow_brokers"):
+    def _avoids(self, *, always: bool = False) -> dict[str, Any]:
+        if not self.has("avoids_slow_brokers") and not always:
             return {}
         detects = {"start_detector_enable": True} if self.has("detects") else {}
         return {"send_latency_fault_enable": True, **detects}

@@ -51,9 +51,7 @@ def default_plan_of(release: str, seed: int) -> Plan:
 
 
 # Rules that no seed of these tries, and the feature that would: later work empties it.
-NOT_TRIED = {
-    "fairness": "sends after the last isolation: loads end with the faults",
-}
+NOT_TRIED: dict[str, str] = {}
 
 
 class Swept(NamedTuple):
