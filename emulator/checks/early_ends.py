@@ -47,17 +47,16 @@ class EarlyEnds:
     def gaps(self, last: Mapping[str, Entry]) -> Iterator[Gap]:
         """Of nodes whose *last* entries are too old."""
         for broker, named in self._acked.items():
-            if _is_behind(last.get(broker), named.mono_us, SETTLING_US):
+            nodes = broker, named.node
+            if self._is_behind(last.get(broker), nodes, named.mono_us, SETTLING_US):
                 yield _gap(last[broker], f"{named.node} names it", named.mono_us)
         for (broker, peer), named in self._answered.items():
             node = self._node_of(self._clients.get((broker, peer), ""))
-            if self._may_go_on(node) and _is_behind(last.get(node), named.mono_us, LISTENER_US):
+            if self._is_behind(last.get(node), (node, broker), named.mono_us, LISTENER_US):
                 yield _gap(last[node], f"{broker} answers its pulls", named.mono_us)
         for (broker, peer), named in self._went_on.items():
             node = self._node_of(self._clients.get((broker, peer), ""), "push")
-            if not _is_behind(last.get(node), named.mono_us, WRITTEN_US):
-                continue
-            if not self._scene.touched((node, broker), last[node].mono_us, named.mono_us):
+            if self._is_behind(last.get(node), (node, broker), named.mono_us, WRITTEN_US):
                 yield _gap(last[node], f"goes on to commit at {broker}", named.mono_us)
         yield from self._unanswered(last)
 
@@ -72,15 +71,16 @@ class EarlyEnds:
                 if records.place == "topic" and (at_us := records.stored_us(offset)):
                     stored[node] = max(stored.get(node, (0, "")), (at_us, records.queue.broker))
         for node, (at_us, broker) in stored.items():
-            if not self._may_go_on(node) or not _is_behind(last.get(node), at_us, SETTLING_US):
-                continue
-            # A send that its producer has given up may have been held up on its way.
-            if not self._scene.touched((node, broker), last[node].mono_us, at_us):
+            if self._is_behind(last.get(node), (node, broker), at_us, SETTLING_US):
                 yield _gap(last[node], f"{broker} stores its messages", at_us)
 
-    def _may_go_on(self, node: str) -> bool:
-        """Its process has not ended, and no fault keeps it from noting anything."""
-        return not self._scene.is_gone(node) and not self._scene.held_by(node)
+    def _is_behind(
+        self, last: Entry | None, nodes: tuple[str, str], named_us: int, most_us: int
+    ) -> bool:
+        """It notes nothing for so long, and no fault of *nodes* held up what names it."""
+        if last is None or named_us - last.mono_us <= most_us or self._scene.is_gone(last.node):
+            return False
+        return not self._scene.touched(nodes, last.mono_us, named_us)
 
     def _node_of(self, client: str, kind: str = "") -> str:
         """Of the member that runs, if it is of that kind of consumer; "": of any."""
@@ -110,10 +110,6 @@ class EarlyEnds:
 
     def _joined(self, fact: MemberJoined, entry: Entry) -> None:
         self._clients[entry.node, fact.peer] = fact.client
-
-
-def _is_behind(last: Entry | None, named_us: int, most_us: int) -> bool:
-    return last is not None and named_us - last.mono_us > most_us
 
 
 def _gap(last: Entry, why: str, named_us: int) -> Gap:

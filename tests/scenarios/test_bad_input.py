@@ -20,6 +20,7 @@ from emulator.checks.violation import Judgement
 from emulator.cluster.faults.values import Kill, PowerOff, Stop
 from emulator.facts import (
     Fact,
+    FaultBegan,
     MessageConsumed,
     MessageSent,
     MessageStored,
@@ -348,6 +349,17 @@ def test_a_node_that_was_killed_may_be_silent_to_the_end(node: str) -> None:
     run = VirtualRun(a_plan(kill, Step(does=Mark(text="the end"), at_ms=22_000)), SEED)
     run.run()
     assert judge(run.entries).incomplete == ()
+
+
+def test_sends_that_a_fault_held_up_may_be_stored_after_their_producer_has_closed() -> None:
+    node = "producer-1"
+    kept = without_the_end_of(node)
+    last_us = max(entry.mono_us for entry in kept if entry.node == node)
+    stall = Entry(0, 0, last_us + 1, "world", FaultBegan(1, '{"fault":"stall"}', ("broker-a",)))
+    other = replace(stall, fact=replace(stall.fact, fault_id=2, nodes=("broker-b",)))
+    at = next(at for at, entry in enumerate(kept) if entry.mono_us > last_us)
+    with_a_fault = numbered([*kept[:at], stall, other, *kept[at:]])
+    assert not [text for text in judge(with_a_fault).incomplete if node in text]
 
 
 def test_a_member_that_commits_and_consumes_nothing_breaks_a_rule_if_it_notes_other_things() -> (

@@ -32,6 +32,7 @@ PULLED_US = 35_000_000  # held for 15 s, looked at every 5 s; and a time-out of 
 FORCED_US = 20_000_000  # rocketmq.client.unlockDelayTimeMills, since the last lock
 UNLOCKED_US = 25_000_000  # upstream waits 20 s where messages of the queue are at the listener
 NOT_PUT_OFF = (5, 2, 0)  # from here on a queue is unlocked at once
+CALLS_US = 10_000_000  # to brokers that do not answer
 LOCK_US = 60_000_000  # rocketmq.broker.rebalance.lockMaxLiveTime
 Claim = tuple[str, str, Queue]  # node, group, queue
 
@@ -170,7 +171,8 @@ class QueuesAreUnlocked(Monitor):
             return
         nodes, until_us = {released.node, queue.broker}, released.mono_us + UNLOCKED_US
         is_over = known in self._put_off and self._has_ended(group, client, until_us)
-        if is_over or self.scene.touched(nodes, released.mono_us, until_us):
+        # The lock is given back before the release is noted, by a call that may wait.
+        if is_over or self.scene.touched(nodes, released.mono_us - CALLS_US, until_us):
             self.excuses()
         else:
             self.objects(
