@@ -24,7 +24,7 @@ class Planted(NamedTuple):
 PLANTED: Mapping[str, Planted] = {
     "commit_when_pulled": Planted({"4.9.7": 2, "5.3.3": 2}, "commits", "client invariant 43"),
     "ignore_lock": Planted({"4.9.7": 1, "5.3.3": 9}, "locks", "client invariant 51"),
-    "keep_offsets": Planted({"4.9.7": 1, "5.3.3": 1}, "commits", "client invariant 56"),
+    "keep_offsets": Planted({"4.9.7": 2, "5.3.3": 1}, "commits", "client invariant 56"),
     "keep_queues": Planted({"4.9.7": 1, "5.3.3": 1}, "ownership", "a queue has one owner"),
     "lose_bells": Planted({"4.9.7": 1, "5.3.3": 1}, "wakes", "a message wakes the held pulls"),
     "retry_on_another_queue": Planted(

@@ -37,8 +37,8 @@ SEEDS = range(1, 101)
 DEFAULT_SEEDS = range(1, 21)
 RELEASES = ("4.9.7", "5.3.3")
 PAIRS_MIN = 130  # of the 152 pairs of a fault and a state
-ACTS_LEFT, MEMBERS_LEFT = 4, 3  # of a run that was shrunk, faults counted among the acts
-TRIALS_MAX = 30  # of a shrink: enough for that; it would go on to shorter runs and fewer queues
+ACTS_LEFT, MEMBERS_LEFT = 4, 4  # of a run that was shrunk, faults counted among the acts
+TRIALS_MAX = 30  # of a shrink: enough for that
 SHRUNK_AT = {"keep_offsets": 2}  # of its first seed, 1, so many trials leave seven members
 GIVEN = {name: getattr(SMALL, name) for name in ("seconds", "rate", "brokers", "members_max")}
 
@@ -159,9 +159,12 @@ def test_weather_finds_a_planted_bug_and_the_smallest_run_that_shows_it(
     assert bug.checker in checkers_of(row)
 
     shrinking = Shrinking(plan, row, Trials(fleet, seed, jobs=2).run)
+    whole = size_of(plan)
     for _ in itertools.islice(shrinking.trials(), TRIALS_MAX):
-        pass
-    (acts, members, rate), whole = size_of(shrinking.smallest), size_of(plan)
+        acts, members, rate = size_of(shrinking.smallest)
+        if acts <= ACTS_LEFT and members <= MEMBERS_LEFT and rate < whole[2]:
+            break  # it would go on to shorter runs and fewer queues
+    acts, members, rate = size_of(shrinking.smallest)
     assert acts <= ACTS_LEFT < whole[0]
     assert members <= MEMBERS_LEFT < whole[1]
     assert rate < whole[2]
