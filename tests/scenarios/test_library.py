@@ -124,6 +124,9 @@ CASES = [  # scenario, parameters, verdict, and what the reason says
     ("broker_dies", {}, "passed", ""),
     ("power:a_power_loss_hides_new_messages", {}, "failed", "hidden == 0"),
     ("power:a_power_loss_hides_new_messages", {"flush": "SYNC_FLUSH"}, "passed", ""),
+    ("power:a_retry_is_lost_with_the_power", {}, "failed", "lost_with_power == 0"),
+    ("power:a_retry_is_lost_with_the_power", {"release": "5.3.3"}, "failed", "lost_with_power"),
+    ("power:a_retry_is_lost_with_the_power", {"flush_ms": 5}, "passed", ""),
 ]
 
 
