@@ -53,7 +53,10 @@ def test_a_journal_of_a_client_that_leaves_messages_out(run: Run, tmp_path: Path
         "topic=orders queueId=0 queueOffset=9 → answered SUCCESS (0), nextBeginOffset 14, "
         "5 messages"
     ) in text
-    assert "not judged: heartbeats_come: the journal has no RequestReceived" in text
+    assert (
+        "not judged: heartbeats_come: the journal has no HeartbeatReceived or RequestReceived"
+        in text
+    )
 
 
 def test_the_verdict_as_json_and_the_exit_code_of_a_good_one(run: Run, tmp_path: Path) -> None:
