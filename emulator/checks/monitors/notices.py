@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from emulator.checks.checker import Shared, key_of
 from emulator.checks.folding import Table
 from emulator.checks.monitors.monitor import Monitor
@@ -17,6 +19,14 @@ from emulator.checks.monitors.standing import (
 from emulator.checks.scene import Seat
 from emulator.facts import MemberJoined, MemberLeft, NodeStarted, RebalancePassed
 from emulator.journal import Entry, EntryKey
+
+
+class Change(NamedTuple):
+    """A client came to a group, or left it, says a broker."""
+
+    client: str
+    has_come: bool
+    since: EntryKey
 
 
 class NoticesWake(Monitor):
@@ -54,9 +64,10 @@ class NoticesWake(Monitor):
     def end(self) -> None:
         """A member that was to be woken and never passed again was not."""
         for (group, client), changes in self._woken.items():
-            for (changed, _), (since, _) in changes.items():
+            for (changed, _), (since, has_come) in changes.items():
                 if self.scene.last is not None:
-                    self._looks(group, client, changed, since, self.scene.last)
+                    change = Change(changed, has_come, since)
+                    self._looks(group, client, change, self.scene.last)
 
     def _joined(self, fact: MemberJoined, entry: Entry) -> None:
         clients = self._peers.setdefault((entry.node, fact.group), {})
@@ -110,7 +121,8 @@ class NoticesWake(Monitor):
         for (client, topic), (since, has_come) in list(changes.items()):
             if topic in ("", fact.topic) and (client in fact.members) is has_come:
                 del changes[client, topic]
-                self._looks(fact.group, seat.started.client, client, since, entry)
+                change = Change(client, has_come, since)
+                self._looks(fact.group, seat.started.client, change, entry)
 
     def _is_unlisted(self, group: str, seat: Seat, since: EntryKey) -> bool:
         """A broker was started again, and had not had the member's heartbeat: it may be asked."""
@@ -126,7 +138,17 @@ class NoticesWake(Monitor):
                     return True
         return False
 
-    def _looks(self, group: str, client: str, changed: str, since: EntryKey, entry: Entry) -> None:
+    def _is_disputed(self, group: str, client: str, change: Change) -> bool:
+        """A broker that lists *client* lists who left, or not who came: it may ask this one."""
+        listing = (
+            clients
+            for (broker, of), clients in self._peers.items()
+            if of == group and client in clients and not self.scene.is_gone(broker)
+        )
+        return any((change.client in clients) is not change.has_come for clients in listing)
+
+    def _looks(self, group: str, client: str, change: Change, entry: Entry) -> None:
+        since = change.since
         seats = [s for s in self.scene.living(group) if s.started.client == client]
         if len(seats) != 1 or seats[0].started.consumer_kind == "pull":
             return
@@ -135,7 +157,7 @@ class NoticesWake(Monitor):
         brokers = self.scene.topics.brokers
         # Whoever came or went may have reached one broker and not the other, which is asked.
         clients = {
-            s.node for s in self.scene.seats[group] if s.started.client in (client, changed)
+            s.node for s in self.scene.seats[group] if s.started.client in (client, change.client)
         }
         nodes = {*brokers, *clients}
         late_us = entry.mono_us - since.mono_us
@@ -145,7 +167,8 @@ class NoticesWake(Monitor):
         if is_touched:  # the notice may be lost: the next pass of the timer knows
             quiet_us = self.scene.undisturbed_us(nodes, since.mono_us, entry.mono_us)
             is_touched = quiet_us <= PASS_US + LATE_US
-        if us_max is None or is_touched or self._is_unlisted(group, seats[0], since):
+        is_unlisted = self._is_unlisted(group, seats[0], since)
+        if us_max is None or is_touched or is_unlisted or self._is_disputed(group, client, change):
             if late_us > NOTICE_US:
                 self.excuses()
             return

@@ -23,6 +23,7 @@ from emulator.facts import (
     BrokerIsolated,
     LogFlushed,
     MemberLeft,
+    NodeKilled,
     NodeStarted,
     PowerLost,
     PullFailed,
@@ -227,7 +228,25 @@ def asked_a_new_broker(restarted_s: float, *, listed: bool = False) -> AJournal:
     if listed:
         joined(journal, ONE, "broker-b")
     joined(journal.at_s(100), TWO)
+    if listed:
+        joined(journal, TWO, "broker-b")
     return passed(journal.at_s(109), ONE, ONE, TWO)
+
+
+def comes_to(*brokers: str, ended: str = "") -> AJournal:
+    """Both brokers list a member; at 100 s another one comes to some; the first passes late."""
+    journal = joined(joined(a_cluster().consumer(ONE).consumer(TWO), ONE), ONE, "broker-b")
+    if ended:
+        journal.at_s(20).note("world", NodeKilled(ended))
+    for broker in brokers:
+        joined(journal.at_s(100), TWO, broker)
+    return passed(journal.at_s(120), ONE, ONE, TWO)
+
+
+def test_a_member_may_ask_a_broker_that_does_not_list_yet_who_came_to_another_one() -> None:
+    assert found(comes_to("broker-a"), "notices_wake") == (0, 1)
+    assert found(comes_to("broker-a", "broker-b"), "notices_wake") == (1, 0)
+    assert found(comes_to("broker-a", ended="broker-b"), "notices_wake") == (1, 0)
 
 
 def test_a_broker_that_was_started_again_does_not_list_a_member_until_its_heartbeat() -> None:
