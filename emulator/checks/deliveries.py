@@ -31,19 +31,25 @@ class Deliveries:
             del self._came_us[next(iter(self._came_us))]
         return found
 
-    def is_once_more(self, key: str, waited: Queue, late_ms: int, entry: Entry) -> bool:
-        """The broker began again, and no copy that waits in *waited* was due so long ago."""
+    def is_once_more(
+        self, key: str, waited: Queue, late_ms: int, came_us: list[int], entry: Entry
+    ) -> bool:
+        """The broker may have forgotten one of these; no copy in *waited* was due so long ago."""
         due_us = entry.mono_us - late_ms * 1_000
         here = (copy for copy in self._chains.waiting.get(key, ()) if copy.records.queue == waited)
-        return self._scene.ended_us(entry.node, entry.mono_us) < entry.mono_us and all(
+        return self._forgotten(came_us, entry) is not None and all(
             copy.due_us is not None and abs(copy.due_us - due_us) > DUE_US for copy in here
         )
 
     def forgets(self, came_us: list[int], entry: Entry) -> bool:
         """The broker had forgotten one of these when it began again; that one is used up."""
+        forgotten_us = self._forgotten(came_us, entry)
+        if forgotten_us is not None:
+            came_us.remove(forgotten_us)
+        return forgotten_us is not None
+
+    def _forgotten(self, came_us: list[int], entry: Entry) -> int | None:
         ended_us = self._scene.ended_us(entry.node, entry.mono_us)
-        for at_us in came_us:
-            if ended_us < entry.mono_us and 0 <= ended_us - at_us < FORGOTTEN_US:
-                came_us.remove(at_us)
-                return True
-        return False
+        if ended_us >= entry.mono_us:
+            return None
+        return next((at for at in came_us if 0 <= ended_us - at < FORGOTTEN_US), None)

@@ -184,7 +184,7 @@ class StoredMessages:
         self.chains.is_no_send(stored.uniq_key, records, stored.offset)
         key = stored.uniq_key
         came_us = self._deliveries.came_us(key, target, entry)
-        if not came_us or not self._deliveries.is_once_more(key, waited, late_ms, entry):
+        if not self._deliveries.is_once_more(key, waited, late_ms, came_us, entry):
             self.copy = self.chains.comes(key, waited, offset, target, entry)
         if self.copy is None and came_us:
             if self._deliveries.forgets(came_us, entry):
