@@ -270,7 +270,7 @@ class Scene(Disturbances):
 
     def _store_opened(self, fact: StoreOpened, entry: Entry) -> None:
         self.stores[entry.node] = fact
-        self.topics.restarted(entry.node)
+        self.topics.restarted(entry.node, entry.mono_us)
 
     def _node_started(self, fact: NodeStarted, entry: Entry) -> None:
         self.knows_tags = self.knows_tags and fact.schema >= TAGS_SINCE
