@@ -72,6 +72,10 @@ class Unrouted(msgspec.Struct):
     from_us: int
     until_us: int | None = None
 
+    def held(self, at_us: int) -> bool:
+        """They lacked it at that moment."""
+        return self.from_us <= at_us and (self.until_us is None or at_us < self.until_us)
+
 
 class _Clients(msgspec.Struct, frozen=True):
     """What checkers read of a part of a plan."""
@@ -266,7 +270,7 @@ class Scene(Disturbances):
 
     def _store_opened(self, fact: StoreOpened, entry: Entry) -> None:
         self.stores[entry.node] = fact
-        self.topics.restarted(entry.node)
+        self.topics.restarted(entry.node, entry.mono_us)
 
     def _node_started(self, fact: NodeStarted, entry: Entry) -> None:
         self.knows_tags = self.knows_tags and fact.schema >= TAGS_SINCE

@@ -48,6 +48,8 @@ class TopicTable:
         # By topic and broker: flushes of its log since it was changed; two take it along.
         self._unflushed: dict[tuple[str, str], int] = {}
         self._last_topic: dict[str, str] = {}  # by broker: that it made or changed last
+        # By topic and broker, or broker alone: when it was given back the permission to write.
+        self._writeable_us: dict[tuple[str, str], int] = {}
         self._changed_us: dict[str, int] = {}  # by broker: a topic, who may read it, its place
 
     def table(self) -> Table:
@@ -74,6 +76,11 @@ class TopicTable:
         """What may be done there; 0 where there is no such topic."""
         config = self._topics.get(topic, {}).get(broker)
         return 0 if config is None else config.perm & self._perms.get(broker, READ_WRITE)
+
+    def writeable_since_us(self, topic: str, broker: str) -> int:
+        """When that was permitted again; 0: it always was, or is not."""
+        known = self._writeable_us
+        return max(known.get((topic, broker), 0), known.get(("", broker), 0))
 
     def brokers_of(self, topic: str) -> set[str]:
         """The brokers that have *topic*."""
@@ -149,15 +156,20 @@ class TopicTable:
             else:
                 self._unflushed[known] = count + 1
 
-    def restarted(self, broker: str) -> None:
+    def restarted(self, broker: str, now_us: int) -> None:
         """A new process: it may do what its settings say from the start."""
-        self._perms.pop(broker, None)
+        if not is_writeable(self._perms.pop(broker, READ_WRITE)):
+            self._writeable_us["", broker] = now_us
 
     def _changed(self, fact: TopicCreated | TopicChanged, entry: Entry) -> None:
         self.brokers.add(entry.node)
         self._changed_us[entry.node] = entry.mono_us
         self._last_topic[entry.node] = fact.topic
-        self._topics.setdefault(fact.topic, {})[entry.node] = fact
+        rows = self._topics.setdefault(fact.topic, {})
+        before = rows.get(entry.node)
+        if before is not None and is_writeable(fact.perm) and not is_writeable(before.perm):
+            self._writeable_us[fact.topic, entry.node] = entry.mono_us
+        rows[entry.node] = fact
         self._unsure.discard((fact.topic, entry.node))
         self._unflushed[fact.topic, entry.node] = 0
 
@@ -174,6 +186,8 @@ class TopicTable:
         before = self._perms.get(broker, READ_WRITE)
         if is_readable(before) != is_readable(perm):
             self._changed_us[broker] = now_us
+        if is_writeable(perm) and not is_writeable(before):
+            self._writeable_us["", broker] = now_us
         self._perms[broker] = perm
         if perm & READ_WRITE == READ_WRITE:
             del self._perms[broker]

@@ -173,7 +173,7 @@ class MembersUnregister(Monitor):
         elsewhere = self._left_in_order.get(known)
         if elsewhere is None:
             return
-        if self._is_touched(fact, entry):
+        if self._is_touched(fact, entry) or self._knew_no_address(fact, elsewhere, entry.node):
             self.excuses()
             return
         self.objects(
@@ -196,6 +196,19 @@ class MembersUnregister(Monitor):
             fault.held(since_us, entry.mono_us) and not nodes.isdisjoint(fault.nodes)
             for fault in self.scene.all_faults
         )
+
+    def _knew_no_address(self, fact: MemberLeft, elsewhere: EntryKey, broker: str) -> bool:
+        """Its routes lacked the broker when it unregistered: it had forgotten the address.
+
+        Upstream: MQClientInstance.unregisterClient goes over the addresses that
+        cleanOfflineBroker has left, and closes the other connections without a word.
+        """
+        for seat in self.scene.seats.get(fact.group, ()):
+            if seat.started.client == fact.client:
+                unrouted = self.scene.unrouted(seat.node, broker)
+                if unrouted is not None and unrouted.held(elsewhere.mono_us):
+                    return True
+        return False
 
 
 class RoutesOutliveNameServers(Monitor):

@@ -81,11 +81,16 @@ class RepeatsWait(Monitor):
         if fact.ok and not self._failed:
             return
         failed = self._failed.get((entry.node, fact.group, fact.queue))
+        if self._is_of_before(entry.node):
+            # The same message, given by both claims: the failure by the new one is still known.
+            if failed and fact.offset in failed:
+                self.excuses()
+            return
         if failed:
             before = failed.pop(fact.offset, None)
             if before is not None:
                 self._comes_again(fact, before, entry)
-        if not fact.ok and not self._is_of_before(entry.node):
+        if not fact.ok:
             known = entry.node, fact.group, fact.queue
             key = EntryKey(entry.mono_us, entry.node, entry.seq)
             self._failed.setdefault(known, {})[fact.offset] = key

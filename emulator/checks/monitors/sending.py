@@ -14,6 +14,7 @@ from emulator.checks.failover import STORED
 from emulator.checks.folding import Table
 from emulator.checks.monitors.attempts import PENALTIES_ARE_SHORT
 from emulator.checks.monitors.monitor import OfLoads
+from emulator.checks.monitors.registering import ROUTE_US
 from emulator.facts import (
     BrokerIsolated,
     FaultBegan,
@@ -78,6 +79,9 @@ class RetriesChangeBroker(OfLoads):
         elif self._may_change(fact, entry, load):
             self.tries()
             if fact.queue.broker == before[0]:
+                if self._knows_no_other(fact, entry):
+                    self.excuses()
+                    return
                 self.objects(
                     f"attempt {fact.attempt} of a send to {fact.topic} went to {before[0]} again, "
                     "where the one before had failed",
@@ -94,6 +98,22 @@ class RetriesChangeBroker(OfLoads):
         brokers = self._routes.get((entry.node, fact.topic), ())
         perms = [self.scene.topics.perm(fact.topic, broker) for broker in brokers]
         return len(perms) > 1 and all(map(is_writeable, perms))
+
+    def _knows_no_other(self, fact: SendAttempted, entry: Entry) -> bool:
+        """Every other broker was read-only so shortly before that its route may still say so.
+
+        Upstream: topicRouteData2TopicPublishInfo leaves such queues out, until the next poll.
+        """
+        topics = self.scene.topics
+        for broker in self._routes[entry.node, fact.topic]:
+            if broker == fact.queue.broker:
+                continue
+            since_us = topics.writeable_since_us(fact.topic, broker)
+            nodes = {entry.node, broker, *topics.name_servers}
+            quiet_us = self.scene.undisturbed_us(nodes, since_us, entry.mono_us)
+            if since_us == 0 or quiet_us > ROUTE_US:
+                return False
+        return True
 
 
 class SendsKeepTheirTimeout(OfLoads):

@@ -362,6 +362,39 @@ def test_a_member_unregisters_everywhere_unless_a_fault_of_that_time_kept_it_fro
     assert found(left("broker-b", 100), "members_unregister") == 1
 
 
+def unregisters_at_a(
+    *, lost_s: float = 300, back_s: float = 0, node: str = ONE, lost: str = "broker-b"
+) -> AJournal:
+    """It unregisters at broker-a, at 500 s, and broker-b sees it go 1 s later."""
+    journal = AJournal().runs().consumer(ONE).consumer(TWO)
+    for broker in ("broker-a", "broker-b"):
+        journal.note(broker, a_member(client_of(ONE)))
+    both = ("broker-a", "broker-b")
+    left = tuple(broker for broker in both if broker != lost)
+    journal.note(ONE, RouteChanged("orders", both)).note(TWO, RouteChanged("orders", both))
+    steps: list[tuple[float, str, RouteChanged | MemberLeft]] = [
+        (lost_s, node, RouteChanged("orders", left)),
+        (500, "broker-a", MemberLeft("billing", client_of(ONE), PEER, "unregistered")),
+        (501, "broker-b", MemberLeft("billing", client_of(ONE), PEER, "channel closed")),
+    ]
+    if back_s:
+        steps.append((back_s, node, RouteChanged("orders", both)))
+    for at_s, by, fact in sorted(steps, key=lambda step: step[0]):
+        journal.at_s(at_s).note(by, fact)
+    return journal
+
+
+def test_a_member_unregisters_at_no_broker_that_its_routes_lack_at_that_moment() -> None:
+    inside = unregisters_at_a()
+    assert found(inside, "members_unregister") == 0
+    assert metric(inside, "excused_members_unregister") == 1
+    assert found(unregisters_at_a(back_s=500.5), "members_unregister") == 0
+    assert found(unregisters_at_a(back_s=499), "members_unregister") == 1
+    assert found(unregisters_at_a(lost_s=500.5), "members_unregister") == 1
+    assert found(unregisters_at_a(node=TWO), "members_unregister") == 1
+    assert found(unregisters_at_a(lost="broker-a"), "members_unregister") == 1
+
+
 @pytest.mark.parametrize("word", ["pause", "partition"])
 def test_every_excuse_has_its_metric_also_where_nothing_was_wrong(word) -> None:
     metrics = a_consumed_journal().fault(word, "producer").healed().ends().judged().metrics

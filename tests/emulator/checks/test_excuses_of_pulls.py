@@ -304,6 +304,30 @@ def test_a_message_that_was_given_before_the_queue_was_claimed_anew_may_fail_bes
     assert found(fails_again(given_first=True, queue=Q1), "repeats_wait")[0] == 1
 
 
+def fails_by_both_claims(*, given_first: bool, given_s: tuple[float, ...] = ()) -> AJournal:
+    """Given before its queue is claimed anew, and after; both fail, and then it comes again."""
+    journal = AJournal().runs().consumer(ONE).claimed(ONE, Q0, offsets=(0,)).at_s(10)
+    if given_first:
+        journal.given(ONE, 0)
+    journal.claimed(ONE, Q0, offsets=(0,)).given(ONE, 0).at_s(11).consumed(ONE, 0, ok=False)
+    if not given_first:
+        journal.given(ONE, 0)
+    journal.at_s(12).consumed(ONE, 0, ok=False)
+    for at_s in given_s:
+        journal.at_s(at_s).given(ONE, 0).consumed(ONE, 0, ok=False)
+    return journal
+
+
+def test_a_message_that_two_claims_were_given_may_fail_twice_at_once_and_then_waits() -> None:
+    both = fails_by_both_claims(given_first=True)
+    assert found(both, "repeats_wait") == (0, 1)
+    assert found(fails_by_both_claims(given_first=False), "repeats_wait") == (1, 0)
+    assert found(fails_by_both_claims(given_first=True, given_s=(15,)), "repeats_wait") == (1, 1)
+    assert found(fails_by_both_claims(given_first=True, given_s=(17,)), "repeats_wait") == (0, 1)
+    later = fails_by_both_claims(given_first=True, given_s=(17, 20))
+    assert found(later, "repeats_wait") == (1, 1)
+
+
 # Commits -----------------------------------------------------------------------------------------
 
 

@@ -30,6 +30,7 @@ from emulator.facts import (
     RebalancePassed,
     RouteChanged,
     SendAttempted,
+    SettingsChanged,
     TopicChanged,
     TopicCreated,
 )
@@ -352,6 +353,47 @@ def test_a_retry_has_no_other_broker_only_if_its_own_topic_is_read_only_there() 
     assert found(a_retry_at_the_same_broker("orders", 4), "retries_change_broker")[0] == 0
     assert found(a_retry_at_the_same_broker("invoices", 4), "retries_change_broker")[0] == 1
     assert found(a_retry_at_the_same_broker("orders", 6), "retries_change_broker")[0] == 1
+
+
+def a_retry_after_read_only(
+    after_s: float,
+    *,
+    broker: str = "broker-b",
+    topic: str = "",
+    third: bool = False,
+    restarts: bool = False,
+) -> AJournal:
+    """A broker, or a topic at it, may be written again at 200 s; both attempts are at broker-a."""
+    journal = a_cluster().note("broker-b", TopicCreated("invoices", 2, 2, 6, "admin"))
+    journal.note("broker-c", TopicCreated("orders", 2, 2, 6, "admin"))
+    brokers = (*A_AND_B, "broker-c") if third else A_AND_B
+    journal.note("producer-1", RouteChanged("orders", brokers))
+    for at_s, perm in ((100, 4), (200, 6)):
+        if topic:
+            journal.at_s(at_s).note(broker, TopicChanged(topic, 2, 2, perm))
+        elif restarts and perm == 6:
+            journal.at_s(at_s).store(broker)
+        else:
+            journal.at_s(at_s).note(
+                broker, SettingsChanged("admin", (f"brokerPermission={perm}",))
+            )
+    journal.at_s(200 + after_s)
+    for number, outcome in ((1, "RemoteFailed: x"), (2, "SEND_OK")):
+        fact = SendAttempted("orders", Q1 if number > 1 else Q0, "k", number, 1, outcome)
+        journal.note("producer-1", fact)
+    return journal
+
+
+def test_a_retry_knows_no_other_broker_until_its_route_says_that_it_may_be_written() -> None:
+    name = "retries_change_broker"
+    assert found(a_retry_after_read_only(34), name) == (0, 1)
+    assert found(a_retry_after_read_only(34, topic="orders"), name) == (0, 1)
+    assert found(a_retry_after_read_only(34, restarts=True), name) == (0, 1)
+    assert found(a_retry_after_read_only(36), name) == (1, 0)
+    assert found(a_retry_after_read_only(36, topic="orders"), name) == (1, 0)
+    assert found(a_retry_after_read_only(34, broker="broker-a"), name) == (1, 0)
+    assert found(a_retry_after_read_only(34, topic="invoices"), name) == (1, 0)
+    assert found(a_retry_after_read_only(34, third=True), name) == (1, 0)
 
 
 def test_one_fact_alone_is_let_off_for_a_clock_that_moved_two_minutes_before_at_most() -> None:
