@@ -8,6 +8,7 @@ from __future__ import annotations
 from emulator.checks.checker import Shared, key_of, place_of
 from emulator.checks.disturbances import ENDING
 from emulator.checks.folding import Table
+from emulator.checks.locks import BROKER_LOCK_US
 from emulator.checks.monitors.monitor import Monitor
 from emulator.checks.monitors.standing import (
     HEARTBEAT_US,
@@ -23,7 +24,9 @@ from emulator.facts import (
     PullFailed,
     Queue,
     QueuesClaimed,
+    QueuesLocked,
     QueuesReleased,
+    QueuesUnlocked,
     RebalancePassed,
 )
 from emulator.journal import Entry, EntryKey
@@ -48,12 +51,15 @@ class SharesRest(Monitor):
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
         self._gave_up: dict[tuple[str, Queue], set[str]] = {}  # by group: nodes, to begin anew
+        self._left_locked = _LeftLocked()
 
     def table(self) -> Table:
         """What it reads."""
         return {
             QueuesClaimed: self._claimed,
             QueuesReleased: self._released,
+            QueuesLocked: self._left_locked.locked,
+            QueuesUnlocked: self._left_locked.unlocked,
             RebalancePassed: self._passed,
         }
 
@@ -65,6 +71,8 @@ class SharesRest(Monitor):
             self.tries(rests_us > self._least_us(fact.group, now_us))
 
     def _released(self, fact: QueuesReleased, entry: Entry) -> None:
+        if (seat := self.scene.seat(fact.group, entry.node)) is not None:
+            self._left_locked.released(fact, seat.started.client, entry.mono_us)
         if fact.reason == "not mine":
             self._changed(fact, entry)
         else:  # its pull expired, or its offset was reset: it takes the queue anew
@@ -77,6 +85,7 @@ class SharesRest(Monitor):
             self._changed(fact, entry)
         for nodes in gave_up:
             nodes.discard(entry.node)
+        self._left_locked.claimed(fact)
 
     def _changed(self, fact: QueuesClaimed | QueuesReleased, entry: Entry) -> None:
         seat = self.scene.seat(fact.group, entry.node)
@@ -84,7 +93,8 @@ class SharesRest(Monitor):
             return
         now_us = entry.mono_us
         rests_us = now_us - self._since_us(fact.group, now_us)
-        if rests_us > self._least_us(fact.group, now_us):
+        waited = isinstance(fact, QueuesClaimed) and self._left_locked.explains(fact, now_us)
+        if rests_us > self._least_us(fact.group, now_us) and not waited:
             verb = "claimed" if isinstance(fact, QueuesClaimed) else "gave up"
             self.objects(
                 f"{entry.node} {verb} {place_of(fact.queues[0])}, although nothing has changed "
@@ -137,6 +147,50 @@ class SharesRest(Monitor):
         # A lock that was given while a clock was ahead lives longer by as much.
         ahead = (self.scene.clock_moved_us(b, 0, now_us) for b in self._brokers_of(group))
         return ORDERLY_REST_US + max(ahead, default=0)
+
+
+class _LeftLocked:
+    """Queues whose lock a member was given again just after it had given them up.
+
+    The round of renewals that was under way named them still (RebalanceImpl.lockAll), and nobody
+    gives such a lock back: it lapses, and the next pass of the new owner gets the queue.
+    """
+
+    def __init__(self) -> None:
+        self._released_us: dict[tuple[str, Queue, str], int] = {}  # by group and client
+        self._granted: dict[tuple[str, Queue], tuple[str, int]] = {}  # by group: client, when
+
+    def released(self, fact: QueuesReleased, client: str, now_us: int) -> None:
+        """*client* gave them up."""
+        for queue in fact.queues:
+            self._released_us[fact.group, queue, client] = now_us
+
+    def locked(self, fact: QueuesLocked, entry: Entry) -> None:
+        """Rounds do not last: a lock that is asked for later is no leftover."""
+        for queue in fact.granted:
+            released_us = self._released_us.get((fact.group, queue, fact.client))
+            if released_us is not None and entry.mono_us - released_us <= LATE_US:
+                self._granted[fact.group, queue] = fact.client, entry.mono_us
+
+    def unlocked(self, fact: QueuesUnlocked, entry: Entry) -> None:
+        """It was given back after all."""
+        for queue in fact.queues:
+            client, _ = self._granted.get((fact.group, queue), ("", 0))
+            if client == fact.client:
+                del self._granted[fact.group, queue]
+
+    def claimed(self, fact: QueuesClaimed) -> None:
+        """They have an owner: it is over."""
+        for queue in fact.queues:
+            self._granted.pop((fact.group, queue), None)
+            for known in [each for each in self._released_us if each[:2] == (fact.group, queue)]:
+                del self._released_us[known]
+
+    def explains(self, fact: QueuesClaimed, now_us: int) -> bool:
+        """Each of the claimed queues was locked so until a pass before this one."""
+        since_us = now_us - BROKER_LOCK_US - PASS_US - LATE_US
+        granted = (self._granted.get((fact.group, queue)) for queue in fact.queues)
+        return all(found is not None and found[1] >= since_us for found in granted)
 
 
 class ReleasesFollowPasses(Monitor):

@@ -27,6 +27,9 @@ from emulator.facts import (
     NodeStarted,
     PowerLost,
     PullFailed,
+    Queue,
+    QueuesLocked,
+    QueuesUnlocked,
     RebalancePassed,
     RouteChanged,
     SendAttempted,
@@ -153,6 +156,30 @@ def test_a_broker_that_stays_away_does_not_explain_what_changes_minutes_later() 
     assert found(dead("kill", 289), "shares_rest")[0] == 0
     assert found(dead("kill", 300), "shares_rest")[0] == 1
     assert found(dead("pause", 600), "shares_rest")[0] == 0  # it may come and go all the time
+
+
+def left_locked(
+    claimed_s: float, *, granted_s: float = 80.5, to: str = ONE, of: Queue = Q0, back: bool = False
+) -> AJournal:
+    """A member gives Q0 up at 80 s, is given its lock again, and the other one gets the queue."""
+    journal = a_cluster().consumer(ONE, orderly=True).consumer(TWO, orderly=True)
+    journal.claimed(ONE, Q0, Q1).at_s(80).released(ONE, Q0)
+    journal.note("broker-a", QueuesUnlocked("billing", client_of(ONE), (Q0,)))
+    journal.at_s(granted_s).note("broker-a", QueuesLocked("billing", client_of(to), (Q0,), ()))
+    if back:
+        journal.note("broker-a", QueuesUnlocked("billing", client_of(to), (Q0,)))
+    return journal.at_s(claimed_s).claimed(TWO, of)
+
+
+def test_a_lock_that_was_given_again_after_the_queue_was_given_up_is_waited_for() -> None:
+    assert found(left_locked(141), "shares_rest") == (0, 1)
+    assert found(left_locked(168), "shares_rest") == (0, 1)
+    assert found(left_locked(169), "shares_rest") == (1, 0)
+    assert found(left_locked(141, granted_s=89), "shares_rest") == (1, 0)
+    assert found(left_locked(141, to=TWO), "shares_rest") == (1, 0)
+    assert found(left_locked(141, of=Q1), "shares_rest") == (1, 0)
+    assert found(left_locked(141, back=True), "shares_rest") == (1, 0)
+    assert found(left_locked(141).at_s(142).claimed(ONE, Q0), "shares_rest") == (1, 1)
 
 
 def a_wrong_sum(*of_two: str, topic: str = "orders", again: bool = False) -> AJournal:
