@@ -24,6 +24,7 @@ from emulator.checks.checker import Checker, Metric, key_of, place_of
 from emulator.checks.folding import Table
 from emulator.checks.lives import life_of
 from emulator.checks.queue_records import LISTENER_US_MAX, QueueReading, QueueRecords
+from emulator.checks.split_shares import is_left
 from emulator.facts import (
     ConsumerStarted,
     DelayedMessageDropped,
@@ -92,7 +93,8 @@ class NothingIsLost(Checker):
         Metric(
             "unrouted",
             "messages",
-            "the same, of brokers that some NameServer knows one topic of (apache/rocketmq#4522)",
+            "the same, of brokers that some NameServer knows one topic of, and of queues that "
+            "nobody takes as shares differ for that (apache/rocketmq#4522)",
             "group",
         ),
     )
@@ -174,7 +176,7 @@ class NothingIsLost(Checker):
             return  # nobody else reads for a member that has left
         end = max(passed, records.behind)
         waiting = sum(1 for _ in self.progress.messages.chains.unsettled(reading, passed, end))
-        self.adds(self._left_as(queue), waiting, group)
+        self.adds(self._left_as(group, queue, reading), waiting, group)
 
     def _was_at_work(self, group: str, reading: QueueReading, offset: int) -> bool:
         """A broadcasting member had been given it not long before it ended."""
@@ -292,11 +294,11 @@ class NothingIsLost(Checker):
             topics = {topic for seat in self.scene.seats[group] for topic in seat.topics}
             for queue, records in self.progress.messages.queues.items():
                 if queue.topic in topics and queue not in read:
-                    self.adds(self._left_as(queue), records.stored_count, group)
+                    self.adds(self._left_as(group, queue), records.stored_count, group)
 
-    def _left_as(self, queue: Queue) -> str:
+    def _left_as(self, group: str, queue: Queue, reading: QueueReading | None = None) -> str:
         """The metric that counts what is left in *queue*."""
-        return "unrouted" if self.scene.topics.is_partial(queue) else "backlog"
+        return "unrouted" if is_left(self.scene, group, queue, reading) else "backlog"
 
     def _is_blind(self, group: str) -> bool:
         kinds = self.scene.kinds(group)

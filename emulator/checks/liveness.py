@@ -13,6 +13,7 @@ from emulator.checks.checker import Checker, Metric, Shared, key_of
 from emulator.checks.folding import Table
 from emulator.checks.lives import life_of
 from emulator.checks.queue_records import QueueReading, QueueRecords
+from emulator.checks.split_shares import is_left
 from emulator.facts import ConsumerStarted
 from emulator.journal import EntryKey
 
@@ -31,7 +32,8 @@ class LivenessReturns(Checker):
         Metric(
             "excused_stuck",
             "messages",
-            "the same, where some NameServer lacks the topic at the broker (apache/rocketmq#4522)",
+            "the same, where some NameServer lacks the topic at the broker, or at another one so "
+            "that shares differ and nobody takes the queue (apache/rocketmq#4522)",
             "group",
         ),
         Metric("unrest", "runs", "that waited in vain until nothing moved any more"),
@@ -68,13 +70,11 @@ class LivenessReturns(Checker):
 
     def _lacks_routes(self) -> bool:
         """A topic that a group subscribes has queues of which some NameServer does not know."""
-        topics = self.scene.topics
         return any(
-            topics.partial.lacks(broker, topic)
+            self.scene.topics.is_lacking(topic)
             for group in self.scene.seats
             for seat in self.scene.living(group)
             for topic in seat.topics
-            for broker in topics.brokers_of(topic)
         )
 
     def _look_at(self, group: str, reading: QueueReading) -> None:
@@ -88,7 +88,7 @@ class LivenessReturns(Checker):
             )
             if self._is_owed(group, records, offset)
         ]
-        if self.scene.topics.is_partial(reading.queue):
+        if is_left(self.scene, group, reading.queue, reading):
             self.adds("excused_stuck", len(left), group)
             return
         self._left_count += len(left)

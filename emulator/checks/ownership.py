@@ -15,6 +15,7 @@ from typing import NamedTuple
 from emulator.checks.checker import Checker, Metric, Shared, place_of
 from emulator.checks.disturbances import ENDING
 from emulator.checks.folding import Table
+from emulator.checks.owner_spans import OwnerSpan
 from emulator.facts import (
     BrokerExpired,
     BrokerRegistered,
@@ -71,6 +72,14 @@ class OneOwner(Checker):
         Metric(
             "unowned_s", "s", "the longest time a live broker's queue had none", "group", "max"
         ),
+        Metric(
+            "excused_unowned_s",
+            "s",
+            "the same, of queues that nobody takes as a topic is lacking in some route, and "
+            "members count different queues (apache/rocketmq#4522)",
+            "group",
+            "max",
+        ),
         Metric("unowned_queue_s", "s", "no owner, summed over queues of live brokers", "group"),
         Metric("starved_queues", "queues", "that had no owner for 60 s or more", "group"),
     )
@@ -78,7 +87,7 @@ class OneOwner(Checker):
 
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
-        self._spans: dict[str, dict[Queue, _Span]] = {}
+        self._spans: dict[str, dict[Queue, OwnerSpan]] = {}
         self._silent: dict[str, int] = {}  # nodes that brokers lost, and note nothing since
         self._down: set[str] = set()  # brokers that ended, or are not in every route as they are
         self._sizes: dict[str, dict[str, int]] = {}  # topic: broker: queues that may be read
@@ -101,7 +110,7 @@ class OneOwner(Checker):
             BrokerRegistered: self._registered,
             MemberLeft: self._left,
             MessageConsumed: self._speaks,
-            RebalancePassed: self._speaks,
+            RebalancePassed: self._passed,
             PullFailed: self._speaks,
         }
 
@@ -128,12 +137,16 @@ class OneOwner(Checker):
                     found.append(Unowned(group, queue, until_us - times.longest_us, until_us))
         return sorted(found, key=lambda each: each.from_us - each.until_us)
 
-    def _measure(self, group: str, span: _Span) -> None:
+    def _measure(self, group: str, span: OwnerSpan) -> None:
         self.adds("starved_queues", span.unowned.longest_us >= SETTLED_US, group)
         for name, times in (("overlap", span.overlap), ("unowned", span.unowned)):
             self.adds(f"{name}_queue_s", times.sum_us / US_A_SECOND, group)
-            known = self.measured.get(f"{name}_s.{group}", 0.0)
-            self.measures(f"{name}_s", max(known, times.longest_us / US_A_SECOND), group)
+            self._at_least(f"{name}_s", times.longest_us, group)
+        self._at_least("excused_unowned_s", span.left.longest_us, group)
+
+    def _at_least(self, name: str, lasted_us: int, group: str) -> None:
+        known = self.measured.get(f"{name}.{group}", 0.0)
+        self.measures(name, max(known, lasted_us / US_A_SECOND), group)
 
     # What happens -------------------------------------------------------------------------
 
@@ -150,7 +163,7 @@ class OneOwner(Checker):
             self._move(span, entry.mono_us)
             span.owners[entry.node] = EntryKey(entry.mono_us, entry.node, entry.seq)
 
-    def _object_to_two(self, group: str, queue: Queue, span: _Span, entry: Entry) -> None:
+    def _object_to_two(self, group: str, queue: Queue, span: OwnerSpan, entry: Entry) -> None:
         """An orderly owner that still runs, and whose lock another one did not take."""
         if group not in self.scene.orderly:
             return
@@ -230,6 +243,21 @@ class OneOwner(Checker):
                 if queue.broker == broker:
                     span.moves(now_us)
                     span.is_wanted = self._needs_owner(queue, span)
+        for group in self._spans:
+            self._compare(group, "", now_us)
+
+    def _passed(self, fact: RebalancePassed, entry: Entry) -> None:
+        self._speaks(fact, entry)
+        self._compare(fact.group, fact.topic, entry.mono_us)
+
+    def _compare(self, group: str, topic: str, now_us: int) -> None:
+        """While members count different queues of a topic, for its routes, some nobody takes."""
+        if not self.scene.topics.partial.were_any:
+            return
+        for queue, span in self._spans.get(group, {}).items():
+            if topic in ("", queue.topic):
+                span.moves(now_us)
+                span.is_left = self.scene.counts_differ(group, queue.topic)
 
     def _shaped(self, fact: TopicCreated | TopicChanged, entry: Entry) -> None:
         """The node is the broker that has it so now."""
@@ -250,7 +278,7 @@ class OneOwner(Checker):
                 span.moves(now_us)
                 span.is_wanted = self._needs_owner(queue, span)
 
-    def _needs_owner(self, queue: Queue, span: _Span) -> bool:
+    def _needs_owner(self, queue: Queue, span: OwnerSpan) -> bool:
         """Its broker is there, and has it as far as is known; so do all routes.
 
         A queue that nobody ever owned may be gone where the topic's settings were lost.
@@ -263,11 +291,11 @@ class OneOwner(Checker):
         count = self._sizes.get(queue.topic, {}).get(queue.broker)
         return queue.broker not in self._down and (count is None or queue.queue_id < count)
 
-    def _span(self, group: str, queue: Queue, now_us: int) -> _Span:
+    def _span(self, group: str, queue: Queue, now_us: int) -> OwnerSpan:
         spans = self._spans.setdefault(group, {})
         span = spans.get(queue)
         if span is None:
-            span = spans[queue] = _Span(group, queue, now_us)
+            span = spans[queue] = OwnerSpan(group, queue, now_us)
             span.is_wanted = self._needs_owner(queue, span)
         return span
 
@@ -288,7 +316,7 @@ class OneOwner(Checker):
                     self._move(span, now_us)
                     span.owners[node] = claimed
 
-    def _move(self, span: _Span, now_us: int) -> None:
+    def _move(self, span: OwnerSpan, now_us: int) -> None:
         """Time has passed; two owners for long, and undisturbed, are one too many."""
         span.moves(now_us)
         began_us = now_us - span.overlap.now_us
@@ -296,9 +324,7 @@ class OneOwner(Checker):
             return
         undisturbed_us = self._undisturbed_us(span, began_us, now_us)
         if undisturbed_us < SETTLED_US or any(node in self._silent for node in span.owners):
-            lasted_s = span.overlap.now_us / US_A_SECOND
-            known_s = self.measured.get(f"excused_overlap_s.{span.group}", 0.0)
-            self.measures("excused_overlap_s", max(known_s, lasted_s), span.group)
+            self._at_least("excused_overlap_s", span.overlap.now_us, span.group)
         else:
             span.was_named = True
             both, keys = " and ".join(span.owners), sorted(span.owners.values())
@@ -309,7 +335,7 @@ class OneOwner(Checker):
                 rule="a queue has one owner once a rebalance has settled",
             )
 
-    def _undisturbed_us(self, span: _Span, since_us: int, now_us: int) -> int:
+    def _undisturbed_us(self, span: OwnerSpan, since_us: int, now_us: int) -> int:
         """For how long, at the longest, members must have seen the same members and routes."""
         topics = self.scene.topics
         brokers = topics.brokers_of(span.queue.topic) | {span.queue.broker}
@@ -319,7 +345,7 @@ class OneOwner(Checker):
 
     # Owners -------------------------------------------------------------------------------
 
-    def _drop_silent(self, span: _Span, now_us: int) -> None:
+    def _drop_silent(self, span: OwnerSpan, now_us: int) -> None:
         for node in [each for each in span.owners if each in self._silent]:
             span.moves(max(span.since_us, self._silent[node]))
             span.dropped[node] = span.owners.pop(node)
@@ -329,7 +355,7 @@ class OneOwner(Checker):
         for span in self._spans.get(group, {}).values():
             self._take_from(group, span, node, now_us)
 
-    def _take_from(self, group: str, span: _Span, node: str, now_us: int) -> None:
+    def _take_from(self, group: str, span: OwnerSpan, node: str, now_us: int) -> None:
         span.dropped.pop(node, None)
         if node in span.owners:
             self._move(span, now_us)
@@ -339,57 +365,3 @@ class OneOwner(Checker):
 def _shares(member: ConsumerStarted, topic: str) -> bool:
     """Does it share the queues of *topic* with the others of its group?"""
     return member.consumer_kind != "pull" and not member.broadcast and topic in member.topics
-
-
-class _Span:
-    """One queue of one group: who owns it, and for how long it was too many or nobody."""
-
-    __slots__ = (
-        "dropped",
-        "group",
-        "has_members",
-        "is_wanted",
-        "last_owner",
-        "overlap",
-        "owners",
-        "queue",
-        "since_us",
-        "unowned",
-        "was_named",
-    )
-
-    def __init__(self, group: str, queue: Queue, now_us: int) -> None:
-        self.group, self.queue = group, queue
-        self.owners: dict[str, EntryKey] = {}
-        self.last_owner = ""  # node
-        self.dropped: dict[str, EntryKey] = {}  # of these, those that were silent
-        self.was_named = False  # in a violation
-        self.since_us = now_us
-        self.has_members = True
-        self.is_wanted = True
-        self.overlap = _Times()
-        self.unowned = _Times()
-
-    def moves(self, now_us: int) -> None:
-        """Time has passed with these owners."""
-        passed, self.since_us = now_us - self.since_us, now_us
-        self.overlap.adds(passed, now_us, holds=len(self.owners) > 1)
-        is_unowned = not self.owners and self.is_wanted and self.has_members
-        self.unowned.adds(passed, now_us, holds=is_unowned)
-
-
-class _Times:
-    """How long something lasted, in all and at the longest."""
-
-    __slots__ = ("longest_until_us", "longest_us", "now_us", "sum_us")
-
-    def __init__(self) -> None:
-        self.sum_us = self.now_us = self.longest_us = 0
-        self.longest_until_us = 0  # when the longest time ended, or was seen last
-
-    def adds(self, passed_us: int, until_us: int, *, holds: bool) -> None:
-        """It held for so long up to *until_us*, or was over."""
-        self.now_us = self.now_us + passed_us if holds else 0
-        self.sum_us += passed_us if holds else 0
-        if self.now_us > self.longest_us:
-            self.longest_us, self.longest_until_us = self.now_us, until_us

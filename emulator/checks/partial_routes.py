@@ -47,6 +47,11 @@ class PartialRoutes:
         self._ever: dict[str, list[PartialRoute]] = {}  # by broker
         self._sizes: dict[str, int] = {}  # by broker: the topics of its last full registration
 
+    @property
+    def were_any(self) -> bool:
+        """Some NameServer lacks, or lacked, topics of some broker."""
+        return bool(self._ever)
+
     def were_there(self, broker: str) -> bool:
         """Some NameServer lacks topics of *broker*, or lacked some."""
         return broker in self._ever

@@ -11,6 +11,7 @@ import msgspec
 
 from emulator.checks.disturbances import ENDING, Disturbances
 from emulator.checks.folding import Table
+from emulator.checks.queue_counts import QueueCounts
 from emulator.checks.topic_table import TopicTable
 from emulator.facts import (
     ConsumerStarted,
@@ -114,6 +115,7 @@ class Scene(Disturbances):
         self.broadcast: set[str] = set()  # groups
         self.orderly: set[str] = set()
         self.topics = TopicTable()
+        self._counts = QueueCounts()
         self.stores: dict[str, StoreOpened] = {}  # by broker, as last opened
         self._routes: dict[tuple[str, str], tuple[str, ...]] = {}  # by node and topic: brokers
         self._unrouted: dict[tuple[str, str], Unrouted] = {}  # by node and broker
@@ -126,6 +128,7 @@ class Scene(Disturbances):
         """What it reads."""
         return {
             **self.topics.table(),
+            **self._counts.table(),
             RunStarted: self._run_started,
             RunEnded: self._run_ended,
             ConsumerStarted: self._consumer_started,
@@ -170,6 +173,13 @@ class Scene(Disturbances):
     def unrouted(self, node: str, broker: str) -> Unrouted | None:
         """When none of the routes of the client on *node* had *broker*, the last time."""
         return self._unrouted.get((node, broker))
+
+    def counts_differ(self, group: str, topic: str) -> bool:
+        """Members count different queues of *topic*, which some NameServer lacks at a broker."""
+        if group in self.broadcast or not self.topics.is_lacking(topic):
+            return False
+        began_us = {seat.node: seat.from_us for seat in self.living(group)}
+        return self._counts.differ(group, topic, began_us)
 
     def takes_all(self, group: str, topic: str) -> bool:
         """No member of *group* ever filtered messages of *topic*."""

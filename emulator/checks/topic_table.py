@@ -101,6 +101,10 @@ class TopicTable:
         """Some NameServer has the queue's broker in its routes, and not the queue."""
         return self.partial.lacks(queue.broker, queue.topic)
 
+    def is_lacking(self, topic: str) -> bool:
+        """Some NameServer has a broker of *topic* in its routes, and not with *topic*."""
+        return any(self.partial.lacks(broker, topic) for broker in self._topics.get(topic, ()))
+
     def changed_us(self, broker: str) -> int:
         """When its topics, what may be done with them, or its being there changed last."""
         return self._changed_us.get(broker, 0)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from small_journals import Q0, AJournal, a_consumed_journal, objections
+from small_journals import Q0, AJournal, a_consumed_journal, client_of, objections
 
 from emulator.facts import (
     BrokerExpired,
     BrokerRegistered,
     Queue,
     QueuesClaimed,
+    RebalancePassed,
     RunEnded,
     TopicCreated,
 )
@@ -163,3 +164,68 @@ def both_queues() -> tuple[Queue, ...]:
     return tuple(
         Queue("orders", broker, number) for broker in ("broker-a", "broker-b") for number in (0, 1)
     )
+
+
+# Members that count different queues -------------------------------------------------------------
+
+OF_B = Queue("orders", "broker-b", 0)
+MEMBERS = ("billing-1", "billing-2")
+
+
+def nobody_takes(
+    *,
+    counts: tuple[int, int] = (4, 2),
+    topic: str = "orders",
+    repaired_s: float = 0,
+    agreed_s: float = 0,
+    held: bool = False,
+) -> AJournal:
+    """OF_B, with a message, is given up at 10 s, as members count so many queues of *topic*."""
+    journal = a_partial_route()
+    clients = tuple(map(client_of, MEMBERS))
+
+    def passes(*queues: int) -> None:
+        for node, count in zip(MEMBERS, queues, strict=True):
+            journal.note(node, RebalancePassed("billing", topic, count, clients, 1, "timer"))
+
+    for node in MEMBERS:
+        journal.consumer(node)
+    both = Queue("orders", "broker-b", 1), Queue("orders", "broker-a", 0)
+    journal.claimed("billing-1", OF_B, *both, Queue("orders", "broker-a", 1), offsets=(0,) * 4)
+    journal.pulled(0, 0, OF_B).at_s(10).sent(0, OF_B)
+    passes(*counts)
+    if not held:
+        journal.released("billing-1", OF_B)
+    if repaired_s:
+        journal.at_s(repaired_s).note("namesrv-b", known(3))
+    if agreed_s:
+        journal.at_s(agreed_s)
+        passes(4, 4)
+    return journal.at_s(300).ends()
+
+
+def left_and_unowned(journal: AJournal) -> tuple[list[float], list[int]]:
+    metrics = journal.judged().metrics
+    left = [metrics[name] for name in ("stuck", "excused_stuck", "unrouted", "backlog")]
+    return left, [round(metrics[name]) for name in ("unowned_s", "excused_unowned_s")]
+
+
+EXCUSED, OBJECTED_TO = [0, 1, 1, 0], [1, 0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("journal", "left", "unowned"),
+    [
+        (nobody_takes(), EXCUSED, [0, 290]),
+        (nobody_takes(counts=(4, 4)), OBJECTED_TO, [290, 0]),
+        (nobody_takes(topic="invoices"), OBJECTED_TO, [290, 0]),
+        (nobody_takes(held=True), OBJECTED_TO, [0, 0]),
+        (nobody_takes(repaired_s=100), OBJECTED_TO, [200, 90]),
+        (nobody_takes(agreed_s=100), OBJECTED_TO, [200, 90]),
+    ],
+    ids=["they differ", "they agree", "of another topic", "held", "repaired", "they agree again"],
+)
+def test_a_queue_that_nobody_takes_is_left_while_members_count_different_ones(
+    journal, left, unowned
+) -> None:
+    assert left_and_unowned(journal) == (left, unowned)
