@@ -21,7 +21,7 @@ from emulator.facts import MemberJoined, MemberLeft, NodeStarted, RebalancePasse
 from emulator.journal import Entry, EntryKey
 
 
-class Change(NamedTuple):
+class GroupChange(NamedTuple):
     """A client came to a group, or left it, says a broker."""
 
     client: str
@@ -66,7 +66,7 @@ class NoticesWake(Monitor):
         for (group, client), changes in self._woken.items():
             for (changed, _), (since, has_come) in changes.items():
                 if self.scene.last is not None:
-                    change = Change(changed, has_come, since)
+                    change = GroupChange(changed, has_come, since)
                     self._looks(group, client, change, self.scene.last)
 
     def _joined(self, fact: MemberJoined, entry: Entry) -> None:
@@ -121,7 +121,7 @@ class NoticesWake(Monitor):
         for (client, topic), (since, has_come) in list(changes.items()):
             if topic in ("", fact.topic) and (client in fact.members) is has_come:
                 del changes[client, topic]
-                change = Change(client, has_come, since)
+                change = GroupChange(client, has_come, since)
                 self._looks(fact.group, seat.started.client, change, entry)
 
     def _is_unlisted(self, group: str, seat: Seat, since: EntryKey) -> bool:
@@ -138,7 +138,7 @@ class NoticesWake(Monitor):
                     return True
         return False
 
-    def _is_disputed(self, group: str, client: str, change: Change) -> bool:
+    def _is_disputed(self, group: str, client: str, change: GroupChange) -> bool:
         """A broker that lists *client* lists who left, or not who came: it may ask this one."""
         listing = (
             clients
@@ -147,7 +147,7 @@ class NoticesWake(Monitor):
         )
         return any((change.client in clients) is not change.has_come for clients in listing)
 
-    def _looks(self, group: str, client: str, change: Change, entry: Entry) -> None:
+    def _looks(self, group: str, client: str, change: GroupChange, entry: Entry) -> None:
         since = change.since
         seats = [s for s in self.scene.living(group) if s.started.client == client]
         if len(seats) != 1 or seats[0].started.consumer_kind == "pull":
