@@ -201,7 +201,7 @@ class TopicTable:
         if registered_us is None:
             registered_us = deque(maxlen=REGISTRATIONS_MAX)
             self._registered_us[entry.node, fact.broker] = registered_us
-        if fact.broker in self._down or not registered_us:
+        if fact.first or fact.broker in self._down or not registered_us:
             self._changed_us[fact.broker] = entry.mono_us
         registered_us.append(entry.mono_us)
         self._down.discard(fact.broker)

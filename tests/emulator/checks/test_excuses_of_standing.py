@@ -21,6 +21,7 @@ from stories_of_standing import (
 from emulator.facts import (
     BrokerExpired,
     BrokerIsolated,
+    BrokerRegistered,
     LogFlushed,
     MemberLeft,
     NodeKilled,
@@ -156,6 +157,18 @@ def test_a_broker_that_stays_away_does_not_explain_what_changes_minutes_later() 
     assert found(dead("kill", 289), "shares_rest")[0] == 0
     assert found(dead("kill", 300), "shares_rest")[0] == 1
     assert found(dead("pause", 600), "shares_rest")[0] == 0  # it may come and go all the time
+
+
+def test_a_broker_that_a_name_server_takes_anew_changes_routes_and_one_it_knows_does_not() -> None:
+    def taken(at_s: float, *, first: bool, broker: str = "broker-b") -> tuple[int, float]:
+        journal = a_cluster().consumer(ONE).consumer(TWO).claimed(ONE, Q0).at_s(at_s)
+        fact = BrokerRegistered("c", broker, 0, broker, 9, first=first, known_count=9)
+        journal.note("namesrv-a", fact).at_s(170).claimed(TWO, Q0)
+        return found(journal, "shares_rest")
+
+    assert taken(111, first=True) == (0, 0)
+    assert taken(109, first=True) == (1, 0)
+    assert taken(111, first=False) == (1, 0)
 
 
 def left_locked(
