@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from emulator.checks.checker import Shared, key_of
 from emulator.checks.folding import Table
 from emulator.checks.monitors.monitor import Monitor
@@ -17,6 +19,14 @@ from emulator.checks.monitors.standing import (
 from emulator.checks.scene import Seat
 from emulator.facts import MemberJoined, MemberLeft, NodeStarted, RebalancePassed
 from emulator.journal import Entry, EntryKey
+
+
+class _MemberChange(NamedTuple):
+    """A member came or went, and a pass that knows it is due."""
+
+    since: EntryKey
+    has_come: bool
+    still_listed: bool = False  # a pass came at once, and asked a broker that has not lost it
 
 
 class NoticesWake(Monitor):
@@ -38,9 +48,8 @@ class NoticesWake(Monitor):
         self._listed_us: dict[tuple[str, str, str], int] = {}
         # By group and client: when it passed each of its topics, last.
         self._topics: dict[tuple[str, str], dict[str, int]] = {}
-        # By group and client: who came (True) or went, and since when a pass of which topic is
-        # due that knows: "" is any.
-        self._woken: dict[tuple[str, str], dict[tuple[str, str], tuple[EntryKey, bool]]] = {}
+        # By group and client: who changed, and a pass of which topic is due: "" is any.
+        self._woken: dict[tuple[str, str], dict[tuple[str, str], _MemberChange]] = {}
 
     def table(self) -> Table:
         """What it reads."""
@@ -54,9 +63,9 @@ class NoticesWake(Monitor):
     def end(self) -> None:
         """A member that was to be woken and never passed again was not."""
         for (group, client), changes in self._woken.items():
-            for (changed, _), (since, _) in changes.items():
+            for (changed, _), change in changes.items():
                 if self.scene.last is not None:
-                    self._looks(group, client, changed, since, self.scene.last)
+                    self._looks(group, client, changed, change, self.scene.last)
 
     def _joined(self, fact: MemberJoined, entry: Entry) -> None:
         clients = self._peers.setdefault((entry.node, fact.group), {})
@@ -97,7 +106,7 @@ class NoticesWake(Monitor):
             since_us = entry.mono_us - 2 * PASS_US - LATE_US  # what it passes again and again
             topics = [topic for topic, at_us in known.items() if at_us >= since_us]
             for topic in topics or [""]:
-                changes[fact.client, topic] = key_of(entry), has_come
+                changes[fact.client, topic] = _MemberChange(key_of(entry), has_come)
 
     def _passed(self, fact: RebalancePassed, entry: Entry) -> None:
         """Of the changes that this pass knows: when it came."""
@@ -107,10 +116,21 @@ class NoticesWake(Monitor):
         known = fact.group, seat.started.client
         self._topics.setdefault(known, {})[fact.topic] = entry.mono_us
         changes = self._woken.get(known, {})
-        for (client, topic), (since, has_come) in list(changes.items()):
-            if topic in ("", fact.topic) and (client in fact.members) is has_come:
+        for (client, topic), change in list(changes.items()):
+            if topic not in ("", fact.topic):
+                continue
+            if (client in fact.members) is change.has_come:
                 del changes[client, topic]
-                self._looks(fact.group, seat.started.client, client, since, entry)
+                self._looks(fact.group, seat.started.client, client, change, entry)
+            elif not change.has_come and self._is_listed(fact, client):
+                is_at_once = entry.mono_us - change.since.mono_us <= NOTICE_US
+                still_listed = change.still_listed or is_at_once
+                changes[client, topic] = change._replace(still_listed=still_listed)
+
+    def _is_listed(self, fact: RebalancePassed, client: str) -> bool:
+        """A broker of the topic, which may be asked for the members, has *client* still."""
+        brokers = self.scene.topics.brokers_of(fact.topic)
+        return any(client in self._peers.get((each, fact.group), ()) for each in brokers)
 
     def _is_unlisted(self, group: str, seat: Seat, since: EntryKey) -> bool:
         """A broker was started again, and had not had the member's heartbeat: it may be asked."""
@@ -126,7 +146,10 @@ class NoticesWake(Monitor):
                     return True
         return False
 
-    def _looks(self, group: str, client: str, changed: str, since: EntryKey, entry: Entry) -> None:
+    def _looks(
+        self, group: str, client: str, changed: str, change: _MemberChange, entry: Entry
+    ) -> None:
+        since = change.since
         seats = [s for s in self.scene.living(group) if s.started.client == client]
         if len(seats) != 1 or seats[0].started.consumer_kind == "pull":
             return
@@ -145,6 +168,7 @@ class NoticesWake(Monitor):
         if is_touched:  # the notice may be lost: the next pass of the timer knows
             quiet_us = self.scene.undisturbed_us(nodes, since.mono_us, entry.mono_us)
             is_touched = quiet_us <= PASS_US + LATE_US
+        is_touched = is_touched or change.still_listed
         if us_max is None or is_touched or self._is_unlisted(group, seats[0], since):
             if late_us > NOTICE_US:
                 self.excuses()
