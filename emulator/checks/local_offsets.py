@@ -5,10 +5,12 @@ is gone with the process.  It is written 10 s after the start and then every 5 s
 NameServer does not answer: what a process held for a shorter time is not in it.  Until 4.9.8 and
 5.2.0 each write replaces the file by the offsets of the queues that are held just then, and while
 none is held nothing is written.  So a queue whose broker was missing in a route has none when it
-is back: the member had given it up, or had begun without it.
+is back: the member had given it up, or had begun without it.  So has one that the first pass of a
+process comes to after a write, as another broker kept it waiting: a pass asks for each queue's
+offset in turn, and holds at once what it has asked for.
 
-Upstream: LocalFileOffsetStore.persistAll, RebalancePushImpl.computePullFromWhereWithException,
-MQClientInstance.startScheduledTask.
+Upstream: LocalFileOffsetStore.persistAll, RebalanceImpl.updateProcessQueueTableInRebalance,
+RebalancePushImpl.computePullFromWhereWithException, MQClientInstance.startScheduledTask.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from __future__ import annotations
 import msgspec
 
 from emulator.checks.holds import Hold
-from emulator.checks.queue_records import QueueReading
+from emulator.checks.queue_records import ASKED_US, QueueReading
 from emulator.checks.scene import Scene, Seat
 from emulator.facts import Queue, QueuesClaimed, QueuesReleased
 from emulator.releases import LOCAL_OFFSETS_MERGE, Release
@@ -66,6 +68,8 @@ class LocalOffsets:
             lost |= share.of_others.intersection(fact.queues)
         _overwrite(share, seat, now_us)
         lost |= share.overwritten.intersection(fact.queues)
+        if share.claimed_us == now_us and _overwrites(seat):
+            lost |= {each for each in fact.queues if self._was_late(share, fact, each, now_us)}
         share.held.update(dict.fromkeys(fact.queues, now_us))
         for queue in fact.queues:
             share.given_up_us.pop(queue, None)
@@ -73,6 +77,17 @@ class LocalOffsets:
             share.unwritten.discard(queue)
             share.overwritten.discard(queue)
         return [queue for queue in fact.queues if queue in lost]
+
+    def _was_late(self, share: _Share, fact: QueuesClaimed, queue: Queue, now_us: int) -> bool:
+        """The first pass held others when the file was written, and had not come to *queue*."""
+        if queue not in share.of_others or queue.broker == fact.queues[0].broker:
+            return False
+        brokers = self._scene.topics.brokers_of(queue.topic) - {queue.broker}
+        return any(
+            self._scene.touched(brokers, at_us, min(at_us + LATE_US, now_us))
+            for at_us in _writes(share, now_us)
+            if at_us >= now_us - ASKED_US
+        )
 
     def _share(self, group: str, seat: Seat, now_us: int) -> _Share:
         """Of the process that runs now."""
@@ -123,6 +138,11 @@ def _overwrite(share: _Share, seat: Seat, now_us: int) -> None:
     share.overwritten |= {each for each, at_us in given_up if _may_write(share, at_us, now_us)}
     if _may_write(share, share.claimed_us, now_us):
         share.overwritten |= share.of_others
+
+
+def _writes(share: _Share, now_us: int) -> range:
+    """When its process wrote its file, up to now."""
+    return range(share.from_us + WRITTEN_FIRST_US, now_us + 1, WRITTEN_EVERY_US)
 
 
 def _may_write(share: _Share, since_us: int, until_us: int) -> bool:

@@ -24,6 +24,12 @@ class OrderIsKept(Checker):
     )
     metrics = (
         Metric("out_of_order", "messages", "consumed before an earlier one of the queue", "group"),
+        Metric(
+            "excused_order",
+            "messages",
+            "passed by a member that had been given what their broker lost of these places",
+            "group",
+        ),
     )
 
     needs = (ConsumerStarted,)
@@ -40,6 +46,7 @@ class OrderIsKept(Checker):
         """Every orderly group has a number."""
         for group in self.scene.orderly:
             self.adds("out_of_order", 0, group)
+            self.adds("excused_order", 0, group)
 
     def _consumed(self, fact: MessageConsumed, entry: Entry) -> None:
         if fact.group not in self.scene.orderly:
@@ -81,12 +88,19 @@ class OrderIsKept(Checker):
             return comes_again and fact.offset not in reading.unjust
         if entry.mono_us - before.mono_us < BATCH_US and entry.node == before.node:
             return True  # the rest of a batch that failed as a whole
-        due = self.progress.reading.done.holes(expected, fact.offset)
-        return all(
-            self._is_away(each) or not self._is_wanted(fact, each, entry.mono_us)
-            for start, end in due
+        due = [
+            each
+            for start, end in self.progress.reading.done.holes(expected, fact.offset)
             for each in range(start, end)
-        )
+            if not self._is_away(each) and self._is_wanted(fact, each, entry.mono_us)
+        ]
+        return not due or self._was_beyond(fact, due, entry.node)
+
+    def _was_beyond(self, fact: MessageConsumed, due: list[int], node: str) -> bool:
+        """The member had other messages in these places, and goes on where it was."""
+        is_excused = max(due) < self.progress.reading.holds[node].lost_to
+        self.adds("excused_order", len(due) * is_excused, fact.group)
+        return is_excused
 
     def _is_wanted(self, fact: MessageConsumed, offset: int, now_us: int) -> bool:
         """All members that ran since it was stored take the message at *offset*."""

@@ -379,5 +379,4 @@ class QueueReading:
         if beyond > offset:
             self.reused_to = max(self.reused_to, beyond)
         for hold in self.holds.values():
-            hold.given.cut(offset)
-            hold.start = min(hold.start, offset)
+            hold.cut(offset)

@@ -21,12 +21,12 @@ from emulator.facts import MemberJoined, MemberLeft, NodeStarted, RebalancePasse
 from emulator.journal import Entry, EntryKey
 
 
-class GroupChange(NamedTuple):
-    """A client came to a group, or left it, says a broker."""
+class _MemberChange(NamedTuple):
+    """A member came or went, and a pass that knows it is due."""
 
-    client: str
-    has_come: bool
     since: EntryKey
+    has_come: bool
+    is_disputed: bool = False  # a pass came at once, and may have asked another broker
 
 
 class NoticesWake(Monitor):
@@ -48,9 +48,8 @@ class NoticesWake(Monitor):
         self._listed_us: dict[tuple[str, str, str], int] = {}
         # By group and client: when it passed each of its topics, last.
         self._topics: dict[tuple[str, str], dict[str, int]] = {}
-        # By group and client: who came (True) or went, and since when a pass of which topic is
-        # due that knows: "" is any.
-        self._woken: dict[tuple[str, str], dict[tuple[str, str], tuple[EntryKey, bool]]] = {}
+        # By group and client: who changed, and a pass of which topic is due: "" is any.
+        self._woken: dict[tuple[str, str], dict[tuple[str, str], _MemberChange]] = {}
 
     def table(self) -> Table:
         """What it reads."""
@@ -64,10 +63,9 @@ class NoticesWake(Monitor):
     def end(self) -> None:
         """A member that was to be woken and never passed again was not."""
         for (group, client), changes in self._woken.items():
-            for (changed, _), (since, has_come) in changes.items():
+            for (changed, _), change in changes.items():
                 if self.scene.last is not None:
-                    change = GroupChange(changed, has_come, since)
-                    self._looks(group, client, change, self.scene.last)
+                    self._looks(group, client, changed, change, self.scene.last)
 
     def _joined(self, fact: MemberJoined, entry: Entry) -> None:
         clients = self._peers.setdefault((entry.node, fact.group), {})
@@ -108,7 +106,7 @@ class NoticesWake(Monitor):
             since_us = entry.mono_us - 2 * PASS_US - LATE_US  # what it passes again and again
             topics = [topic for topic, at_us in known.items() if at_us >= since_us]
             for topic in topics or [""]:
-                changes[fact.client, topic] = key_of(entry), has_come
+                changes[fact.client, topic] = _MemberChange(key_of(entry), has_come)
 
     def _passed(self, fact: RebalancePassed, entry: Entry) -> None:
         """Of the changes that this pass knows: when it came."""
@@ -118,11 +116,16 @@ class NoticesWake(Monitor):
         known = fact.group, seat.started.client
         self._topics.setdefault(known, {})[fact.topic] = entry.mono_us
         changes = self._woken.get(known, {})
-        for (client, topic), (since, has_come) in list(changes.items()):
-            if topic in ("", fact.topic) and (client in fact.members) is has_come:
+        for (client, topic), change in list(changes.items()):
+            if topic not in ("", fact.topic):
+                continue
+            if (client in fact.members) is change.has_come:
                 del changes[client, topic]
-                change = GroupChange(client, has_come, since)
-                self._looks(fact.group, seat.started.client, change, entry)
+                self._looks(fact.group, seat.started.client, client, change, entry)
+            elif self._is_disputed(*known, client, has_come=change.has_come):
+                is_at_once = entry.mono_us - change.since.mono_us <= NOTICE_US
+                is_disputed = change.is_disputed or is_at_once
+                changes[client, topic] = change._replace(is_disputed=is_disputed)
 
     def _is_unlisted(self, group: str, seat: Seat, since: EntryKey) -> bool:
         """A broker was started again, and had not had the member's heartbeat: it may be asked."""
@@ -138,16 +141,18 @@ class NoticesWake(Monitor):
                     return True
         return False
 
-    def _is_disputed(self, group: str, client: str, change: GroupChange) -> bool:
+    def _is_disputed(self, group: str, client: str, changed: str, *, has_come: bool) -> bool:
         """A broker that lists *client* lists who left, or not who came: it may ask this one."""
         listing = (
             clients
             for (broker, of), clients in self._peers.items()
             if of == group and client in clients and not self.scene.is_gone(broker)
         )
-        return any((change.client in clients) is not change.has_come for clients in listing)
+        return any((changed in clients) is not has_come for clients in listing)
 
-    def _looks(self, group: str, client: str, change: GroupChange, entry: Entry) -> None:
+    def _looks(
+        self, group: str, client: str, changed: str, change: _MemberChange, entry: Entry
+    ) -> None:
         since = change.since
         seats = [s for s in self.scene.living(group) if s.started.client == client]
         if len(seats) != 1 or seats[0].started.consumer_kind == "pull":
@@ -157,7 +162,7 @@ class NoticesWake(Monitor):
         brokers = self.scene.topics.brokers
         # Whoever came or went may have reached one broker and not the other, which is asked.
         clients = {
-            s.node for s in self.scene.seats[group] if s.started.client in (client, change.client)
+            s.node for s in self.scene.seats[group] if s.started.client in (client, changed)
         }
         nodes = {*brokers, *clients}
         late_us = entry.mono_us - since.mono_us
@@ -167,8 +172,8 @@ class NoticesWake(Monitor):
         if is_touched:  # the notice may be lost: the next pass of the timer knows
             quiet_us = self.scene.undisturbed_us(nodes, since.mono_us, entry.mono_us)
             is_touched = quiet_us <= PASS_US + LATE_US
-        is_unlisted = self._is_unlisted(group, seats[0], since)
-        if us_max is None or is_touched or is_unlisted or self._is_disputed(group, client, change):
+        is_touched = is_touched or change.is_disputed or self._is_unlisted(group, seats[0], since)
+        if us_max is None or is_touched:
             if late_us > NOTICE_US:
                 self.excuses()
             return

@@ -11,9 +11,10 @@ import json
 import pytest
 from small_journals import Q0, Q1, AJournal, objections
 
-from emulator.facts import Queue
+from emulator.facts import Queue, TopicCreated
 
 ONE, TWO = "billing-1", "billing-2"
+OF_B = Queue("orders", "broker-b", 0)
 FOLDER = json.dumps({"consumers": [{"group": "billing", "settings": {"offset_folder": "x"}}]})
 
 
@@ -126,6 +127,39 @@ def test_a_release_that_merges_its_file_loses_no_queue(release) -> None:
 def test_what_comes_after_such_a_queue_was_found_is_owed() -> None:
     journal = missing_at_the_start(11).sent(3).sent(4).consumed(ONE, 4)
     assert counts(journal) == (1, 1)
+
+
+def a_slow_first_pass(
+    *,
+    claimed_s: float = 52,
+    broker: str = "broker-b",
+    ended_s: float = 60,
+    first: Queue = OF_B,
+    release: str = "4.9.7",
+) -> AJournal:
+    """A process begins anew at 40 s, and a fault of a broker holds from 45 s on."""
+    journal = AJournal().runs(FOLDER).store().consumer(ONE, broadcast=True, release=release)
+    for each in ("broker-a", "broker-b"):
+        journal.note(each, TopicCreated("orders", 1, 1, 6, "admin"))
+    journal.claimed(ONE, OF_B, Q0, offsets=(0, 0)).sent(0).consumed(ONE, 0)
+    journal.sent(0, OF_B).consumed(ONE, 0, OF_B).at_s(30).fault("kill", ONE, number=2).sent(1)
+    journal.at_s(40).consumer(ONE, broadcast=True, release=release).healed(2)
+    journal.at_s(45).fault("stall", broker)
+    if ended_s < claimed_s:
+        journal.at_s(ended_s).healed()
+    queues = (OF_B, Q0) if first == OF_B else (Q0, OF_B)
+    journal.at_s(claimed_s).claimed(ONE, *queues, offsets=(1, 2) if first == OF_B else (2, 1))
+    return journal.sent(2).consumed(ONE, 2)
+
+
+def test_a_pass_that_waits_for_a_broker_comes_to_other_queues_after_the_file_was_written() -> None:
+    assert counts(a_slow_first_pass()) == (0, 1)
+    assert counts(a_slow_first_pass(claimed_s=49)) == (1, 0)  # it is written at 50 s
+    assert counts(a_slow_first_pass(ended_s=49)) == (1, 0)
+    assert counts(a_slow_first_pass(broker="broker-a")) == (1, 0)
+    assert counts(a_slow_first_pass(first=Q0)) == (1, 0)
+    assert counts(a_slow_first_pass(release="4.9.8")) == (1, 0)
+    assert counts(a_slow_first_pass().sent(3).sent(4).consumed(ONE, 4)) == (1, 1)
 
 
 # Members that do not come back -----------------------------------------------------------------

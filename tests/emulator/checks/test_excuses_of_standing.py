@@ -274,18 +274,21 @@ def asked_a_new_broker(restarted_s: float, *, listed: bool = False) -> AJournal:
     return passed(journal.at_s(109), ONE, ONE, TWO)
 
 
-def comes_to(*brokers: str, ended: str = "") -> AJournal:
+def comes_to(*brokers: str, ended: str = "", at_once: bool = True) -> AJournal:
     """Both brokers list a member; at 100 s another one comes to some; the first passes late."""
     journal = joined(joined(a_cluster().consumer(ONE).consumer(TWO), ONE), ONE, "broker-b")
     if ended:
         journal.at_s(20).note("world", NodeKilled(ended))
     for broker in brokers:
         joined(journal.at_s(100), TWO, broker)
+    if at_once:
+        passed(journal.at_s(100.1), ONE, ONE)
     return passed(journal.at_s(120), ONE, ONE, TWO)
 
 
 def test_a_member_may_ask_a_broker_that_does_not_list_yet_who_came_to_another_one() -> None:
     assert found(comes_to("broker-a"), "notices_wake") == (0, 1)
+    assert found(comes_to("broker-a", at_once=False), "notices_wake") == (1, 0)
     assert found(comes_to("broker-a", "broker-b"), "notices_wake") == (1, 0)
     assert found(comes_to("broker-a", ended="broker-b"), "notices_wake") == (1, 0)
 
@@ -311,9 +314,32 @@ def test_a_member_that_came_back_before_anybody_looked_is_not_waited_for() -> No
     assert found(journal, "notices_wake") == (0, 0)
 
 
-def left(journal: AJournal, node: str) -> AJournal:
+def left(journal: AJournal, node: str, broker: str = "broker-a") -> AJournal:
     fact = MemberLeft("billing", client_of(node), f"{node}:1", "channel closed")
-    return journal.note("broker-a", fact)
+    return journal.note(broker, fact)
+
+
+def gone_from_one(passed_s: float, *, other: str = TWO, also_s: float = 0) -> AJournal:
+    """broker-a loses a member at 10 s; the other one passes, and knows it at 30 s."""
+    journal = joined(joined(a_cluster().consumer(ONE).consumer(TWO), ONE), TWO)
+    joined(joined(journal, ONE, "broker-b"), other, "broker-b")
+    passed(passed(journal.at_s(1), ONE, ONE, TWO), TWO, ONE, TWO)
+    steps = [
+        (10, lambda: left(journal, TWO)),
+        (passed_s, lambda: passed(journal, ONE, ONE, TWO)),
+        (30, lambda: passed(journal, ONE, ONE)),
+    ]
+    if also_s:
+        steps.append((also_s, lambda: left(journal, TWO, "broker-b")))
+    return in_time(journal, *steps)
+
+
+def test_a_member_that_one_broker_lost_may_be_listed_by_another_that_is_asked() -> None:
+    assert found(gone_from_one(11), "notices_wake") == (0, 1)
+    assert found(gone_from_one(17), "notices_wake") == (1, 0)  # nobody was woken
+    assert found(gone_from_one(11, other=ONE), "notices_wake") == (1, 0)
+    assert found(gone_from_one(11, also_s=10.5), "notices_wake") == (1, 0)
+    assert found(gone_from_one(11, also_s=20), "notices_wake") == (1, 0)
 
 
 # Subscriptions -----------------------------------------------------------------------------------

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from small_journals import Q0, AJournal, objections
+from small_journals import Q0, RECORD_BYTES, AJournal, objections
 
-from emulator.facts import Queue
+from emulator.facts import PowerLost, Queue
 
 RETRY = Queue("%RETRY%billing", "broker-a", 0)
 
@@ -106,3 +106,29 @@ def test_what_a_member_did_not_take_is_passed_while_it_runs_and_shortly_after() 
     assert broken(filtered(joins_s=10, ends_s=200, takes=2)) == []
     assert len(broken(filtered(joins_s=10, ends_s=200, takes=2, tags="TagA"))) == 1
     assert len(broken(filtered(joins_s=10, ends_s=100, takes=2))) == 1
+
+
+def goes_on_beyond(had: int, takes: int, *, begins_anew: bool = False) -> AJournal:
+    """A member had some of 4 messages that are lost; another one takes the first new one."""
+    journal = an_orderly_journal(4).consumer("billing-2", orderly=True)
+    journal = consumed(journal, *range(had))
+    journal.note("broker-a", PowerLost(RECORD_BYTES, RECORD_BYTES, 4 * RECORD_BYTES, ())).store()
+    journal.each(range(1, 8), lambda offset: journal.sent(offset, key=f"new-{offset}"))
+    journal.claimed("billing-2", Q0).at_s(20).consumed("billing-2", 1, key="new-1")
+    if begins_anew:
+        journal.claimed("billing-1", Q0).at_s(21).consumed("billing-2", 2, key="new-2")
+    return journal.at_s(22).consumed("billing-1", takes, key=f"new-{takes}")
+
+
+def order(journal: AJournal) -> tuple[float, float]:
+    judgement = journal.judged()
+    names = ("out_of_order.billing", "excused_order.billing")
+    return tuple(judgement.metrics[name] for name in names)  # type: ignore[return-value]
+
+
+def test_a_member_that_had_what_was_lost_of_a_queue_goes_on_behind_it() -> None:
+    assert order(goes_on_beyond(4, 4)) == (0, 2)
+    assert order(goes_on_beyond(4, 5)) == (1, 0)  # 4 is behind
+    assert order(goes_on_beyond(3, 4)) == (1, 0)  # it did not have 3
+    assert order(goes_on_beyond(4, 4, begins_anew=True)) == (1, 0)
+    assert order(goes_on_beyond(4, 4).at_s(23).consumed("billing-1", 6, key="new-6")) == (1, 2)
