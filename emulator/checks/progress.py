@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from emulator.checks.beginnings import begins_where_it_ends, first_of
 from emulator.checks.folding import Table
 from emulator.checks.holds import Hold
-from emulator.checks.local_offsets import LocalOffsets, left_open
+from emulator.checks.local_offsets import WRITTEN_FIRST_US, LocalOffsets, left_open
 from emulator.checks.queue_records import (
     ASKED_US,
     LISTENER_US_MAX,
@@ -312,7 +312,8 @@ class Progress:
         ended = self._ended.get((reading.reader, reading.queue))
         if ended is None or ended.ended_us is None or group not in self._scene.broadcast:
             return None
-        written_us = self._scene.written_since_us(node, ended.ended_us, LOCAL_WRITTEN_US)
+        wrote_us = self._scene.last_long_end_us(group, node, WRITTEN_FIRST_US)
+        written_us = self._scene.written_since_us(node, wrote_us, LOCAL_WRITTEN_US)
         first_us = reading.told.first_us
         has_all = not reading.told.is_full  # else it had consumed something long before
         is_new = first_us is None or (has_all and first_us > written_us)

@@ -166,6 +166,17 @@ class Scene(Disturbances):
         ended = [s.until_us for s in self.seats.get(group, ()) if s.node == node and s.until_us]
         return ended[-1] if ended else None
 
+    def last_long_end_us(self, group: str, node: str, least_us: int) -> int:
+        """When the last member of *group* on *node* ended that had run for so long; 0: none."""
+        return max(
+            (
+                seat.until_us
+                for seat in self.seats.get(group, ())
+                if seat.node == node and seat.until_us and seat.until_us - seat.from_us > least_us
+            ),
+            default=0,
+        )
+
     def has_in_route(self, node: str, queue: Queue) -> bool:
         """The client on *node* knows where *queue* is; without its route nothing is sent there."""
         return queue.broker in self._routes.get((node, queue.topic), (queue.broker,))

@@ -119,6 +119,23 @@ def test_a_file_that_was_written_without_a_queue_lacks_it_for_the_next_process_t
     assert counts(given_up_before_the_end(26, release="4.9.8")) == (1, 0)
 
 
+def consumed_again(second_s: float, *, release: str = "5.3.3") -> list[str]:
+    """The first process has consumed 0 when it writes; the second one consumes 1 and ends."""
+    journal = AJournal().runs(FOLDER).store()
+    journal.consumer(ONE, broadcast=True, release=release).claimed(ONE, Q0, offsets=(0,))
+    journal.sent(0).consumed(ONE, 0).at_s(30).fault("kill", ONE).at_s(40)
+    journal.consumer(ONE, broadcast=True, release=release).healed().claimed(ONE, Q0, offsets=(1,))
+    journal.sent(1).consumed(ONE, 1).at_s(40 + second_s).fault("kill", ONE, number=2).at_s(140)
+    journal.consumer(ONE, broadcast=True, release=release).healed(2)
+    journal.claimed(ONE, Q0, offsets=(1,)).given(ONE, 1).consumed(ONE, 1)
+    return objections(journal.judged(), "duplicates")
+
+
+def test_a_process_that_ends_within_10_s_leaves_the_file_of_the_one_before() -> None:
+    assert consumed_again(9) == []
+    assert len(consumed_again(25)) == 1  # it wrote that it had consumed 1
+
+
 @pytest.mark.parametrize("release", ["4.9.8", "5.2.0", "5.3.3"])
 def test_a_release_that_merges_its_file_loses_no_queue(release) -> None:
     assert counts(missing_at_the_start(11, release=release)) == (1, 0)
