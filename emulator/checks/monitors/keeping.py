@@ -53,6 +53,8 @@ class QueuesArePulled(Monitor):
         self._held: dict[Claim, EntryKey] = {}
         self._pulled: dict[str, dict[Queue, Entry]] = {}  # by address: its last pulls
         self._failed_us: dict[Claim, int] = {}  # when a pull of it failed, last
+        # By client, group and queue: when its broker kept the lock from the client, last.
+        self._refused_us: dict[tuple[str, str, Queue], int] = {}
         self._peers: dict[str, set[str]] = {}  # by client: its addresses
 
     def table(self) -> Table:
@@ -66,6 +68,7 @@ class QueuesArePulled(Monitor):
             PullHeld: self._pull,
             PullAnswered: self._pull,
             PullFailed: self._failed,
+            QueuesLocked: self._locked,
         }
 
     def end(self) -> None:
@@ -85,7 +88,9 @@ class QueuesArePulled(Monitor):
         nodes = {seat.node, queue.broker}
         touched_us = self.scene.last_touched_us(nodes, now_us)
         self.tries()
-        silent_us = now_us - max(since.mono_us, failed_us, touched_us)
+        # Without the lock of an orderly queue a member does not pull it, and asks every 20 s.
+        refused_us = self._refused_us.get((seat.started.client, group, queue), 0)
+        silent_us = now_us - max(since.mono_us, failed_us, touched_us, refused_us)
         # A member that is full does not pull; one whose consumption goes on is not forgotten.
         reading = self.progress.readers.get(self.progress.reader(group, seat.node), {}).get(queue)
         hold = None if reading is None else reading.holds.get(seat.node)
@@ -128,6 +133,10 @@ class QueuesArePulled(Monitor):
 
     def _failed(self, fact: PullFailed, entry: Entry) -> None:
         self._failed_us[entry.node, fact.group, fact.queue] = entry.mono_us
+
+    def _locked(self, fact: QueuesLocked, entry: Entry) -> None:
+        for queue in fact.refused:
+            self._refused_us[fact.client, fact.group, queue] = entry.mono_us
 
 
 class QueuesAreUnlocked(Monitor):

@@ -49,6 +49,22 @@ def test_a_held_queue_is_pulled_35_s_after_a_fault(node) -> None:
     assert found(not_pulled("broker-b", ends_s=94), "queues_are_pulled") == (1, 0)
 
 
+def without_lock(node: str = ONE, queue: Queue = Q0, *, ends_s: float = 94) -> AJournal:
+    """*node* is refused the lock of *queue* at 40 s and at 60 s; One never pulls the first."""
+    journal = joined(a_cluster(), ONE).consumer(ONE, orderly=True).pulled(0, 0, Q1)
+    journal.at_s(1).claimed(ONE, Q0)
+    refused = QueuesLocked("billing", client_of(node), (), (queue,))
+    journal.at_s(40).note("broker-a", refused).at_s(60).note("broker-a", refused)
+    return journal.at_s(ends_s).ends()
+
+
+def test_a_member_that_its_broker_refuses_the_lock_pulls_35_s_after_the_last_refusal() -> None:
+    assert found(without_lock(), "queues_are_pulled") == (0, 1)
+    assert found(without_lock(ends_s=96), "queues_are_pulled") == (1, 0)
+    assert found(without_lock(TWO), "queues_are_pulled") == (1, 0)
+    assert found(without_lock(queue=Q1), "queues_are_pulled") == (1, 0)
+
+
 def test_a_queue_of_a_broker_that_is_in_no_route_is_not_pulled() -> None:
     def away(broker: str) -> AJournal:
         journal = joined(a_cluster(), ONE).consumer(ONE).pulled(0, 0, Q1).claimed(ONE, Q0)
