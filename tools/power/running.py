@@ -1,4 +1,8 @@
-"""A copy of the tree for each bug, and trials in it, side by side."""
+"""A copy of the tree for each bug, and trials in it, side by side.
+
+What objects to the tree without the bug as well shows nothing: a seed that was objected to is run
+without it too, and the search goes on if that is objected to.
+"""
 
 from __future__ import annotations
 
@@ -10,80 +14,106 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from tools.power.bug import Bug, planted
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("protocol", "emulator", "scenarios", "rocketmq_emulator", "tools/power")
 RELEASE = "4.9.7"  # of bugs that are in the code of both
-RELEASES = ("4.9.7", "5.3.3")
+SHAPES = ("small", "default")
+SHRINKING = ("steps", "shrink_runs", "explained")  # of a find: kept while its seed stays
+UNMET_MAX = 5  # seeds without an objection that are kept
+ERROR_MAX = 500  # characters at the end of what a trial wrote before it died
+
+Found = dict[str, Any]
 
 
-def version_of(bug: Bug, root: Path = ROOT) -> str:
+def version_of(bug: Bug | None, root: Path = ROOT) -> str:
     """Of the bug and of all the code that runs with it: what was found before holds for this."""
     digest = hashlib.sha256(repr(bug).encode())
     for folder in FOLDERS[:-1]:
-        for path in sorted((root / folder).rglob("*.py")):
-            digest.update(path.read_bytes())
+        for path in sorted((root / folder).rglob("*")):
+            if path.suffix in {".py", ".toml"}:
+                digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 
 
+def run_trial(folder: Path, *arguments: str) -> Any:  # whatever JSON it prints
+    """What a trial in *folder* prints; raises ``CalledProcessError``."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tools.power.trial", *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(folder)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(done.stdout.splitlines()[-1])
+
+
 class PlantedTree:
-    """A copy of the tree below *folder* with *bug* in it; ``run`` starts programs there."""
+    """A copy of the tree below *folder* with *bug* in it; ``trial`` runs one there."""
 
     def __init__(self, bug: Bug, folder: Path, root: Path = ROOT) -> None:
         self.folder = folder
         for name in FOLDERS:
-            shutil.copytree(
-                root / name, folder / name, ignore=shutil.ignore_patterns("*.pyc", "node_modules")
-            )
+            ignored = shutil.ignore_patterns("*.pyc", "node_modules")
+            shutil.copytree(root / name, folder / name, ignore=ignored)
+        # Without it the `tools` of an installed tree would be found first, of other code.
+        shutil.copy(root / "tools" / "__init__.py", folder / "tools" / "__init__.py")
         (folder / bug.file).write_text(planted(bug, root))
 
-    def run(self, *arguments: str) -> str:
-        """What ``python -m`` with *arguments* prints; raises ``CalledProcessError``."""
-        done = subprocess.run(
-            [sys.executable, "-m", *arguments],
-            cwd=self.folder,
-            env={**os.environ, "PYTHONPATH": str(self.folder)},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        return done.stdout
+    def trial(self, *arguments: str) -> Any:
+        """What it prints; a trial that died is its ``error``."""
+        try:
+            return run_trial(self.folder, *arguments)
+        except subprocess.CalledProcessError as error:
+            return {"seed": None, "error": error.stderr[-ERROR_MAX:]}
 
 
-def tried(
-    bug: Bug, shapes: Iterable[str], seeds: range, *, shrinks: bool = True, without: str = ""
-) -> dict[str, dict[str, Any]]:
-    """What trials of *bug* find, by shape; *without* seeds that show nothing: ``"7,93"``."""
-    release = bug.release or RELEASE
+def tried(bug: Bug, shapes: Iterable[str], seeds: range, *, shrinks: bool = True) -> Found:
+    """What weather finds of *bug*, by shape; seeds that show nothing are not left out."""
     options = ["--shrink"] if shrinks else []
-    options += ["--without", without] if without else []
+    span = str(seeds[0]), str(seeds[-1])
     with tempfile.TemporaryDirectory(prefix="power-") as folder:
         tree = PlantedTree(bug, Path(folder))
-        found = {}
-        for shape in shapes:
-            span = [str(seeds[0]), str(seeds[-1])]
-            try:
-                text = tree.run("tools.power.trial", release, shape, *span, *options)
-            except subprocess.CalledProcessError as error:
-                found[shape] = {"seed": None, "error": error.stderr[-500:]}
-            else:
-                found[shape] = json.loads(text.splitlines()[-1])
-        return found
+        release = bug.release or RELEASE
+        return {shape: tree.trial("weather", release, shape, *span, *options) for shape in shapes}
 
 
-def objected(release: str, shape: str, seeds_max: int) -> str:
-    """The seeds with which something objects to this tree itself, as ``trial`` leaves them out."""
-    command = [sys.executable, "-m", "tools.power.trial", release, shape, "1", str(seeds_max)]
-    done = subprocess.run(
-        [*command, "--all"], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    return ",".join(map(str, json.loads(done.stdout.splitlines()[-1])))
+class Healthy:
+    """What is objected to in this tree as it is; kept in a file for its version."""
+
+    def __init__(self, path: Path, root: Path = ROOT) -> None:
+        self._path, self._root = path, root
+        self._version = version_of(None, root)
+        self._lock = threading.Lock()
+        known = json.loads(path.read_text()) if path.is_file() else {}
+        self._rows = known if known.get("version") == self._version else {}
+
+    def shows_nothing(self, release: str, shape: str, seed: int) -> bool:
+        """Something is wrong in this run without a bug."""
+        found = self._asked("weather", release, shape, str(seed), str(seed))
+        return found["seed"] is not None or bool(found["unmet"])
+
+    def library(self) -> dict[str, list[str]]:
+        """By scenario, the rules that object."""
+        answer: dict[str, list[str]] = self._asked("library")
+        return answer
+
+    def _asked(self, *arguments: str) -> Any:
+        key = " ".join(arguments)
+        with self._lock:
+            if key not in self._rows:
+                self._rows[key] = run_trial(self._root, *arguments)
+                self._rows["version"] = self._version
+                rows = dict(sorted(self._rows.items()))
+                self._path.write_text(json.dumps(rows, indent=1) + "\n")
+            return self._rows[key]
 
 
 class Results:
@@ -92,69 +122,110 @@ class Results:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.Lock()
-        self.rows: dict[str, dict[str, Any]] = {}
+        self.rows: dict[str, Found] = {}
         if path.is_file():
             self.rows = json.loads(path.read_text())
 
-    def keep(self, bug: Bug, version: str, found: dict[str, Any]) -> None:
+    def keep(self, bug: Bug, version: str, found: Found) -> None:
         """Write it at once."""
         with self._lock:
-            self.rows[bug.name] = {"version": version, **found}
+            known = self.rows.get(bug.name, {})
+            shapes = {shape: with_shrinking(found[shape], known.get(shape)) for shape in SHAPES}
+            self.rows[bug.name] = {"version": version, **found, **shapes}
             text = json.dumps(dict(sorted(self.rows.items())), indent=1, ensure_ascii=False)
             self._path.write_text(text + "\n")
 
-    def has(self, bug: Bug, version: str) -> bool:
-        """It was tried with this very code."""
-        return self.rows.get(bug.name, {}).get("version") == version
+    def of(self, bug: Bug, version: str) -> Found:
+        """What was found with this very code; nothing, if it was not tried."""
+        row = self.rows.get(bug.name, {})
+        return row if row.get("version") == version else {}
 
 
-class Search(NamedTuple):
-    """Seeds 1 to *seeds_max* of the small shape, a third as many of the default one.
-
-    First all of them without a bug, of both releases: where something objects, nothing is shown.
-    """
-
-    seeds_max: int
-    jobs: int
-    shrinks: bool = False
-
-    def spans(self) -> Iterator[tuple[str, int]]:
-        """Each shape, and its last seed."""
-        yield from (("small", self.seeds_max), ("default", self.seeds_max // 3))
-
-    def healthy(self) -> Mapping[tuple[str, str], str]:
-        """By release and shape, the seeds that show nothing."""
-        wanted = [(release, *span) for release in RELEASES for span in self.spans()]
-        with ThreadPoolExecutor(self.jobs) as pool:
-            found = pool.map(lambda each: objected(*each), wanted)
-            return {
-                (release, shape): seeds
-                for (release, shape, _), seeds in zip(wanted, found, strict=True)
-            }
-
-    def of(self, bug: Bug, healthy: Mapping[tuple[str, str], str]) -> dict[str, Any]:
-        """What it finds of *bug*, by shape."""
-        found: dict[str, Any] = {"seeds_max": self.seeds_max}
-        for shape, seeds_max in self.spans():
-            without = healthy[bug.release or RELEASE, shape]
-            seeds = range(1, seeds_max + 1)
-            found |= tried(bug, [shape], seeds, shrinks=self.shrinks, without=without)
-            found[shape] |= {"without": without} if without else {}
+def with_shrinking(found: Found, before: Found | None) -> Found:
+    """*found*, with what shrinking came to *before*, if the same rules object to the same seed."""
+    same = before and all(before.get(each) == found.get(each) for each in ("seed", "rules"))
+    if not same or before is None or "steps" in found:
         return found
+    return found | {each: before[each] for each in SHRINKING if each in before}
 
 
-def try_all(bugs: Iterable[Bug], results: Results, search: Search) -> Iterator[Bug]:
-    """Each bug when it was tried, some at once."""
-    with ThreadPoolExecutor(search.jobs) as pool:
-        healthy: Mapping[tuple[str, str], str] | None = None
+class Search:
+    """Seeds 1 to *seeds_max* of both shapes, until a rule objects; then the library."""
+
+    def __init__(self, seeds_max: int, healthy: Healthy, *, shrinks: bool = False) -> None:
+        self._seeds_max = seeds_max
+        self._healthy = healthy
+        self._shrinks = shrinks
+
+    def is_done(self, known: Found) -> bool:
+        """Nothing is left to try of a bug of which this is known."""
+        shapes = (known.get(shape, {}) for shape in SHAPES)
+        return "library" in known and not any(self._is_wanted(found) for found in shapes)
+
+    def of(self, bug: Bug, known: Found) -> Found:
+        """What it finds, by shape and in the library; what is *known* is not tried again."""
+        with tempfile.TemporaryDirectory(prefix="power-") as folder:
+            tree = PlantedTree(bug, Path(folder))
+            found = {}
+            for shape in SHAPES:
+                before = known.get(shape, {})
+                found[shape] = (
+                    self._searched(tree, bug.release or RELEASE, shape, before)
+                    if self._is_wanted(before)
+                    else before
+                )
+            found["library"] = known["library"] if "library" in known else self._library(tree)
+            return found
+
+    def _is_wanted(self, found: Found) -> bool:
+        if found.get("seed") is None:
+            return int(found.get("searched", 0)) < self._seeds_max
+        return self._shrinks and "steps" not in found
+
+    def _searched(self, tree: PlantedTree, release: str, shape: str, before: Found) -> Found:
+        unmet = dict(before.get("unmet", {}))
+        first = before.get("seed") or int(before.get("searched", 0)) + 1
+        options = ["--shrink"] if self._shrinks else []
+        while first <= self._seeds_max:
+            span = str(first), str(self._seeds_max)
+            found: Found = tree.trial("weather", release, shape, *span, *options)
+            unmet |= self._shown(release, shape, found.get("unmet", {}))
+            if found.get("error"):
+                return found
+            if (seed := found["seed"]) is None:
+                break
+            if not self._healthy.shows_nothing(release, shape, seed):
+                return found | {"unmet": unmet}
+            first = seed + 1
+        return {"seed": None, "unmet": unmet, "searched": self._seeds_max}
+
+    def _shown(self, release: str, shape: str, unmet: Found) -> Found:
+        """Of seeds with an expectation that was not met, the first ones that show something."""
+        seeds = list(unmet)[:UNMET_MAX]
+        return {
+            seed: unmet[seed]
+            for seed in seeds
+            if not self._healthy.shows_nothing(release, shape, int(seed))
+        }
+
+    def _library(self, tree: PlantedTree) -> Found:
+        """By scenario, the rules that object and do not without the bug."""
+        found: dict[str, list[str]] = run_trial(tree.folder, "library")
+        healthy = self._healthy.library()
+        more = {name: sorted(set(found[name]) - set(healthy[name])) for name in healthy}
+        return {name: rules for name, rules in more.items() if rules}
+
+
+def try_all(bugs: Iterable[Bug], results: Results, search: Search, jobs: int) -> Iterator[Bug]:
+    """Each bug when it was tried, *jobs* at once."""
+    with ThreadPoolExecutor(jobs) as pool:
         waiting = {}
         for bug in bugs:
             version = version_of(bug)
-            if results.has(bug, version):
+            if search.is_done(known := results.of(bug, version)):
                 yield bug
                 continue
-            healthy = search.healthy() if healthy is None else healthy
-            waiting[pool.submit(search.of, bug, healthy)] = bug, version
+            waiting[pool.submit(search.of, bug, known)] = bug, version
         for future in as_completed(waiting):
             bug, version = waiting[future]
             results.keep(bug, version, future.result())

@@ -1,10 +1,12 @@
-"""One bug against weather, in a copy of the tree that has it: until a checker objects.
+"""One bug against weather or the library, in a copy of the tree that has it.
 
-    python -m tools.power.trial 4.9.7 small 1 200 [--shrink] [--without 7,93]
+    python -m tools.power.trial weather 4.9.7 small 1 200 [--shrink]
+    python -m tools.power.trial library
 
-Run in the copy; prints one line of JSON: the first seed that is found, by which rules, and what
-shrinking and explaining make of it.  Seeds with which something objects to the code without a bug
-as well show nothing: ``--all`` lists them in a tree without one, ``--without`` leaves them out.
+Run in the copy; prints one line of JSON.  ``weather`` ends with the first seed to which a rule
+objects, and says what shrinking and explaining make of it; seeds at which an expectation alone is
+not met are noted on the way.  ``library`` says of each scenario by which rules it is objected to.
+Run in a tree without a bug, both say what shows nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from typing import Any
 
 from emulator.checks.judging import judge
 from emulator.checks.reading import read_journals
-from scenarios.finding import weather_of
+from scenarios.finding import LIBRARY, in_folder, weather_of
 from scenarios.plan import Plan
 from scenarios.result import RunResult
 from scenarios.running.explaining import explained
@@ -31,6 +33,7 @@ from scenarios.weather.shape import SMALL
 
 RUN_S_MAX = 120.0  # of real time: a bug may keep a run busy for ever
 SHRINKS_MAX = 60  # runs
+LIBRARY_SEED = 1
 SHAPES: dict[str, dict[str, Any]] = {
     "small": {
         name: getattr(SMALL, name) for name in ("seconds", "rate", "brokers", "members_max")
@@ -40,43 +43,52 @@ SHAPES: dict[str, dict[str, Any]] = {
 
 
 def main() -> None:
-    release, shape, first, last, *options = sys.argv[1:]
-    left_out = options[options.index("--without") + 1] if "--without" in options else ""
-    seeds = [n for n in range(int(first), int(last) + 1) if str(n) not in left_out.split(",")]
-    with Fleet(run_s_max=RUN_S_MAX) as fleet, tempfile.TemporaryDirectory() as folder:
+    what, *arguments = sys.argv[1:]
+    with Fleet(run_s_max=RUN_S_MAX) as fleet:
+        answer = _library(fleet) if what == "library" else _weather(fleet, *arguments)
+    print(json.dumps(answer))
+
+
+def _library(fleet: Fleet) -> dict[str, list[str]]:
+    """By scenario, the rules that object to it as it is, at its own release."""
+    found = {}
+    for listed in in_folder(LIBRARY):
+        row = _run(fleet, RunOrder(plan=listed.plan({}), seed=LIBRARY_SEED))
+        found[listed.name] = sorted({each.checker for each in row.violations})
+    return found
+
+
+def _weather(
+    fleet: Fleet, release: str, shape: str, first: str, last: str, *options: str
+) -> dict[str, Any]:
+    answer: dict[str, Any] = {"seed": None, "unmet": {}}
+    with tempfile.TemporaryDirectory() as folder:
         journal = Path(folder) / "run.jsonl"
-        search = _search(fleet, release, shape, seeds, journal)
-        if "--all" in options:
-            print(json.dumps([row.seed for _, row in search]))
-            return
-        found = next(search, None)
-        if found is None:
-            print(json.dumps({"seed": None}))
-            return
-        plan, row = found
-        answer: dict[str, Any] = {
-            "seed": row.seed,
-            "rules": sorted({each.checker for each in row.violations}),
-            "unmet": [each.expected for each in row.unmet],
-            "reason": row.reason,
-        }
-        if "--shrink" in options:
-            answer |= _shrunk(fleet, plan, row, journal)
-        print(json.dumps(answer))
+        for plan, row in _search(fleet, release, shape, range(int(first), int(last) + 1), journal):
+            if row.violations:
+                answer |= {
+                    "seed": row.seed,
+                    "rules": sorted({each.checker for each in row.violations}),
+                    "reason": row.reason,
+                }
+                return answer | (_shrunk(fleet, plan, row, journal) if options else {})
+            answer["unmet"][str(row.seed)] = [each.expected for each in row.unmet]
+    return answer
 
 
 def _search(
-    fleet: Fleet, release: str, shape: str, seeds: list[int], journal: Path
+    fleet: Fleet, release: str, shape: str, seeds: range, journal: Path
 ) -> Iterator[tuple[Plan, RunResult]]:
+    """Runs in which something was not as it should be."""
     for seed in seeds:
         plan = weather_of({**SHAPES[shape], "release": release, "seed": seed})
-        row = _run(fleet, plan, seed, journal)
+        row = _run(fleet, RunOrder(plan=plan, seed=seed, journal=str(journal)))
         if row.violations or row.unmet:
             yield plan, row
 
 
-def _run(fleet: Fleet, plan: Plan, seed: int, journal: Path) -> RunResult:
-    (row,) = fleet.rows([RunOrder(plan=plan, seed=seed, journal=str(journal))], jobs=1)
+def _run(fleet: Fleet, order: RunOrder) -> RunResult:
+    (row,) = fleet.rows([order], jobs=1)
     return row
 
 
@@ -85,19 +97,26 @@ def _shrunk(fleet: Fleet, plan: Plan, row: RunResult, journal: Path) -> dict[str
     shrinking = Shrinking(plan, row, Trials(fleet, row.seed, jobs=1).run)
     trials: Iterator[object] = itertools.islice(shrinking.trials(), SHRINKS_MAX)
     runs = sum(1 for _ in trials)
-    _run(fleet, shrinking.smallest, row.seed, journal)
-    entries = list(read_journals([journal]))
-    why = explained(entries, judge(entries))
+    _run(fleet, RunOrder(plan=shrinking.smallest, seed=row.seed, journal=str(journal)))
     return {
         "steps": len(shrinking.smallest.timeline),
         "shrink_runs": runs,
-        "explained": None
-        if why is None
-        else {
-            "rule": why.violation.checker,
-            "what": why.violation.what,
-            "node": why.violation.node,
-        },
+        "explained": _explained(journal),
+    }
+
+
+def _explained(journal: Path) -> dict[str, Any] | None:
+    entries = list(read_journals([journal]))
+    judgement = judge(entries)
+    why = explained(entries, judgement)
+    if why is None:
+        return None
+    first = why.violation
+    return {
+        "rule": first.checker,
+        "what": first.what,
+        "node": first.node,
+        "others": sorted({each.checker for each in judgement.violations} - {first.checker}),
     }
 
 
