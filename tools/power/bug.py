@@ -65,7 +65,7 @@ def planted(bug: Bug, root: Path) -> str:
     if not path.is_file():
         raise PlaceGone(f"{bug.name}: there is no file {bug.file}")
     text = path.read_text()
-    begin, end = _span_of(bug, text)
+    begin, end = span_of(bug, text)
     body = text[begin:end]
     if (count := body.count(bug.old)) != 1:
         raise PlaceGone(
@@ -79,7 +79,7 @@ def planted(bug: Bug, root: Path) -> str:
     return changed
 
 
-def _span_of(bug: Bug, text: str) -> tuple[int, int]:
+def span_of(bug: Bug, text: str) -> tuple[int, int]:
     """Where the function begins and ends in *text*, decorators not included."""
     nodes: list[ast.stmt] = ast.parse(text).body
     found: ast.stmt | None = None

@@ -1,0 +1,155 @@
+"""The judge instead of unit tests: each mutant in a copy of the tree, against weather.
+
+One copy serves all: a file is changed for a mutant, and is as it was afterwards.  Compiled files
+are made once, and none while a mutant is there.  A seed whose run does not execute the statement
+that is changed cannot show anything, and is not run again.
+"""
+
+from __future__ import annotations
+
+import ast
+import compileall
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any, Self
+
+from tools.power.bug import PlaceGone, planted, span_of
+from tools.power.drawing import Mutant, same_at_first
+from tools.power.running import FOLDERS, ROOT, version_of
+
+Row = dict[str, Any]
+
+
+class Judged:
+    """What became of each mutant, kept in a file at once: an interrupted run goes on later."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.rows: dict[str, Row] = json.loads(path.read_text()) if path.is_file() else {}
+
+    def keep(self, mutant: Mutant, row: Row) -> None:
+        """Write it."""
+        self.rows[mutant.key] = row
+        rows = dict(sorted(self.rows.items()))
+        self._path.write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n")
+
+    def has(self, mutant: Mutant, version: str, seeds_max: int) -> bool:
+        """It was run with this very code, and seen or searched for as long."""
+        row = self.rows.get(mutant.key, {})
+        is_enough = row.get("how") or row.get("searched", 0) >= seeds_max
+        return row.get("version") == version and bool(is_enough)
+
+
+def judge_all(
+    mutants: Iterable[Mutant], judged: Judged, seeds_max: int, most: int | None = None
+) -> Iterator[Mutant]:
+    """Each mutant when it was judged; no more than *most* that were not before."""
+    code = version_of(None)
+    waiting = []
+    for mutant in mutants:
+        version = _version(code, mutant)
+        if judged.has(mutant, version, seeds_max):
+            yield mutant
+        else:
+            waiting.append((mutant, version))
+    if not waiting or most == 0:
+        return
+    with MutantTree() as tree:
+        seeds = list(range(1, seeds_max + 1))
+        healthy = tree.asked({"seeds": seeds})
+        files = sorted({mutant.file for mutant, _ in waiting})
+        executed = tree.asked({"seeds": seeds, "lines_of": files})
+        assert len(healthy) == len(executed) == len(seeds), "the code runs without a mutant"
+        for mutant, version in islice(waiting, most):
+            row = tree.row_of(mutant, executed, healthy)
+            judged.keep(mutant, {"version": version, "searched": seeds_max, **row})
+            yield mutant
+
+
+def _version(code: str, mutant: Mutant) -> str:
+    return hashlib.sha256(f"{code} {mutant}".encode()).hexdigest()[:16]
+
+
+class MutantTree:
+    """A copy of the tree, and a process in it that runs trials."""
+
+    def __init__(self, root: Path = ROOT) -> None:
+        self._root = root
+
+    def __enter__(self) -> Self:
+        self._stack = contextlib.ExitStack()
+        folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="mutants-"))
+        self.folder = Path(folder)
+        for name in FOLDERS:
+            ignored = shutil.ignore_patterns("__pycache__", "node_modules")
+            shutil.copytree(self._root / name, self.folder / name, ignore=ignored)
+        shutil.copy(self._root / "tools" / "__init__.py", self.folder / "tools")
+        compileall.compile_dir(folder, quiet=2)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tools.power.mutant_trials"],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": folder, "PYTHONDONTWRITEBYTECODE": "1"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.communicate()
+        self._stack.close()
+
+    def asked(self, job: Row) -> Row:
+        """The answer to one job."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print(json.dumps(job), file=self._process.stdin, flush=True)
+        answer: Row = json.loads(self._process.stdout.readline())
+        return answer
+
+    def row_of(self, mutant: Mutant, executed: Row, healthy: Row) -> Row:
+        """What becomes of *mutant*; ``how`` is "gone" if its place is no longer in the code."""
+        try:
+            text = planted(mutant.as_bug(), self._root)
+        except PlaceGone:
+            return {"seed": None, "how": "gone"}
+        began_s, place = time.monotonic(), self.folder / mutant.file
+        wanted = statement_of(mutant, (self._root / mutant.file).read_text())
+        seeds = [int(n) for n, lines in executed.items() if wanted & set(lines[mutant.file])]
+        place.write_text(text)
+        try:
+            answer = self.asked({"seeds": seeds, "healthy": healthy})
+        finally:
+            shutil.copy2(self._root / mutant.file, place)
+        took_s = round(time.monotonic() - began_s, 1)
+        return {**answer, "reached": len(seeds), "took_s": took_s}
+
+
+def statement_of(mutant: Mutant, text: str) -> set[int]:
+    """The lines of the innermost statement that is changed; of a compound one, of its head.
+
+    More where that is not known: of a ``case``, an ``except`` or a parameter the whole.
+    """
+    begin = span_of(mutant.as_bug(), text)[0]
+    same = same_at_first(mutant.old, mutant.new)
+    line = text.count("\n", 0, text.index(mutant.old, begin) + same) + 1
+    statements = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.stmt)]
+    around = [node for node in statements if node.lineno <= line <= (node.end_lineno or 0)]
+    innermost = max(around, key=lambda node: (node.lineno, -(node.end_lineno or 0)))
+    last = innermost.end_lineno or innermost.lineno
+    body = getattr(innermost, "body", None)
+    is_definition = isinstance(innermost, ast.FunctionDef | ast.AsyncFunctionDef)
+    if body and not is_definition and line < body[0].lineno:
+        last = max(innermost.lineno, body[0].lineno - 1)
+    return set(range(innermost.lineno, last + 1))

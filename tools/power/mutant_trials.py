@@ -1,0 +1,191 @@
+"""Trials of one mutant after the other, in a copy of the tree whose file is changed meanwhile.
+
+    python -m tools.power.mutant_trials   (in the copy: a job a line, in JSON; an answer a line)
+
+This process has loaded the code as it was, and makes plans; each job is a process of its own, and
+its runs load the code as it is now.  So a mutant costs one start of an interpreter, no more.  What
+spins is ended by a limit of processor time, which those that it starts inherit.
+
+A job is ``{"seeds": [1, 2, …]}``, and of a mutant ``{"seeds": […], "healthy": …}``.  Without
+``healthy`` the answer has a row for each seed: what is wrong without a mutant, and a digest of the
+journal.  With it the answer is what was seen first, and how many journals differed until then from
+those without the mutant.  ``{"seeds": […], "lines_of": [FILE, …]}`` asks which lines each seed
+executes.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+import resource
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any, NamedTuple
+
+from emulator.cluster.roles import CONFIG_OF_ROLE, import_role
+from scenarios.finding import weather_of
+from scenarios.plan import Plan
+from scenarios.result import RunResult
+from scenarios.running.fleet import Fleet
+from scenarios.running.orders import RunOrder
+from scenarios.running.run_forks import warm_up
+from scenarios.running.virtual_run import finished_run
+from tools.power.trial import SHAPES
+
+RELEASES = ("4.9.7", "5.3.3")  # of odd seeds, of even ones
+CPU_S_MAX = 8  # of one process: a run takes a quarter of a second, and what starts it one
+RUN_S_MAX = 120.0
+REASON_MAX = 300  # characters
+
+Answer = dict[str, Any]
+
+
+class SeedRun(NamedTuple):
+    """One run, and a digest of its journal."""
+
+    seed: int
+    release: str
+    row: RunResult
+    journal: str
+
+    @property
+    def rules(self) -> list[str]:
+        """Those that object."""
+        return sorted({each.checker for each in self.row.violations})
+
+    @property
+    def unmet(self) -> list[str]:
+        """Expectations."""
+        return [each.expected for each in self.row.unmet]
+
+
+def main() -> None:
+    for line in sys.stdin:
+        print(_in_a_process_of_its_own(json.loads(line)), flush=True)
+
+
+def _in_a_process_of_its_own(job: Answer) -> str:
+    ours, theirs = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(ours)
+        try:
+            if "healthy" in job:  # what spins is a mutant
+                resource.setrlimit(resource.RLIMIT_CPU, (CPU_S_MAX, CPU_S_MAX + 5))
+            with os.fdopen(theirs, "w") as output:
+                json.dump(answered(job), output)
+        finally:
+            os._exit(0)
+    os.close(theirs)
+    with os.fdopen(ours) as answer:
+        text = answer.read()
+    os.waitpid(child, 0)
+    return text or json.dumps(_crashed("the process that starts runs ended"))
+
+
+def answered(job: Answer) -> Answer:
+    """The answer to one job."""
+    try:
+        if "lines_of" in job:
+            return {str(seed): executed(seed, job["lines_of"]) for seed in job["seeds"]}
+        runs = _runs(job["seeds"])
+        return first_seen(runs, job["healthy"]) if "healthy" in job else _rows(runs)
+    except Exception as error:  # noqa: BLE001  # a mutant may do anything
+        return _crashed(f"{type(error).__name__}: {error}")
+
+
+def _rows(runs: Iterator[SeedRun]) -> Answer:
+    """By seed, what is wrong and the journal's digest."""
+    return {
+        str(run.seed): {"journal": run.journal, "rules": run.rules, "verdict": run.row.verdict}
+        for run in runs
+    }
+
+
+def first_seen(runs: Iterator[SeedRun], healthy: Answer) -> Answer:
+    """The first run with an objection, or without an answer; seeds that do not pass are left out.
+
+    An expectation that is not met ends nothing: the first is told beside what is seen later.
+    """
+    answer: Answer = {"seed": None, "how": "", "differ": 0, "unmet": None}
+    for run in runs:
+        known = healthy[str(run.seed)]
+        if known["verdict"] != "passed":
+            continue
+        seen = {"seed": run.seed, "release": run.release}
+        answer["differ"] += run.journal != known["journal"]
+        if run.rules:
+            return answer | seen | {"how": "rule", "rules": run.rules}
+        if run.unmet:
+            answer["unmet"] = answer["unmet"] or {**seen, "expected": run.unmet}
+        elif run.row.verdict == "error":
+            return answer | seen | {"how": "error", "reason": run.row.reason[-REASON_MAX:]}
+    return answer
+
+
+def _crashed(reason: str) -> Answer:
+    return {"seed": 1, "how": "error", "reason": reason[-REASON_MAX:], "differ": 0, "unmet": None}
+
+
+def _runs(seeds: Iterable[int]) -> Iterator[SeedRun]:
+    with Fleet(run_s_max=RUN_S_MAX) as fleet, tempfile.TemporaryDirectory() as folder:
+        journal = Path(folder) / "run.jsonl"
+        for seed in seeds:
+            order = RunOrder(plan=_plan(seed), seed=seed, journal=str(journal), keeps_passed=True)
+            journal.write_bytes(b"")
+            (row,) = fleet.rows([order], jobs=1)
+            yield SeedRun(seed, release_of(seed), row, _digest(journal, row.code_version))
+
+
+def release_of(seed: int) -> str:
+    """They take turns."""
+    return RELEASES[(seed - 1) % len(RELEASES)]
+
+
+def _plan(seed: int) -> Plan:
+    return weather_of({**SHAPES["small"], "release": release_of(seed), "seed": seed})
+
+
+def _digest(journal: Path, code_version: str) -> str:
+    """Of what happened; which code it was is written there too."""
+    text = journal.read_bytes().replace(code_version.encode(), b"")
+    return hashlib.sha256(text).hexdigest()[:16]
+
+
+@functools.cache
+def _load_all() -> None:
+    """So that no run executes the lines of a module that only define something."""
+    for role in CONFIG_OF_ROLE:
+        import_role(role)
+    warm_up()
+
+
+def executed(seed: int, files: Iterable[str]) -> dict[str, list[int]]:
+    """The lines of *files* that a run enters: what is changed elsewhere changes nothing."""
+    _load_all()
+    lines: dict[str, set[int]] = {str(Path(file).resolve()): set() for file in files}
+
+    def called(frame: FrameType, _event: str, _argument: object) -> Any:
+        found = lines.get(frame.f_code.co_filename)
+        return None if found is None else stepped(frame, "line", None)
+
+    def stepped(frame: FrameType, event: str, _argument: object) -> Any:
+        if event == "line":
+            lines[frame.f_code.co_filename].add(frame.f_lineno)
+        return stepped
+
+    sys.settrace(called)
+    try:
+        finished_run(_plan(seed), seed)
+    finally:
+        sys.settrace(None)
+    return {file: sorted(lines[str(Path(file).resolve())]) for file in files}
+
+
+if __name__ == "__main__":
+    main()
