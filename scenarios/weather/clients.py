@@ -224,7 +224,7 @@ class Clients:
         if self.has("mixed_members") and members > 1 and can_mix:
             settings_of = {f"{group}-{members}": {"release": self._other_release}}
         every_ms = LATE_MS // members if self.has("late_members") and members else 0
-        is_late = self.has("late_groups") and not fields.get("broadcast")
+        is_late = self.has("late_groups") and not fields.get("broadcast") and not every_ms
         return ConsumersPlan(
             group=group,
             members=members,
