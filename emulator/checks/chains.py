@@ -66,6 +66,7 @@ class Failure(msgspec.Struct):
     failed: EntryKey
     passed: Passed = ""  # where it went
     sent_back: EntryKey | None = None
+    tags: str | None = None  # its copies keep them; None: they are not known
 
 
 class Chains:
@@ -114,7 +115,7 @@ class Chains:
         self.waiting.setdefault(fact.uniq_key, []).append(copy)
         self._newest[entry.node] = copy
         for failures in self.failures.get(fact.uniq_key, {}).values():
-            if (failure := _first(failures, "")) is not None:
+            if (failure := _likely(failures, fact)) is not None:
                 self._takes_for(failure, "waiting", entry)
                 failure.sent_back, copy.failure = stored, failure
                 break
@@ -229,6 +230,7 @@ class Chains:
         failures = self.failures.setdefault(key, {}).setdefault(group, [])
         failed = EntryKey(entry.mono_us, entry.node, entry.seq)
         found = Failure(queue, offset, records.position_of(offset), failed)
+        found.tags = records.tags_at(offset)
         known = next((f for f in failures if (f.queue, f.offset) == (queue, offset)), None)
         if known is not None and known.passed:
             return  # it has another place already, and comes to a second owner of the queue
@@ -250,12 +252,12 @@ class Chains:
             return
         mine = groups.get(group_of(fact.queue.topic), [])
         if fact.queue.topic.startswith(DLQ_GROUP_TOPIC_PREFIX):  # at once, unless it has waited
-            failure = _first(mine, "") or _first(mine, "waiting")
+            failure = _likely(mine, fact) or _first(mine, "waiting")
             if failure is not None:
                 self._takes_for(failure, "dead", entry)
             return
         failure = _first(mine, "waiting")
-        if failure is None and (failure := _first(mine, "")) is not None:
+        if failure is None and (failure := _likely(mine, fact)) is not None:
             for failures in groups.values():  # the copy of another group was taken for this one's
                 other = None if failures is mine else _first(failures, "waiting")
                 if other is not None:
@@ -334,6 +336,16 @@ class Chains:
 
 def _first(failures: Iterable[Failure], passed: Passed) -> Failure | None:
     return next((each for each in failures if each.passed == passed), None)
+
+
+def _likely(failures: Iterable[Failure], copy: MessageStored) -> Failure | None:
+    """Of which failure *copy* is, of those under its key that have no other place yet.
+
+    Members of a batch share a key, so the tags tell them apart, and among equals it is the first
+    in its queue: if it were another one's, no offset could be committed beyond the first.
+    """
+    open_ones = (each for each in failures if each.passed == "")
+    return min(open_ones, key=lambda each: (each.tags != copy.tags, each.offset), default=None)
 
 
 def group_of(topic: str) -> str:

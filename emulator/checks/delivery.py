@@ -4,9 +4,10 @@ What the promise is, and what it is not: an acknowledged message survives
 its broker's death; a loss of power too with SYNC_FLUSH, else not.  A group gets all from where
 it began; not what retention deleted, a tool or ``seek`` skipped, or its expression filters.  A
 broadcasting group's failures are dropped, and a member of it that starts again begins at the
-end, unless it keeps its offsets in a folder; until 4.9.8 and 5.2.0 also in queues that it gave up
-for 5 s or longer.  A message is lost once the group's committed offset
-has passed it and nobody has consumed it; before that it is backlog.
+end, unless it keeps its offsets in a folder; so does one in a queue that it gave up before any
+pull was answered and, until 4.9.8 and 5.2.0, in queues that it gave up for 5 s or longer.  A
+message is lost once the group's committed offset has passed it and nobody has consumed it; before
+that it is backlog.
 
 A message is followed through the places of its copies: it waits for its time, comes again as a
 retry, ends as a dead letter.  A copy that its broker passed over, or that is overdue for 30 s

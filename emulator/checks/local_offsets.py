@@ -11,16 +11,25 @@ offset in turn, and holds at once what it has asked for.
 
 Upstream: LocalFileOffsetStore.persistAll, RebalanceImpl.updateProcessQueueTableInRebalance,
 RebalancePushImpl.computePullFromWhereWithException, MQClientInstance.startScheduledTask.
+In every release a queue has an offset once something of it was consumed, or a pull was answered
+that there is nothing.  One that was given up before, as its broker ended with the first pull, has
+none, in memory or in the file.
+
+Upstream: LocalFileOffsetStore.persistAll, RebalancePushImpl.computePullFromWhereWithException,
+MQClientInstance.startScheduledTask; DefaultMQPushConsumerImpl.correctTagsOffset.
 """
 
 from __future__ import annotations
+
+from collections.abc import Collection
 
 import msgspec
 
 from emulator.checks.holds import Hold
 from emulator.checks.queue_records import ASKED_US, QueueReading
 from emulator.checks.scene import Scene, Seat
-from emulator.facts import Queue, QueuesClaimed, QueuesReleased
+from emulator.facts import MemberJoined, PullAnswered, Queue, QueuesClaimed, QueuesReleased
+from emulator.journal import Entry
 from emulator.releases import LOCAL_OFFSETS_MERGE, Release
 
 WRITTEN_FIRST_US = 10_000_000
@@ -46,6 +55,17 @@ class LocalOffsets:
     def __init__(self, scene: Scene) -> None:
         self._scene = scene
         self._shares: dict[tuple[str, str], _Share] = {}
+        self._clients: dict[str, str] = {}  # by address
+        self._answered: dict[str, set[tuple[str, Queue]]] = {}  # by group: client, queue
+
+    def joined(self, fact: MemberJoined, entry: Entry) -> None:
+        """Whose connection that is."""
+        self._clients[fact.peer] = fact.client
+
+    def answered(self, fact: PullAnswered) -> None:
+        """A pull of a broadcasting member; from an address that is not known: of all of them."""
+        client = self._clients.get(fact.peer, "")
+        self._answered.setdefault(fact.group, set()).add((client, fact.queue))
 
     def released(self, fact: QueuesReleased, node: str, now_us: int) -> None:
         """The member on *node* gave queues up."""
@@ -57,8 +77,13 @@ class LocalOffsets:
                 share.held.pop(queue, None)
             share.given_up_us.update(dict.fromkeys(fact.queues, now_us))
 
-    def claimed(self, fact: QueuesClaimed, node: str, now_us: int) -> list[Queue]:
-        """Which of the queues that the member on *node* had before it has no offset of."""
+    def claimed(
+        self, fact: QueuesClaimed, node: str, now_us: int, consumed: Collection[Queue]
+    ) -> list[Queue]:
+        """Which of the queues that the member on *node* had before it has no offset of.
+
+        It has consumed something of the *consumed* ones.
+        """
         seat = self._scene.seat(fact.group, node)
         if seat is None:
             return []
@@ -70,6 +95,7 @@ class LocalOffsets:
         lost |= share.overwritten.intersection(fact.queues)
         if share.claimed_us == now_us and _overwrites(seat):
             lost |= {each for each in fact.queues if self._was_late(share, fact, each, now_us)}
+        lost |= self._unanswered(fact, seat, share).difference(consumed)
         share.held.update(dict.fromkeys(fact.queues, now_us))
         for queue in fact.queues:
             share.given_up_us.pop(queue, None)
@@ -88,6 +114,15 @@ class LocalOffsets:
             for at_us in _writes(share, now_us)
             if at_us >= now_us - ASKED_US
         )
+
+    def _unanswered(self, fact: QueuesClaimed, seat: Seat, share: _Share) -> set[Queue]:
+        """What this process gave up before any pull of it was answered to its member."""
+        answered = self._answered.get(fact.group)
+        if answered is None or seat.started.consumer_kind != "push":
+            return set()  # perhaps the journal has no answers
+        given_up = share.given_up_us.keys() & set(fact.queues)
+        clients = seat.started.client, ""
+        return {q for q in given_up if all((each, q) not in answered for each in clients)}
 
     def _share(self, group: str, seat: Seat, now_us: int) -> _Share:
         """Of the process that runs now."""

@@ -29,6 +29,7 @@ from emulator.facts import (
     ConsumerStopped,
     GroupOffsetMoved,
     LogRecovered,
+    MemberJoined,
     MessageConsumed,
     MessageGivenToListener,
     MessagePolled,
@@ -81,6 +82,7 @@ class Progress:
         return {
             ConsumerStarted: self._started,
             ConsumerStopped: self._stopped,
+            MemberJoined: self._local.joined,
             MessageGivenToListener: self._given,
             MessageConsumed: self._consumed,
             MessagePolled: self._polled,
@@ -225,6 +227,7 @@ class Progress:
 
     def _pulled(self, fact: PullAnswered, entry: Entry) -> None:
         if fact.group in self._scene.broadcast:
+            self._local.answered(fact)
             return  # the broker does not say whose pull it was
         try:
             reading = self.readers[fact.group][fact.queue]
@@ -283,7 +286,8 @@ class Progress:
         self._claimers.add((fact.group, entry.node))
         forgot: list[Queue] = []
         if fact.group in self._scene.broadcast:
-            forgot = self._local.claimed(fact, entry.node, entry.mono_us)
+            consumed = {q for q, each in self.readers.get(reader, {}).items() if each.told}
+            forgot = self._local.claimed(fact, entry.node, entry.mono_us, consumed)
         for index, queue in enumerate(fact.queues):
             offset = fact.offsets[index] if fact.offsets else None
             readings = self.readers.get(reader, {})

@@ -11,8 +11,11 @@ from emulator.facts import (
     MessagePolled,
     OffsetRepaired,
     OldestDropped,
+    Queue,
     SeekRequested,
 )
+
+WAITING = Queue("SCHEDULE_TOPIC_XXXX", "broker-a", 2)
 
 
 def a_started_journal(count: int = 5, **consumer: object) -> AJournal:
@@ -57,6 +60,33 @@ def test_a_commit_of_the_highest_finished_offset_is_a_violation() -> None:
     assert broken(journal.committed(3)) == [
         "billing committed 3 of orders@broker-a:0 and passed 1, which billing-1 has not finished"
     ]
+
+
+def a_batch_that_failed(*copies: str, tags: tuple[str, str]) -> AJournal:
+    """Two members of a batch share a key; the second fails first, and *copies* of them wait."""
+    journal = AJournal().runs().store().consumer("billing-1").pulled(0, 0)
+    for offset, tag in enumerate(tags):
+        journal.stored(offset, key="batch", tags=tag)
+    for offset in (1, 0):
+        journal.consumed("billing-1", offset, key="batch", ok=False)
+    for offset, tag in enumerate(copies):
+        journal.stored(offset, WAITING, key="batch", tags=tag)
+    return journal
+
+
+def test_a_copy_is_of_the_member_of_a_batch_whose_tags_it_has() -> None:
+    two = ("TagB", "TagA")
+    assert broken(a_batch_that_failed("TagB", tags=two).committed(1)) == []
+    assert len(broken(a_batch_that_failed("TagA", tags=two).committed(1))) == 1
+    assert len(broken(a_batch_that_failed("TagB", tags=two).committed(2))) == 1
+    assert broken(a_batch_that_failed("TagA", "TagB", tags=two).committed(2)) == []
+
+
+def test_a_copy_is_of_the_first_of_two_members_of_a_batch_that_are_alike() -> None:
+    alike = ("TagA", "TagA")
+    assert broken(a_batch_that_failed("TagA", tags=alike).committed(1)) == []
+    assert len(broken(a_batch_that_failed("TagA", tags=alike).committed(2))) == 1
+    assert len(broken(a_batch_that_failed(tags=alike).committed(1))) == 1
 
 
 def a_member_that_commits(first: int, second: int, *, claims_again: bool = False) -> AJournal:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from small_journals import Q0, Q1, AJournal, objections
+from small_journals import PEER, Q0, Q1, AJournal, a_member, client_of, objections
 
-from emulator.facts import Queue, TopicCreated
+from emulator.facts import PullAnswered, Queue, TopicCreated
 
 ONE, TWO = "billing-1", "billing-2"
 OF_B = Queue("orders", "broker-b", 0)
@@ -177,6 +177,45 @@ def test_a_pass_that_waits_for_a_broker_comes_to_other_queues_after_the_file_was
     assert counts(a_slow_first_pass(first=Q0)) == (1, 0)
     assert counts(a_slow_first_pass(release="4.9.8")) == (1, 0)
     assert counts(a_slow_first_pass().sent(3).sent(4).consumed(ONE, 4)) == (1, 1)
+
+
+def given_up_unanswered(
+    *answers: tuple[str, Queue], peer: str = PEER, consumes: bool = False
+) -> AJournal:
+    """Q0 is given up and claimed anew behind the message that came meanwhile.
+
+    Before that pulls of these queues were answered that there is nothing, at the addresses of
+    these members; One's is *peer*.
+    """
+    journal = AJournal().runs(FOLDER).store()
+    journal.consumer(ONE, broadcast=True, release="5.3.3")
+    journal.consumer(TWO, broadcast=True, release="5.3.3")
+    journal.note("broker-a", a_member(client_of(ONE), peer))
+    journal.note("broker-a", a_member(client_of(TWO), "10.0.0.8:1"))
+    journal.claimed(ONE, Q0, Q1, offsets=(0, 0)).at_s(5)
+    for node, queue in answers:
+        at = {ONE: PEER, TWO: "10.0.0.8:1"}[node]
+        journal.note("broker-a", PullAnswered("billing", queue, 0, 19, 0, 0, at, 1))
+    if consumes:
+        journal.sent(0).consumed(ONE, 0)
+    first = int(consumes)
+    journal.at_s(24).released(ONE, Q0).sent(first).at_s(60)
+    journal.claimed(ONE, Q0, offsets=(first + 1,))
+    return journal.sent(first + 1).consumed(ONE, first + 1)
+
+
+def test_a_queue_that_was_given_up_before_a_pull_of_it_was_answered_has_no_offset() -> None:
+    assert counts(given_up_unanswered((ONE, Q1))) == (0, 1)
+    assert counts(given_up_unanswered((TWO, Q0))) == (0, 1)
+    assert counts(given_up_unanswered((ONE, Q1), (ONE, Q0))) == (1, 0)
+    assert counts(given_up_unanswered((ONE, Q0), peer="10.0.0.7:1")) == (1, 0)  # perhaps its own
+    assert counts(given_up_unanswered((ONE, Q1), consumes=True)) == (1, 0)
+    assert counts(given_up_unanswered()) == (1, 0)  # the journal has no answers
+
+
+def test_what_comes_after_a_queue_was_claimed_without_an_offset_is_owed() -> None:
+    journal = given_up_unanswered((ONE, Q1)).sent(2).sent(3).consumed(ONE, 3)
+    assert counts(journal) == (1, 1)
 
 
 # Members that do not come back -----------------------------------------------------------------
