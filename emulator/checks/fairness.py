@@ -12,7 +12,14 @@ from collections import Counter
 
 from emulator.checks.checker import Checker, Metric, Shared
 from emulator.checks.folding import Table
-from emulator.facts import BrokerIsolated, FaultBegan, FaultEnded, Queue, SendAttempted
+from emulator.facts import (
+    BrokerIsolated,
+    FaultBegan,
+    FaultEnded,
+    Queue,
+    RouteChanged,
+    SendAttempted,
+)
 from emulator.journal import Entry
 
 SENDS_MIN = 200  # of one producer to one topic, before its shares say anything
@@ -74,6 +81,7 @@ class SharesAreFairAgain(Checker):
             BrokerIsolated: self._isolated,
             FaultBegan: self._fault_began,
             FaultEnded: self._fault_ended,
+            RouteChanged: self._route_changed,
         }
 
     def end(self) -> None:
@@ -155,11 +163,13 @@ class SharesAreFairAgain(Checker):
 
     def _disturbed(self, fact: FaultBegan | FaultEnded, entry: Entry) -> None:
         """Routes are learned anew for a while."""
-        for node in {node for node, _ in self._sends}:
-            if node in self._until_us:
-                until_us = max(self._until_us[node], entry.mono_us + SETTLES_US)
-                self._until_us[node] = until_us
-            self._forget(node)
+        for node in self._until_us:
+            self._until_us[node] = max(self._until_us[node], entry.mono_us + SETTLES_US)
+        self._sends.clear()
+
+    def _route_changed(self, fact: RouteChanged, entry: Entry) -> None:
+        """Shares are of the queues that the producer knows."""
+        self._forget(entry.node)
 
     def _forget(self, node: str) -> None:
         for known in [each for each in self._sends if each[0] == node]:

@@ -10,6 +10,7 @@ from emulator.facts import (
     GroupOffsetMoved,
     PowerLost,
     RebalancePassed,
+    RouteChanged,
     SendAttempted,
 )
 
@@ -116,6 +117,28 @@ def test_sends_that_stay_uneven_after_an_isolation_are_a_violation() -> None:
 def test_even_sends_are_none_nor_are_uneven_ones_without_an_isolation() -> None:
     assert objections(sends(isolated=True, share_of_first=0.5).judged(), "fairness") == []
     assert objections(sends(isolated=False, share_of_first=0.9).judged(), "fairness") == []
+
+
+def uneven_then_even(uneven_s: float, route_of: str = "") -> list[str]:
+    """A fault ends at 70 s; 600 sends go to one queue then, and from 120 s on both get as many."""
+    journal = attempt(attempt(AJournal().runs().store(), Q0), Q1)
+    journal.note("producer", BrokerIsolated("broker-a", 10_000))
+    attempt(journal.at_s(30).fault("pause", "broker-b").at_s(40)).at_s(70).healed().at_s(uneven_s)
+    for _ in range(600):
+        attempt(journal)
+    if route_of:
+        journal.note(route_of, RouteChanged("orders", ("broker-a",)))
+    journal.at_s(120)
+    for number in range(300):
+        attempt(journal, Q0 if number % 2 else Q1)
+    return objections(journal.judged(), "fairness")
+
+
+def test_shares_count_from_31_s_after_a_fault_and_anew_with_another_route() -> None:
+    assert uneven_then_even(80) == []
+    assert len(uneven_then_even(102)) == 1
+    assert uneven_then_even(102, route_of="producer") == []
+    assert len(uneven_then_even(102, route_of="billing-1")) == 1
 
 
 def test_a_queue_that_gets_the_share_of_avoided_ones_is_a_number_and_no_violation() -> None:
