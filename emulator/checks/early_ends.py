@@ -17,6 +17,7 @@ from emulator.checks.stored_messages import KEY_CHARS, PROCESS_CHARS
 from emulator.checks.violation import Gap
 from emulator.facts import MemberJoined, MessageSent, OffsetCommitted, PullAnswered
 from emulator.journal import Entry
+from protocol.names import RETRY_GROUP_TOPIC_PREFIX
 
 SETTLING_US = 5_000_000  # a broker notes a message before its producer does
 WRITTEN_US = 10_000_000  # offsets are written every 5 s
@@ -96,7 +97,8 @@ class EarlyEnds:
     def _sent(self, fact: MessageSent, entry: Entry) -> None:
         self._acked[fact.queue.broker] = entry
         process = fact.uniq_key[:PROCESS_CHARS]
-        if process not in self._producers:
+        is_own = not fact.topic.startswith(RETRY_GROUP_TOPIC_PREFIX)  # a retry keeps its key
+        if is_own and process not in self._producers:
             self._producers[process] = entry.node
 
     def _pulled(self, fact: PullAnswered, entry: Entry) -> None:

@@ -294,7 +294,8 @@ class QueueReading:
     ) -> Hold:
         """A member is given the message at *offset*: by right, or not.  By which hold.
 
-        *polled*: by a lite pull consumer, which may pull its share before it claims it.
+        *polled*: by a lite pull consumer, which may pull its share before it claims it, and asks
+        for itself where.
         *asks_again*: by an orderly one, which asks under its lock where its first pull begins.
         """
         hold, now_us = self.holds.get(node), entry.mono_us
@@ -302,8 +303,10 @@ class QueueReading:
             since_us = now_us - (KNOWN_US if hold is None else ASKED_US)
             start = self.told.lowest_since(since_us) if self.holds else 0
             hold = self.holds[node] = Hold(node, start, None, "handed_over", now_us)
+        asks_again = asks_again or (polled and bool(self.told))
         if asks_again and not hold.given.ends and hold.claimed is not None:
-            hold.start = min(hold.start, self.told.lowest_since(hold.claimed.mono_us))
+            asked_us = hold.claimed.mono_us - (KNOWN_US if polled else 0)
+            hold.start = min(hold.start, self.told.lowest_since(asked_us))
         if hold.given.add(offset):
             if offset < hold.start:
                 self.unjust.add(offset)

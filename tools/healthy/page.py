@@ -33,8 +33,12 @@ def text_of(records: Mapping[str, Record]) -> str:
         for seeds in (*record.objections.values(), *record.unmet.values(), *record.errors.values())
         for seed in seeds
     }
+    wanted = sum(batch.seeds for batch in BATCHES.values())
     lines = [
-        f"{runs:,} runs, {facts:,} facts; something is objected to in {len(failed)} of them.",
+        (
+            f"{runs:,} of {wanted:,} runs were made, with {facts:,} facts; something is objected "
+            f"to in {len(failed)} of them."
+        ),
         "",
         *_batches(known),
         "",

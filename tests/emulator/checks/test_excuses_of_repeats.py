@@ -185,6 +185,22 @@ def test_a_lite_pull_member_may_poll_for_60_s_before_it_notes_its_claim() -> Non
     assert unexplained(polled(claimed, ONE, 1)) == 1
 
 
+def test_a_lite_pull_member_asks_for_itself_where_to_pull_up_to_6_s_before_its_claim() -> None:
+    def asked(committed_s: float) -> int:
+        """0 was committed at 1 s, 2 later; the claim at 40 s says 2, the first poll gives 0."""
+        journal = AJournal().runs().store()
+        for node in (ONE, TWO):
+            journal.consumer(node, consumer_kind="lite_pull")
+        journal.claimed(TWO, Q0, offsets=(0,)).each(range(2), journal.sent).pulled(0, 2)
+        journal.each(range(2), lambda offset: polled(journal, TWO, offset))
+        journal.at_s(1).committed(0).at_s(committed_s).committed(2).at_s(40)
+        journal.claimed(ONE, Q0, offsets=(2,))
+        return unexplained(polled(journal, ONE, 0))
+
+    assert asked(committed_s=35) == 0
+    assert asked(committed_s=33) == 1
+
+
 def test_a_member_that_never_claims_a_queue_gets_nothing_of_it_for_long() -> None:
     def given_without_a_claim(at_s: float, *, claims: bool = True) -> AJournal:
         journal = AJournal().runs().store().consumer(ONE).consumer(TWO).pulled(0, 0)

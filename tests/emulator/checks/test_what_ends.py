@@ -14,6 +14,7 @@ from emulator.checks.monitors.table import MONITORS
 from emulator.facts import (
     DelayedDelivered,
     MemberLeft,
+    MessageSent,
     NodeStarted,
     Queue,
     QueuesLocked,
@@ -216,3 +217,23 @@ def test_a_retry_that_comes_again_after_a_restart_is_not_the_one_that_waits() ->
     assert objections(a_retry_twice(restarts=False).judged(), "delays") == [
         "k came to %RETRY%billing@broker-a:0 9.0 s before its time"
     ]
+
+
+# Journals that end before their nodes -----------------------------------------------------------
+
+
+def test_a_member_that_sent_a_message_on_as_a_retry_is_not_taken_for_its_producer() -> None:
+    """The retry keeps the key, which names the producer's process; later sends are unanswered."""
+
+    def gaps(topic: str) -> list[str]:
+        key = "0A00000803EB7E6811C447B7AAE8000"
+        journal = AJournal().runs().store().consumer(ONE).pulled(0, 0).sent(0).at_s(10)
+        queue = Queue(topic, "broker-a", 0)
+        journal.stored(1 if queue == Q0 else 0, queue, key=key + "1")
+        journal.note(ONE, MessageSent(topic, queue, 1, key + "1", 1, 1, "SEND_OK"))
+        journal.stopped(ONE).at_s(20).stored(2 if queue == Q0 else 1, Q0, key=key + "2")
+        return [text for text in journal.at_s(30).ends().judged().incomplete if ONE in text]
+
+    assert gaps("%RETRY%billing") == []
+    (text,) = gaps("orders")
+    assert "the journal of billing-1 ends at 10.000 s" in text
