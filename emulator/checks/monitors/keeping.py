@@ -24,11 +24,14 @@ from emulator.facts import (
     QueuesLocked,
     QueuesReleased,
     QueuesUnlocked,
+    RebalancePassed,
     RouteChanged,
 )
 from emulator.journal import Entry, EntryKey
 
 PULLED_US = 35_000_000  # held for 15 s, looked at every 5 s; and a time-out of 30 s
+HELD_US = 25_000_000  # a pull that was at the broker when its queue was dropped
+EXPIRED_US = 145_000_000  # rocketmq.client.pull.pullMaxIdleTime and a pass, since it was dropped
 FORCED_US = 20_000_000  # rocketmq.client.unlockDelayTimeMills, since the last lock
 UNLOCKED_US = 25_000_000  # upstream waits 20 s where messages of the queue are at the listener
 NOT_PUT_OFF = (5, 2, 0)  # from here on a queue is unlocked at once
@@ -56,11 +59,13 @@ class QueuesArePulled(Monitor):
         # By client, group and queue: when its broker kept the lock from the client, last.
         self._refused_us: dict[tuple[str, str, Queue], int] = {}
         self._peers: dict[str, set[str]] = {}  # by client: its addresses
+        self._kept_us: dict[Claim, int] = {}  # when a pass was to give it up, and could not
 
     def table(self) -> Table:
         """What it reads."""
         return {
             MemberJoined: self._joined,
+            RebalancePassed: self._passed,
             QueuesClaimed: self._claimed,
             QueuesReleased: self._released,
             ConsumerStarted: self._ended,
@@ -97,7 +102,8 @@ class QueuesArePulled(Monitor):
         is_busy = hold is not None and bool(hold.in_hand)
         if is_busy or self.scene.is_gone(queue.broker):
             return
-        if topics.is_down(queue.broker) or silent_us <= PULLED_US:
+        is_dropped = self._is_dropped((seat.node, group, queue), since.mono_us)
+        if is_dropped or topics.is_down(queue.broker) or silent_us <= PULLED_US:
             if now_us - max(since.mono_us, failed_us) > PULLED_US:
                 self.excuses()
         else:
@@ -110,6 +116,13 @@ class QueuesArePulled(Monitor):
                 node=seat.node,
             )
 
+    def _is_dropped(self, held: Claim, pulled_us: int) -> bool:
+        """The member was to give it up, could not, and has it again; see ``_passed``."""
+        kept_us = self._kept_us.get(held)
+        if kept_us is None or pulled_us - kept_us > HELD_US:
+            return False
+        return self.scene.now_us - kept_us <= EXPIRED_US
+
     def _joined(self, fact: MemberJoined, entry: Entry) -> None:
         self._peers.setdefault(fact.client, set()).add(fact.peer)
 
@@ -117,9 +130,30 @@ class QueuesArePulled(Monitor):
         for queue in fact.queues:
             self._held[entry.node, fact.group, queue] = key_of(entry)
 
+    def _passed(self, fact: RebalancePassed, entry: Entry) -> None:
+        """While its listener is at work, an orderly member cannot give a queue up.
+
+        The process queue stays in the table, dropped; if a later pass gives it to the member again
+        it is not pulled until its last pull is 120 s old.
+        Upstream: RebalanceImpl.updateProcessQueueTableInRebalance, ProcessQueue.isPullExpired.
+        """
+        if fact.group not in self.scene.orderly:
+            return
+        held = [
+            each
+            for each in self._held
+            if each[:2] == (entry.node, fact.group) and each[2].topic == fact.topic
+        ]
+        if fact.own_count < len(held):
+            self._kept_us.update(dict.fromkeys(held, entry.mono_us))
+
     def _released(self, fact: QueuesReleased, entry: Entry) -> None:
+        topics = {queue.topic for queue in fact.queues}
         for queue in fact.queues:
             self._held.pop((entry.node, fact.group, queue), None)
+        for kept in list(self._kept_us):  # it could give up what it was to
+            if kept[:2] == (entry.node, fact.group) and kept[2].topic in topics:
+                del self._kept_us[kept]
 
     def _ended(self, fact: ConsumerStarted | ConsumerStopped, entry: Entry) -> None:
         for known in [each for each in self._held if each[:2] == (entry.node, fact.group)]:

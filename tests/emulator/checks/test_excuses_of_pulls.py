@@ -13,12 +13,14 @@ from emulator.facts import (
     FaultBegan,
     LogRecovered,
     NodeStarted,
+    PullAnswered,
     PullFailed,
     PullHeld,
     Queue,
     QueuesLocked,
     QueuesReleased,
     QueuesUnlocked,
+    RebalancePassed,
     RouteChanged,
     TopicCreated,
 )
@@ -63,6 +65,33 @@ def test_a_member_that_its_broker_refuses_the_lock_pulls_35_s_after_the_last_ref
     assert found(without_lock(ends_s=96), "queues_are_pulled") == (1, 0)
     assert found(without_lock(TWO), "queues_are_pulled") == (1, 0)
     assert found(without_lock(queue=Q1), "queues_are_pulled") == (1, 0)
+
+
+def not_given_up(
+    *, own: int = 0, orderly: bool = True, pulled_s: float = 50, ends_s: float = 170
+) -> AJournal:
+    """A pass at 30 s has so many of its two queues for One, which releases none."""
+    journal = joined(a_cluster(), ONE).consumer(ONE, orderly=orderly).claimed(ONE, Q0, Q1)
+    passed = RebalancePassed("billing", "orders", 4, (client_of(ONE),), own, "timer")
+    journal.at_s(30).note(ONE, passed)
+    for at_s, queue in ((pulled_s, Q0), (ends_s - 1, Q1)):
+        answered = PullAnswered("billing", queue, 0, 19, 0, 0, f"{ONE}:1", 0)
+        journal.at_s(at_s).note("broker-a", answered)
+    return journal.at_s(ends_s).ends()
+
+
+def test_an_orderly_queue_that_could_not_be_given_up_is_pulled_again_after_120_s() -> None:
+    """The process queue stays in the table, dropped, until its last pull counts as expired."""
+    assert found(not_given_up(), "queues_are_pulled") == (0, 1)
+    assert found(not_given_up(own=2), "queues_are_pulled") == (1, 0)
+    assert found(not_given_up(orderly=False), "queues_are_pulled") == (1, 0)
+    assert found(not_given_up(pulled_s=56), "queues_are_pulled") == (1, 0)
+    assert found(not_given_up(ends_s=176), "queues_are_pulled") == (1, 0)
+
+
+def test_a_member_that_gave_its_queues_up_has_dropped_no_other_one() -> None:
+    journal = not_given_up().at_s(171).released(ONE, Q1)
+    assert found(journal.at_s(172).ends(), "queues_are_pulled")[0] == 1
 
 
 def test_a_queue_of_a_broker_that_is_in_no_route_is_not_pulled() -> None:
