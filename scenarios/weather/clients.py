@@ -309,13 +309,18 @@ class Clients:
             topic="orders",
             rate=self._shape.rate * 0.4,
             producers=1 if sends_on else 2,
-            burst=self._rng.choice((1, 1, 10, 50)),
+            burst=self._burst(alone=sends_on),
             batch=self._rng.choice((2, 3, 8)) if self.has("batches") else 1,
             until_ms=self._until_ms + SENDS_ON_MS * sends_on,
             tags=self._tags,
             settings=self._avoids(always=sends_on),
             **self._sizes(),
         )
+
+    def _burst(self, *, alone: bool) -> int:
+        """The sends of a burst begin at any queue each, so they say nothing of shares."""
+        drawn = self._rng.choice((1, 1, 10, 50))
+        return 1 if alone else drawn
 
     def _other_load(self) -> LoadPlan:
         mode: Literal["sync", "async", "oneway"] = "async" if self.has("async") else "sync"
