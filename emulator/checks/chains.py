@@ -266,6 +266,20 @@ class Chains:
         if failure is not None:
             self._takes_for(failure, "retry", entry)
 
+    def sent_on(self, copy: Copy, group: str) -> None:
+        """A member of *group* sent the copy itself, says it: so it is of a failure of this group.
+
+        Until then it was taken for that of any group that had failed as well.
+        """
+        copy.group = group
+        mine = self.failures.get(copy.key, {}).get(group, [])
+        failure = _first(mine, "")
+        if not group or failure is None or copy.failure in mine:
+            return
+        if copy.failure is not None and copy.failure.passed == "waiting":
+            copy.failure.passed, copy.failure.sent_back = "", None
+        failure.passed, failure.sent_back, copy.failure = "waiting", copy.stored, failure
+
     def takes(self, key: str, group: str, queue: Queue, offset: int) -> None:
         """*group* has consumed the message at that place, after it had failed."""
         groups = self.failures.get(key)

@@ -317,7 +317,8 @@ class StoredMessages:
         records.sent[offset] = here
         for copy in self.chains.waiting.get(fact.uniq_key, ()):
             if copy.records is records and copy.offset == offset:
-                copy.sent, copy.group = here, group_of(fact.topic)
+                copy.sent = here
+                self.chains.sent_on(copy, group_of(fact.topic))
 
     def _look_for_shared_key(
         self, fact: MessageSent, records: QueueRecords, here: EntryKey

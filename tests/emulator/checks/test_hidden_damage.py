@@ -16,6 +16,7 @@ from small_journals import (
 
 from emulator.checks.violation import Violation
 from emulator.facts import (
+    MessageSent,
     MessageSentBack,
     MessageStored,
     OffsetCommitted,
@@ -150,6 +151,28 @@ def test_a_retry_that_never_returns_is_lost() -> None:
         "RunEnded",
     ]
     assert journal.judged().metrics["lost.billing"] == 1
+
+
+def test_a_copy_that_a_member_sent_itself_is_of_its_own_group() -> None:
+    """Two groups failed; one sends its copy on, the other's comes later, or never."""
+
+    def lost(group: str, *, other_comes: bool) -> list[str]:
+        journal = AJournal().runs().store().consumer("billing-1")
+        journal.consumer("shipping-1", group="shipping").sent(0, key="k").pulled(0, 1)
+        journal.pulled(0, 1, group="shipping").consumed(
+            "shipping-1", 0, key="k", ok=False, group="shipping"
+        )
+        journal.consumed("billing-1", 0, key="k", ok=False).stored(0, AFTER_10_S, key="k")
+        own = Queue(f"%RETRY%{group}", "broker-a", 0)
+        journal.note("billing-1", MessageSent(own.topic, own, 0, "k", 1, 1, "SEND_OK"))
+        if other_comes:
+            journal.stored(0, Queue("%DLQ%shipping", "broker-a", 0), key="k")
+        journal.committed(1).committed(1, group="shipping").at_s(1)
+        return objections(journal.judged(), "lost")
+
+    assert lost("billing", other_comes=True) == []
+    (what,) = lost("billing", other_comes=False)
+    assert what.startswith("shipping never consumed offset 0")
 
 
 def test_a_retry_that_its_broker_passed_over_is_lost_at_once() -> None:
