@@ -29,7 +29,9 @@ def a_row(seed: int, *checkers: str, unmet: str = "", verdict: str = "passed") -
         verdict="failed" if checkers or unmet else verdict,
         reason=verdict,
         metrics={"excused_passes": 2.0, "excused_passes.billing": 2.0, "excused_overlap_s": 3.5},
-        violations=tuple(Violation(each, "a rule", "", 0, "", ()) for each in checkers),
+        violations=tuple(
+            Violation(checker=each, rule="", what="", mono_us=0, node="") for each in checkers
+        ),
         unmet=(Unmet(unmet, 1.0),) if unmet else (),
         run_s=1.0,
         took_s=1.0,
