@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from rows_of_runs import a_row
 
 from emulator.checks.table import METRICS
 from emulator.checks.violation import Violation
@@ -18,14 +19,11 @@ from tools.healthy.page import BEGIN, END, PAGE, text_of
 from tools.healthy.records import Records, record_of
 
 
-def a_row(seed: int, *checkers: str, unmet: str = "", verdict: str = "passed") -> RunResult:
-    return RunResult(
-        scenario="weather",
-        code_version="1",
-        world="virtual",
-        release="4.9.7",
-        parameters={},
-        seed=seed,
+def a_healthy_row(
+    seed: int, *checkers: str, unmet: str = "", verdict: str = "passed"
+) -> RunResult:
+    return a_row(
+        seed,
         verdict="failed" if checkers or unmet else verdict,
         reason=verdict,
         metrics={"excused_passes": 2.0, "excused_passes.billing": 2.0, "excused_overlap_s": 3.5},
@@ -33,8 +31,6 @@ def a_row(seed: int, *checkers: str, unmet: str = "", verdict: str = "passed") -
             Violation(checker=each, rule="", what="", mono_us=0, node="") for each in checkers
         ),
         unmet=(Unmet(unmet, 1.0),) if unmet else (),
-        run_s=1.0,
-        took_s=1.0,
         fact_count=100,
         tried={"lost": 7},
     )
@@ -61,11 +57,11 @@ def test_every_batch_is_a_weather_that_can_be_run(name: str) -> None:
 
 def test_a_record_keeps_what_was_objected_to_with_its_seeds_whatever_the_order() -> None:
     rows = [
-        a_row(3, "lost", "lost", "commits"),
-        a_row(1, "lost"),
-        a_row(2),
-        a_row(4, unmet="backlog == 0"),
-        a_row(5, verdict="error"),
+        a_healthy_row(3, "lost", "lost", "commits"),
+        a_healthy_row(1, "lost"),
+        a_healthy_row(2),
+        a_healthy_row(4, unmet="backlog == 0"),
+        a_healthy_row(5, verdict="error"),
     ]
     record = record_of(rows, "1")
     assert record == record_of(reversed(rows), "1")
@@ -78,7 +74,7 @@ def test_a_record_keeps_what_was_objected_to_with_its_seeds_whatever_the_order()
 
 def test_the_page_names_an_objection_by_rule_and_seed() -> None:
     name = "4.9.7 small 4/s"
-    text = text_of({name: record_of([a_row(1), a_row(2, "lost")], "1")})
+    text = text_of({name: record_of([a_healthy_row(1), a_healthy_row(2, "lost")], "1")})
     assert "2 of 3,000 runs were made, with 200 facts; something is objected to in 1" in text
     assert f"| {name} | 1..2 | 200 | lost: 2 |" in text
     assert "| `lost` | 14 | 1 |" in text
@@ -105,6 +101,6 @@ def test_what_the_page_says_is_counted_is_a_metric_and_its_scenarios_exist() -> 
 
 def test_records_are_read_back_as_they_were_kept(tmp_path: Path) -> None:
     records = Records(tmp_path / "found.json")
-    records.keep("4.9.7 small 4/s", record_of([a_row(1)], "1"))
+    records.keep("4.9.7 small 4/s", record_of([a_healthy_row(1)], "1"))
     assert Records(tmp_path / "found.json").all == records.all
     assert msgspec.json.decode((tmp_path / "found.json").read_bytes())

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from rows_of_runs import a_row
+
 from emulator.checks.violation import Violation
-from scenarios.result import RunResult, Unmet
+from scenarios.result import Unmet
 from tools.power.bug import planted
 from tools.power.drawing import Mutant, from_json, mutant_of, parts_of
 from tools.power.judging import Judged, MutantTree, statement_of
@@ -45,21 +47,7 @@ def a_run(seed: int, *, rules: tuple[str, ...] = (), **fields: object) -> SeedRu
     violations = tuple(
         Violation(checker=rule, rule="", what="", mono_us=0, node="", entries=()) for rule in rules
     )
-    row = RunResult(
-        scenario="weather",
-        code_version="",
-        world="virtual",
-        release="4.9.7",
-        parameters={},
-        seed=seed,
-        reason="",
-        metrics={},
-        violations=violations,
-        run_s=1.0,
-        took_s=1.0,
-        fact_count=1,
-        **{"verdict": "failed", "unmet": (), **fields},
-    )
+    row = a_row(seed, violations=violations, **{"verdict": "failed", **fields})
     return SeedRun(seed, "4.9.7", row, "other")
 
 

@@ -255,7 +255,7 @@ class CommitsFollowDelivery(Checker):
         )
 
     def _is_reset(self, fact: OffsetCommitted, client: str, now_us: int) -> bool:
-        """10 s after an illegal offset a member writes the right one, whoever has the queue then.
+        """10 s after an illegal offset a member writes the right one, even to another's queue.
 
         Upstream: DefaultMQPushConsumerImpl.pullMessage, OFFSET_ILLEGAL.
         """

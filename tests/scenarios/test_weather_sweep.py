@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rows_of_runs import a_row
 
 from scenarios.finding import load
 from scenarios.plan import Plan
@@ -19,25 +20,6 @@ from scenarios.words import FAULTS
 
 TINY = {"seconds": 10, "rate": 2.0, "brokers": 2}
 LOOKED_AT = (1, 101, 167)
-
-
-def a_row(seed: int, **metrics: float) -> RunResult:
-    return RunResult(
-        scenario="weather",
-        code_version="1",
-        world="virtual",
-        release="4.9.7",
-        parameters={},
-        seed=seed,
-        verdict="passed",
-        reason="",
-        metrics=metrics,
-        violations=(),
-        unmet=(),
-        run_s=1.0,
-        took_s=1.0,
-        fact_count=1,
-    )
 
 
 def plan_of(seed: int) -> Plan:
@@ -96,7 +78,7 @@ PAIRS = st.tuples(st.sampled_from(sorted(FAULTS)), st.sampled_from(sorted(STATES
 
 @given(st.dictionaries(PAIRS, st.integers(1, 99)))
 def test_a_row_carries_what_its_run_has_met(counts: dict[tuple[str, str], int]) -> None:
-    row = msgspec.json.encode(a_row(1, **Coverage(counts).as_metrics(), lost=0.0))
+    row = msgspec.json.encode(a_row(1, metrics={**Coverage(counts).as_metrics(), "lost": 0.0}))
     again = Coverage()
     again.add_metrics(msgspec.json.decode(row, type=RunResult).metrics)
     assert again.counts == counts

@@ -3,8 +3,8 @@
     python -m tools.power [BUG …] [--check] [--page] [--shrink] [--jobs N] [--seeds N]
 
 ``--check`` names the bugs whose place in the code is gone, and exits with 1 if there are any.
-What was tried with the same code before is not tried again (tools/power/found.json).  Exit status
-1 too if a bug is not found and has no reason in tools/power/reasons.toml, or the other way round.
+Rows of the same code (tools/power/found.json) are not tried again.  Exit status 1
+too if a bug is not found and has no reason in tools/power/reasons.toml, or the other way round.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _check() -> int:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m tools.power", description=__doc__.partition("\n")[0]
+        prog="python -m tools.power", description=(__doc__ or "").partition("\n")[0]
     )
     parser.add_argument("bugs", nargs="*", metavar="BUG", choices=[*BUGS, []])
     parser.add_argument("--check", action="store_true", help="whether all bugs still apply")

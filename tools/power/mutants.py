@@ -90,7 +90,7 @@ def _show(progress: Progress, task: TaskID, done: int) -> None:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m tools.power.mutants", description=__doc__.partition("\n")[0]
+        prog="python -m tools.power.mutants", description=(__doc__ or "").partition("\n")[0]
     )
     parser.add_argument("--draw", action="store_true", help="draw mutants that unit tests kill")
     parser.add_argument("--count", type=int, default=300, metavar="N", help="to draw (300)")

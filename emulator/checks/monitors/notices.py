@@ -142,7 +142,7 @@ class NoticesWake(Monitor):
         return False
 
     def _is_disputed(self, group: str, client: str, changed: str, *, has_come: bool) -> bool:
-        """A broker that lists *client* lists who left, or not who came: it may ask this one."""
+        """Brokers that list *client* disagree about *changed*: its pass may ask any of them."""
         listing = (
             clients
             for (broker, of), clients in self._peers.items()

@@ -1,0 +1,26 @@
+"""Rows of runs that never ran, for tests of what reads rows."""
+
+from __future__ import annotations
+
+from scenarios.result import RunResult
+
+
+def a_row(seed: int, **fields: object) -> RunResult:
+    """Of weather that passed, unless *fields* say something else."""
+    known = {
+        "scenario": "weather",
+        "code_version": "1",
+        "world": "virtual",
+        "release": "4.9.7",
+        "parameters": {},
+        "verdict": "passed",
+        "reason": "",
+        "metrics": {},
+        "violations": (),
+        "unmet": (),
+        "run_s": 1.0,
+        "took_s": 1.0,
+        "fact_count": 1,
+        **fields,
+    }
+    return RunResult(seed=seed, **known)
