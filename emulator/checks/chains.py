@@ -172,10 +172,14 @@ class Chains:
             if not places:
                 del self.open_sends[key]
 
-    def put_aside(self, broker: str, key: str, due_us: int) -> None:
-        """The timer message that *broker* stored just now is due then."""
+    def put_aside(self, broker: str, key: str, offset: int, due_us: int) -> None:
+        """The timer message at *offset* of *broker*'s timer topic is due then.
+
+        A send that was retried may have stored others there, which are due at other times.
+        """
         for copy in self.waiting.get(key, ()):
-            if copy.records.queue.broker == broker and not copy.is_scheduled:
+            is_here = copy.records.queue.broker == broker and copy.offset == offset
+            if is_here and not copy.is_scheduled:
                 copy.due_us = due_us
 
     def comes(

@@ -130,3 +130,9 @@ def key_of(entry: Entry | EntryKey) -> EntryKey:
     if isinstance(entry, EntryKey):
         return entry
     return EntryKey(entry.mono_us, entry.node, entry.seq)
+
+
+def numbers_of(release: str) -> tuple[int, ...]:
+    """``"4.9.7"`` as (4, 9, 7); () for a text that is no release."""
+    parts = release.split(".")
+    return tuple(int(part) for part in parts) if all(part.isdigit() for part in parts) else ()

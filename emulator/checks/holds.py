@@ -24,7 +24,6 @@ class Hold:
         "given",
         "in_hand",
         "late",
-        "lost_to",
         "node",
         "sought",
         "start",
@@ -46,19 +45,15 @@ class Hold:
         self.committed: tuple[int, EntryKey] | None = None  # last
         self.sought: int | None = None  # somebody moved it there: commits may go back so far, once
         self.ended_us: int | None = None
-        self.lost_to = 0  # it was given places up to there, which its broker lost and used again
 
     def cut(self, offset: int) -> None:
         """The queue ends at *offset*: what the member had beyond does not come again."""
-        if self.given.ends and self.given.ends[-1] > offset:
-            self.lost_to = max(self.lost_to, self.given.ends[-1])
         self.given.cut(offset)
         self.start = min(self.start, offset)
 
     def goes_to(self, offset: int, why: str) -> None:
         """It goes on from *offset*: what was given from there on comes again."""
         self.start = min(self.start, offset)
-        self.lost_to = min(self.lost_to, offset)
         self.given.cut(offset)
         self.committed, self.why = None, why
         self.sought = offset if self.sought is None else min(offset, self.sought)

@@ -5,9 +5,16 @@ and nobody sends, every group with members gets what is left, and every queue ha
 The bound is the slowest way back that upstream has: a member that vanished in silence (120 s
 until brokers drop it, 10 s until they look, 20 s until the others rebalance), and 30 s for
 routes.
+
+A lite pull member pulls each queue by a thread of a pool, which waits as long as the broker holds
+the pull.  With more queues than threads a queue with messages waits for those without any: 10
+messages come in up to 20 s (DefaultLitePullConsumerImpl.PullTaskImpl).  So a member that still
+comes nearer is slow, and not stuck.
 """
 
 from __future__ import annotations
+
+import math
 
 from emulator.checks.checker import Checker, Metric, Shared, key_of
 from emulator.checks.folding import Table
@@ -18,6 +25,9 @@ from emulator.facts import ConsumerStarted
 from emulator.journal import EntryKey
 
 BOUND_US = 180_000_000
+PULL_THREADS = 20  # pullThreadNums
+HELD_US = 20_000_000  # brokerSuspendMaxTimeMillis
+LATE_US = 5_000_000
 
 
 class LivenessReturns(Checker):
@@ -34,6 +44,12 @@ class LivenessReturns(Checker):
             "messages",
             "the same, where some NameServer lacks the topic at the broker, or at another one so "
             "that shares differ and nobody takes the queue (apache/rocketmq#4522)",
+            "group",
+        ),
+        Metric(
+            "excused_slow_polls",
+            "messages",
+            "the same, of a lite pull member that goes on, with more queues than pull threads",
             "group",
         ),
         Metric("unrest", "runs", "that waited in vain until nothing moved any more"),
@@ -63,6 +79,7 @@ class LivenessReturns(Checker):
         for group in self.scene.seats:
             self.adds("stuck", 0, group)
             self.adds("excused_stuck", 0, group)
+            self.adds("excused_slow_polls", 0, group)
         for reader, reading in self.progress.readings():
             group = reader.partition("@")[0]
             if self.scene.reads(reader):
@@ -91,6 +108,9 @@ class LivenessReturns(Checker):
         if is_left(self.scene, group, reading.queue, reading):
             self.adds("excused_stuck", len(left), group)
             return
+        if left and self._waits_for_threads(group, reading):
+            self.adds("excused_slow_polls", len(left), group)
+            return
         self._left_count += len(left)
         if not left or self._too_soon():
             return
@@ -104,6 +124,20 @@ class LivenessReturns(Checker):
             *self._end(),
             node=reading.owner,
         )
+
+    def _waits_for_threads(self, group: str, reading: QueueReading) -> bool:
+        """It has consumed of the queue since all its other queues may have been pulled once."""
+        seat = self.scene.seat(group, reading.owner)
+        if seat is None or seat.started.consumer_kind != "lite_pull":
+            return False
+        readings = self.progress.readers.get(group, {}).values()
+        holds = [hold for each in readings if (hold := each.holds.get(seat.node)) is not None]
+        queues = sum(hold.ended_us is None for hold in holds)
+        parts = [p for p in self.scene.plan.get("consumers", ()) if p.get("group") == group]
+        threads = [p.get("settings", {}).get("pull_threads_max", PULL_THREADS) for p in parts]
+        rounds = math.ceil(queues / min(threads, default=PULL_THREADS))
+        idle_us = self.scene.now_us - reading.consumed_us
+        return rounds > 1 and idle_us <= rounds * HELD_US + LATE_US
 
     def why_not(self) -> str:
         """What is left shows nothing before the bound; where nothing is left, all is well."""

@@ -8,7 +8,7 @@ their holders trust them up to 30 s longer.  That is RocketMQ's own doing, count
 
 from __future__ import annotations
 
-from emulator.checks.checker import Checker, Metric, Shared, key_of, place_of
+from emulator.checks.checker import Checker, Metric, Shared, key_of, numbers_of, place_of
 from emulator.checks.folding import Table
 from emulator.facts import (
     BrokerReset,
@@ -16,6 +16,7 @@ from emulator.facts import (
     NodeStarted,
     Queue,
     QueuesLocked,
+    QueuesReleased,
     QueuesUnlocked,
 )
 from emulator.journal import Entry, EntryKey
@@ -24,6 +25,8 @@ BROKER_LOCK_US = 60_000_000  # rocketmq.broker.rebalance.lockMaxLiveTime
 CLIENT_LOCK_US = 30_000_000  # rocketmq.client.rebalance.lockMaxLiveTime
 ANSWER_US = 1_000_000  # a lock call takes no longer
 CLOCK_US = 10_000  # brokers count in whole milliseconds
+LATE_UNLOCK_US = 20_000_000  # rocketmq.client.unlockDelayTimeMills
+UNLOCKS_AT_ONCE = (5, 2, 0)
 
 
 class LocksAreSafe(Checker):
@@ -52,6 +55,13 @@ class LocksAreSafe(Checker):
             "group",
         ),
         Metric(
+            "late_unlocks",
+            "times",
+            "a listener had a lock that its member gave back 20 s after an earlier release, and "
+            "another member was given (up to 5.1.4)",
+            "group",
+        ),
+        Metric(
             "excused_wrong_clocks",
             "times",
             "a lock was too old, or granted twice, after the clock that measures it was moved",
@@ -65,12 +75,15 @@ class LocksAreSafe(Checker):
         self._holders: dict[tuple[str, Queue], tuple[str, EntryKey]] = {}
         self._granted: dict[tuple[str, Queue, str], int] = {}  # to a client: when, last
         self._started_us: dict[str, int] = {}  # brokers
+        self._released_us: dict[tuple[str, Queue, str], int] = {}  # by a client, last
+        self._late_unlocks: set[tuple[str, Queue, str]] = set()  # until its next try to lock it
 
     def table(self) -> Table:
         """What it reads."""
         return {
             QueuesLocked: self._locked,
             QueuesUnlocked: self._unlocked,
+            QueuesReleased: self._released,
             MessageGivenToListener: self._given,
             NodeStarted: self._node_started,
             BrokerReset: self._reset,
@@ -86,6 +99,7 @@ class LocksAreSafe(Checker):
         key = EntryKey(entry.mono_us, entry.node, entry.seq)
         self.adds("locks_refused", len(fact.refused), fact.group)
         for queue in fact.refused:
+            self._late_unlocks.discard((fact.group, queue, fact.client))
             self._refused(fact, queue, entry)
         for queue in fact.granted:
             client, granted = self._holders.get((fact.group, queue), (fact.client, key))
@@ -107,6 +121,7 @@ class LocksAreSafe(Checker):
                 )
             self._holders[fact.group, queue] = fact.client, key
             self._granted[fact.group, queue, fact.client] = entry.mono_us
+            self._late_unlocks.discard((fact.group, queue, fact.client))
 
     def _refused(self, fact: QueuesLocked, queue: Queue, entry: Entry) -> None:
         """For another member's lock, which has not lapsed.
@@ -133,6 +148,19 @@ class LocksAreSafe(Checker):
             holder = self._holders.get((fact.group, queue))
             if holder is not None and holder[0] == fact.client:
                 del self._holders[fact.group, queue]
+            known = fact.group, queue, fact.client
+            released_us = self._released_us.get(known, entry.mono_us)
+            late_us = entry.mono_us - released_us - LATE_UNLOCK_US
+            if 0 <= late_us + CLOCK_US <= ANSWER_US and released_us < self._granted.get(known, 0):
+                self._late_unlocks.add(known)  # it has claimed the queue again meanwhile
+
+    def _released(self, fact: QueuesReleased, entry: Entry) -> None:
+        seat = self.scene.seat(fact.group, entry.node)
+        if seat is None or fact.group not in self.scene.orderly:
+            return
+        if numbers_of(seat.started.release) < UNLOCKS_AT_ONCE:
+            for queue in fact.queues:
+                self._released_us[fact.group, queue, seat.started.client] = entry.mono_us
 
     def _given(self, fact: MessageGivenToListener, entry: Entry) -> None:
         if fact.group not in self.scene.orderly:
@@ -153,6 +181,9 @@ class LocksAreSafe(Checker):
         elif holder is not None and holder[0] != client and holder[1].mono_us > granted_us:
             if self._started_us.get(fact.queue.broker, 0) > granted_us:
                 self.adds("forgotten_locks", 1, fact.group)
+                return
+            if (fact.group, fact.queue, client) in self._late_unlocks:
+                self.adds("late_unlocks", 1, fact.group)
                 return
             left_us = BROKER_LOCK_US - (holder[1].mono_us - granted_us)  # until it lapsed there
             if self._is_excused(holder[1], granted_us, left_us, fact.group):

@@ -1,7 +1,8 @@
 """An orderly group gets each queue's messages in their order, one after the other.
 
 A failed message comes again before any later one (client invariant 50); after a hand-over or an
-offset that went back the order begins anew there.
+offset that went back the order begins anew there.  Of two members that both hold a queue each
+has an order of its own: that there are two is for ``locks`` and ``ownership`` to say.
 """
 
 from __future__ import annotations
@@ -24,19 +25,13 @@ class OrderIsKept(Checker):
     )
     metrics = (
         Metric("out_of_order", "messages", "consumed before an earlier one of the queue", "group"),
-        Metric(
-            "excused_order",
-            "messages",
-            "passed by a member that had been given what their broker lost of these places",
-            "group",
-        ),
     )
-
     needs = (ConsumerStarted,)
 
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
-        self._next: dict[tuple[str, Queue], tuple[int, EntryKey]] = {}
+        # What is next, by group and queue, and by the member's node.
+        self._next: dict[tuple[str, Queue], dict[str, tuple[int, EntryKey]]] = {}
 
     def table(self) -> Table:
         """What it reads."""
@@ -46,15 +41,14 @@ class OrderIsKept(Checker):
         """Every orderly group has a number."""
         for group in self.scene.orderly:
             self.adds("out_of_order", 0, group)
-            self.adds("excused_order", 0, group)
 
     def _consumed(self, fact: MessageConsumed, entry: Entry) -> None:
         if fact.group not in self.scene.orderly:
             return
         self.tried += 1
-        known = (fact.group, fact.queue)
+        members = self._next.setdefault((fact.group, fact.queue), {})
         key = EntryKey(entry.mono_us, entry.node, entry.seq)
-        expected, before = self._next.get(known, (fact.offset, key))
+        expected, before = members.get(entry.node, (fact.offset, key))
         if fact.offset != expected and not self._may_come(fact, expected, before, entry):
             self.adds("out_of_order", 1, fact.group)
             place = place_of(fact.queue)
@@ -63,15 +57,16 @@ class OrderIsKept(Checker):
                 before,
                 entry,
             )
-        self._next[known] = (self._first_open(fact), key)
+        members[entry.node] = (self._first_open(fact, entry.node), key)
 
-    def _first_open(self, fact: MessageConsumed) -> int:
-        """Where the queue goes on: at the first failed message, or behind this one."""
-        failed = self.progress.reading.failed
+    def _first_open(self, fact: MessageConsumed, node: str) -> int:
+        """Where its member goes on: at the first message that failed there, or behind this one."""
+        failed_here = self.progress.reading.holds[node].again
         waiting = [
             offset
-            for offset in failed
+            for offset in self.progress.reading.failed
             if offset <= fact.offset
+            and offset in failed_here
             # One that failed just now waits, also if an earlier copy of it was given up.
             and (not self._is_away(offset) or (offset == fact.offset and not fact.ok))
         ]
@@ -94,13 +89,7 @@ class OrderIsKept(Checker):
             for each in range(start, end)
             if not self._is_away(each) and self._is_wanted(fact, each, entry.mono_us)
         ]
-        return not due or self._was_beyond(fact, due, entry.node)
-
-    def _was_beyond(self, fact: MessageConsumed, due: list[int], node: str) -> bool:
-        """The member had other messages in these places, and goes on where it was."""
-        is_excused = max(due) < self.progress.reading.holds[node].lost_to
-        self.adds("excused_order", len(due) * is_excused, fact.group)
-        return is_excused
+        return not due
 
     def _is_wanted(self, fact: MessageConsumed, offset: int, now_us: int) -> bool:
         """All members that ran since it was stored take the message at *offset*."""
@@ -118,4 +107,4 @@ class OrderIsKept(Checker):
     def _claimed(self, fact: QueuesClaimed, entry: Entry) -> None:
         """The new owner begins at the committed offset."""
         for queue in fact.queues:
-            self._next.pop((fact.group, queue), None)
+            self._next.get((fact.group, queue), {}).pop(entry.node, None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from emulator.facts import Queue
 from emulator.journal import EntryKey
 
@@ -21,6 +23,7 @@ class OwnerSpan:
         "owners",
         "queue",
         "since_us",
+        "unclaimed",
         "unowned",
         "was_named",
     )
@@ -31,6 +34,8 @@ class OwnerSpan:
         self.last_owner = ""  # node
         self.dropped: dict[str, EntryKey] = {}  # of these, those that were silent
         self.was_named = False  # in a violation
+        # Nobody took it for 180 s: a violation named that, or it was let off.
+        self.unclaimed: Literal["", "excused", "named"] = ""
         self.since_us = now_us
         self.has_members = True
         self.is_wanted = True

@@ -3,19 +3,20 @@
 Owning is what consumers say: from QueuesClaimed to QueuesReleased, or to their end. A member
 whose brokers all lost it, and that notes nothing, has ended without a word: nobody may have
 noted who killed it. A queue needs an owner from the moment when its broker has it and the group
-has a member that subscribes its topic, whether or not somebody ever claims it. For orderly
-groups the broker's lock forbids two owners, so an overlap of two that run is a violation there;
-elsewhere it happens, and is measured.
+has a member that subscribes its topic, whether or not somebody ever claims it: one that nobody
+takes in 180 s without a fault is a violation. For orderly groups the broker's lock forbids two
+owners, so an overlap of two that run is a violation there; elsewhere it happens, and is measured.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from emulator.checks.checker import Checker, Metric, Shared, place_of
+from emulator.checks.checker import Checker, Metric, Shared, key_of, place_of
 from emulator.checks.disturbances import ENDING
 from emulator.checks.folding import Table
 from emulator.checks.owner_spans import OwnerSpan
+from emulator.checks.split_shares import all_share, shares, unchanged_us
 from emulator.facts import (
     BrokerExpired,
     BrokerRegistered,
@@ -41,6 +42,7 @@ from protocol.names import RETRY_GROUP_TOPIC_PREFIX
 US_A_SECOND = 1_000_000
 READABLE = 4  # the bit of a topic's perm
 SETTLED_US = 60_000_000  # heartbeats within 30 s, a rebalance within 20 s, and some
+TAKEN_US = 180_000_000  # 120 s until brokers drop who vanished, 10 s until they look, 20 s, 30 s
 
 
 class Unowned(NamedTuple):
@@ -82,6 +84,13 @@ class OneOwner(Checker):
         ),
         Metric("unowned_queue_s", "s", "no owner, summed over queues of live brokers", "group"),
         Metric("starved_queues", "queues", "that had no owner for 60 s or more", "group"),
+        Metric(
+            "excused_unclaimed",
+            "queues",
+            "without an owner for 180 s or more, as faults went on, members or topics changed, or "
+            "some member does not subscribe the topic",
+            "group",
+        ),
     )
     needs = (QueuesClaimed, RebalancePassed)
 
@@ -92,6 +101,7 @@ class OneOwner(Checker):
         self._down: set[str] = set()  # brokers that ended, or are not in every route as they are
         self._sizes: dict[str, dict[str, int]] = {}  # topic: broker: queues that may be read
         self._locked: dict[tuple[str, Queue], str] = {}  # client, by the broker's last grant
+        self._passes: dict[tuple[str, str], dict[str, EntryKey]] = {}  # group, topic: by node
 
     def table(self) -> Table:
         """What it reads."""
@@ -138,6 +148,7 @@ class OneOwner(Checker):
         return sorted(found, key=lambda each: each.from_us - each.until_us)
 
     def _measure(self, group: str, span: OwnerSpan) -> None:
+        self.adds("excused_unclaimed", span.unclaimed == "excused", group)
         self.adds("starved_queues", span.unowned.longest_us >= SETTLED_US, group)
         for name, times in (("overlap", span.overlap), ("unowned", span.unowned)):
             self.adds(f"{name}_queue_s", times.sum_us / US_A_SECOND, group)
@@ -248,6 +259,8 @@ class OneOwner(Checker):
 
     def _passed(self, fact: RebalancePassed, entry: Entry) -> None:
         self._speaks(fact, entry)
+        passes = self._passes.setdefault((fact.group, fact.topic), {})
+        passes[entry.node] = EntryKey(entry.mono_us, entry.node, entry.seq)
         self._compare(fact.group, fact.topic, entry.mono_us)
 
     def _compare(self, group: str, topic: str, now_us: int) -> None:
@@ -268,7 +281,7 @@ class OneOwner(Checker):
 
     def _expect(self, group: str, topic: str, broker: str, count: int, now_us: int) -> None:
         """Each of these queues needs an owner of *group*, if it has subscribers; no others do."""
-        if not any(_shares(seat.started, topic) for seat in self.scene.living(group)):
+        if not any(shares(seat.started, topic) for seat in self.scene.living(group)):
             return
         spans = self._spans.setdefault(group, {})
         for number in range(count):
@@ -317,8 +330,14 @@ class OneOwner(Checker):
                     span.owners[node] = claimed
 
     def _move(self, span: OwnerSpan, now_us: int) -> None:
-        """Time has passed; two owners for long, and undisturbed, are one too many."""
+        """Time has passed: were there two owners for long, or none?"""
         span.moves(now_us)
+        self._look_at_two(span, now_us)
+        if span.unowned.now_us >= TAKEN_US and span.unclaimed != "named":
+            self._look_at_none(span, now_us)
+
+    def _look_at_two(self, span: OwnerSpan, now_us: int) -> None:
+        """Two owners for long, and undisturbed, are one too many."""
         began_us = now_us - span.overlap.now_us
         if span.was_named or now_us - began_us < SETTLED_US:
             return
@@ -334,6 +353,25 @@ class OneOwner(Checker):
                 *keys,
                 rule="a queue has one owner once a rebalance has settled",
             )
+
+    def _look_at_none(self, span: OwnerSpan, now_us: int) -> None:
+        """No owner for long, and undisturbed: nobody takes it any more."""
+        group, topic = span.group, span.queue.topic
+        lasted_us = unchanged_us(self.scene, group, topic, now_us - span.unowned.now_us, now_us)
+        if lasted_us < TAKEN_US or not all_share(self.scene, group, topic):
+            span.unclaimed = "excused"
+            return
+        span.unclaimed = "named"
+        living = {seat.node for seat in self.scene.living(group)}
+        passes = self._passes.get((group, topic), {})
+        last = () if self.scene.last is None else (key_of(self.scene.last),)
+        self.objects(
+            f"no member of {group} takes {place_of(span.queue)} for {lasted_us // 1_000_000} s, "
+            "while nothing happens to members, brokers and routes",
+            *sorted(key for node, key in passes.items() if node in living),
+            *last,
+            rule="every queue has an owner 180 s after the last fault or change",
+        )
 
     def _undisturbed_us(self, span: OwnerSpan, since_us: int, now_us: int) -> int:
         """For how long, at the longest, members must have seen the same members and routes."""
@@ -360,8 +398,3 @@ class OneOwner(Checker):
         if node in span.owners:
             self._move(span, now_us)
             del span.owners[node]
-
-
-def _shares(member: ConsumerStarted, topic: str) -> bool:
-    """Does it share the queues of *topic* with the others of its group?"""
-    return member.consumer_kind != "pull" and not member.broadcast and topic in member.topics

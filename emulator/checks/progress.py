@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from emulator.checks.beginnings import begins_where_it_ends, first_of
+from emulator.checks.beginnings import asks_again_to_us, begins_where_it_ends, first_of
 from emulator.checks.folding import Table
 from emulator.checks.holds import Hold
 from emulator.checks.local_offsets import WRITTEN_FIRST_US, LocalOffsets, left_open
@@ -300,7 +300,8 @@ class Progress:
                     self._begin_anew(reading, offset, entry)
                 hold = reading.claimed(entry.node, key, offset, written_us)
                 if begins_where_it_ends(self._scene, reading, entry.mono_us):
-                    reading.begins_at(offset or 0)
+                    to_us = asks_again_to_us(self._scene, fact.group, entry)
+                    reading.begins_at(offset or 0, to_us)
                 # Who is orderly asks again, under its lock: it may still be told the old offset.
                 asks_again = fact.group in self._scene.orderly
                 if offset is not None and not hold.given.ends and not asks_again:

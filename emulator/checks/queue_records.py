@@ -162,6 +162,7 @@ class QueueReading:
     """How far one reader has come in one queue."""
 
     __slots__ = (
+        "asks_again_to_us",
         "began_to",
         "committed",
         "consumed_us",
@@ -195,6 +196,7 @@ class QueueReading:
         self.given_to = start  # behind the last message that a member was given
         # When it was given which message while earlier ones had not been given.
         self.leaps: deque[tuple[int, int]] = deque(maxlen=LEAPS_MAX)
+        self.asks_again_to_us = 0  # a new lite pull group asks where it begins until then
         self.began_to = 0  # a new group may begin up to there: where the queue ended, it was told
         self.committed: int | None = None
         self.consumed_us = 0  # when a member consumed something of it, last
@@ -256,14 +258,20 @@ class QueueReading:
         self.owner = node
         return hold
 
-    def begins_at(self, offset: int) -> None:
-        """A new group begins at *offset* or, if it asks once more, up to where the queue ends."""
+    def begins_at(self, offset: int, asks_again_to_us: int) -> None:
+        """A new group begins at *offset* or, if it asks once more, up to where the queue ends.
+
+        A lite pull member asks just before its first pull: no later than *asks_again_to_us*.
+        """
         if self.given_to <= self.start:  # no member was given anything
-            self.began_to = self.records.behind
+            self.began_to, self.asks_again_to_us = self.records.behind, asks_again_to_us
             self._passes_over(offset)
 
     def _passes_over(self, offset: int) -> None:
         """What is before *offset* was in the queue before the group began."""
+        last_us = self.records.stored_us(offset - 1)
+        if last_us is not None and last_us <= self.asks_again_to_us:
+            self.began_to = max(self.began_to, offset)
         if self.began_to:
             self.excuse(self.start, min(offset, self.began_to), "began at the end")
 
@@ -318,7 +326,7 @@ class QueueReading:
             self.unjust.add(offset)
         self.stale_to = 0
         self._passes_over(offset)
-        self.began_to = 0
+        self.began_to = self.asks_again_to_us = 0
         if offset >= self.given_to:
             if offset > self.given_to:
                 self.leaps.append((entry.mono_us, offset))

@@ -1,16 +1,21 @@
-"""Queues that are left as a NameServer lacks a topic at some broker.
+"""Queues that nobody takes, by right: a NameServer lacks a topic, or members share differently.
 
 A client asks one NameServer.  While one of them lacks a topic at a broker (`partial_routes`), the
 members that ask it count fewer queues than the others.  Each takes its share of what it counts,
 and these shares do not fit together: two take one queue, and another one nobody takes.  That
 lasts as long as the routes differ: every pass comes to the same shares.
+
+Otherwise every queue has an owner once nothing has changed for long enough (``unchanged_us``), if
+members share in one way (``all_share``).
 """
 
 from __future__ import annotations
 
 from emulator.checks.queue_records import QueueReading
 from emulator.checks.scene import Scene
-from emulator.facts import Queue
+from emulator.facts import ConsumerStarted, Queue
+
+SHARING = frozenset({"averagely", "by_circle", "consistent_hash"})  # each queue to one member
 
 
 def is_left(scene: Scene, group: str, queue: Queue, reading: QueueReading | None) -> bool:
@@ -22,3 +27,44 @@ def is_left(scene: Scene, group: str, queue: Queue, reading: QueueReading | None
     living = {seat.node for seat in scene.living(group)}
     holds = () if reading is None else reading.holds.items()
     return not any(hold.ended_us is None and node in living for node, hold in holds)
+
+
+def all_share(scene: Scene, group: str, topic: str) -> bool:
+    """The members of *group*, each under an id of its own, all share out *topic*, in one way.
+
+    A queue that falls to a member that does not subscribe its topic, or to the second of two with
+    one id, is nobody's (client invariant 33); and what a strategy leaves is its own affair.
+    """
+    seats = scene.living(group)
+    if len({seat.started.client for seat in seats}) < len(seats):
+        return False
+    if not all(shares(seat.started, topic) for seat in seats):
+        return False
+    parts = [each for each in scene.plan.get("consumers", ()) if each.get("group") == group]
+    strategies = {part.get("strategy", "averagely") for part in parts}
+    if len(strategies) != 1 or not strategies <= SHARING:
+        return False
+    settings = (all_ for part in parts for all_ in part.get("settings_of", {}).values())
+    return not any("strategy" in each for each in settings)
+
+
+def unchanged_us(scene: Scene, group: str, topic: str, since_us: int, now_us: int) -> int:
+    """For how long, at the longest, members, brokers, their topics and routes stayed as they were.
+
+    Members that ended count too: brokers list one that vanished for a while.
+    """
+    topics, seats = scene.topics, scene.seats[group]
+    brokers = topics.brokers_of(topic)
+    changed_us = [
+        *(topics.changed_us(broker) for broker in brokers),
+        *(at_us for seat in seats for at_us in (seat.from_us, seat.until_us or 0)),
+    ]
+    changes = [(at_us, at_us) for at_us in changed_us if since_us < at_us <= now_us]
+    lacking = topics.partial.spans(brokers, topic, now_us)
+    nodes = {*(seat.node for seat in seats), *brokers, *topics.name_servers}
+    return scene.undisturbed_us(nodes, since_us, now_us, [*changes, *lacking])
+
+
+def shares(member: ConsumerStarted, topic: str) -> bool:
+    """Does it share the queues of *topic* with the others of its group?"""
+    return member.consumer_kind != "pull" and not member.broadcast and topic in member.topics

@@ -366,7 +366,7 @@ class StoredMessages:
 
     def _put_aside(self, fact: TimerMessagePutAside, entry: Entry) -> None:
         due_us = entry.mono_us + (fact.out_ms - entry.at_ms) * 1_000
-        self.chains.put_aside(entry.node, fact.uniq_key, due_us)
+        self.chains.put_aside(entry.node, fact.uniq_key, fact.offset, due_us)
 
     def is_odd(self, kind: Kind, what: str, *entries: EntryKey) -> None:
         """Something is wrong with a place; *entries* show it."""

@@ -64,5 +64,6 @@ EXCUSES: dict[str, Metric] = {
     name: metric
     for name, metric in METRICS.items()
     if name.startswith(("excused_", "duplicates_"))
-    or name in ("filtered", "forgotten_locks", "hidden", "lost_with_power", "unrouted")
+    or name in ("filtered", "forgotten_locks", "hidden", "late_unlocks")
+    or name in ("lost_with_power", "unrouted")
 }

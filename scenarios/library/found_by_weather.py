@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rocketmq_emulator.scenarios import Run, metric, nothing_lost, overlap_s, scenario
 
 
@@ -95,3 +97,54 @@ async def a_new_group_begins_behind_the_first_message(
             await run.sleep(20)
     await run.until_quiet()
     run.expect(nothing_lost(), metric("excused", "billing") == 0)
+
+
+@scenario
+async def a_queue_comes_back_before_it_is_unlocked(run: Run, release: str = "4.9.7") -> None:
+    """An orderly member gives up a queue, claims it again, and then gives its lock back.
+
+    Up to 5.1.4 a member that gives up a queue with messages left unlocks it 20 s later.  Here the
+    new owner leaves before that, so the queue comes back; the unlock comes all the same, and the
+    member goes on without its lock until it renews it, up to 20 s long.  Another member joins
+    meanwhile and is given the lock, while the first one does not hear of it: its link stalls for
+    10 s.  So two members consume the queue.  Since 5.2.0 nothing is unlocked later.
+    """
+    await run.cluster(brokers=1, topics={"orders": 1}, release=release)
+    slow: dict[str, Any] = {"topic": "orders", "orderly": True, "listener": {"takes_ms": 150}}
+    await run.consumers("billing", **slow, settings={"client_ip": "10.0.9.2"})
+    sooner = {"client_ip": "10.0.9.1"}  # its id comes first, so it gets the queue
+    with run.load("orders", rate=10):
+        await run.sleep(25)
+        await run.consumers("billing", **slow, settings=sooner)
+        await run.sleep(5)
+        run.leave("billing-2")
+        await run.sleep(15.5)  # 0.5 s after the unlock
+        with run.stall(between=["broker-a", "billing-1"]):
+            await run.consumers("billing", **slow, settings=sooner)
+            await run.sleep(10)
+        await run.sleep(20)
+    await run.until_quiet()
+    run.expect(nothing_lost(), metric("late_unlocks", "billing") == 0)
+
+
+@scenario
+async def a_lite_pull_member_has_more_queues_than_threads(
+    run: Run, release: str = "5.3.3", hold_ms: int = 20_000
+) -> None:
+    """One lite pull member has 30 queues, one of which has messages.
+
+    Each pull keeps one of 20 threads for as long as the broker holds it.  So the queue with
+    messages waits for a thread that an empty queue keeps: of 400 messages it gets ten at a time,
+    up to 20 s apart.  With a hold of 1 s it is done in a minute.
+    """
+    await run.cluster(brokers=1, topics={"orders": 1, "others": 29}, release=release)
+    await run.consumers(
+        "billing",
+        kind="lite_pull",
+        topics={"orders": "*", "others": "*"},
+        settings={"consume_from": "CONSUME_FROM_FIRST_OFFSET", "pull_hold_ms_max": hold_ms},
+    )
+    with run.load("orders", rate=40):
+        await run.sleep(10)
+    await run.sleep(180)
+    run.expect(nothing_lost(), metric("backlog", "billing") == 0)

@@ -80,6 +80,7 @@ OTHER_RELEASE = {"4.9.7": "5.3.3", "5.3.3": "4.9.7"}
 FIVE = Release.parse("5.0.0")
 TAGS = ("TagA", "TagB", "TagC")
 BUSY = 0.25  # so much of the time listeners are at work, at most
+SHORT_HOLD = {"pull_hold_ms_max": 2_000}  # brokerSuspendMaxTimeMillis
 THREADS = 20  # of a consumer
 HOT = 0.5  # so much of what has keys may go to one queue
 LISTENER_MS_MAX = 300.0
@@ -196,7 +197,8 @@ class Clients:
     def _reading(self) -> ConsumersPlan:
         """Lite pull consumers; no tags: such a group never commits what it passes over at the end.
 
-        Upstream: DefaultLitePullConsumerImpl.poll commits what was polled, and nothing else.
+        Upstream: DefaultLitePullConsumerImpl.poll commits what was polled, and nothing else.  Its
+        pulls keep a thread while they are held: with more queues than threads that is not long.
         """
         seeks: tuple[int, ...] = ()
         if self.has("seeks"):
@@ -209,7 +211,7 @@ class Clients:
             topics=self._topics(filtered=0.0),
             kind="lite_pull",
             listener=self._reader(),
-            settings=self._starts(),
+            settings={**self._starts(), **(SHORT_HOLD if self._shape.brokers > 3 else {})},
             seeks_ms=seeks,
             seek_back_max=10,
         )

@@ -10,6 +10,8 @@ from scenarios.finding import LIBRARY, in_folder, load
 from scenarios.running.orders import RunOrder
 
 SEED = 1
+COMES_BACK = "a_queue_comes_back_before_it_is_unlocked"
+THREADS = "a_lite_pull_member_has_more_queues_than_threads"
 BEGINS = "a_new_group_begins_behind_the_first_message"
 GROWS = "a_topic_grows_while_a_name_server_lacks_a_broker"
 
@@ -59,6 +61,11 @@ CASES = [  # scenario, parameters, verdict, and what the reason says
     (f"found_by_weather:{BEGINS}", {}, "failed", "excused.billing == 0 was expected, it is 11"),
     (f"found_by_weather:{BEGINS}", {"release": "5.3.3"}, "failed", "excused.billing == 0"),
     (f"found_by_weather:{BEGINS}", {"release": "5.0.0"}, "passed", ""),
+    (f"found_by_weather:{COMES_BACK}", {}, "failed", "late_unlocks.billing == 0"),
+    (f"found_by_weather:{COMES_BACK}", {"release": "5.2.0"}, "passed", ""),
+    (f"found_by_weather:{THREADS}", {}, "failed", "backlog.billing == 0"),
+    (f"found_by_weather:{THREADS}", {"release": "4.9.7"}, "failed", "backlog.billing == 0"),
+    (f"found_by_weather:{THREADS}", {"hold_ms": 1_000}, "passed", ""),
     ("producers:a_broker_hangs", {}, "failed", "failed_sends == 0"),
     ("producers:a_broker_hangs", {"release": "5.3.3", "attempt_ms": 1_000}, "passed", ""),
     ("producer_choice:a_broker_was_busy_once", {}, "failed", "send_unfairness"),

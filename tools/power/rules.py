@@ -19,7 +19,9 @@ RULES: Mapping[Part, frozenset[str]] = {
             "sends_follow_routes",
         }
     ),
-    "faults table": frozenset({"isolations_are_tabled", "failures_isolate", "fairness"}),
+    "faults table": frozenset(
+        {"isolations_are_tabled", "failures_isolate", "isolated_brokers_rest", "fairness"}
+    ),
     "heartbeats": frozenset(
         {"members_are_listed", "heartbeats_come", "subscriptions_are_latest", "notices_wake"}
     ),

@@ -1,18 +1,14 @@
-"""A producer's attempts and isolations: how often it tries, where, and whom it avoids how long."""
+"""A producer's attempts: how often it tries, and where."""
 
 from __future__ import annotations
 
-from emulator.checks.checker import Shared, key_of
+from emulator.checks.checker import Shared
 from emulator.checks.folding import Table
-from emulator.checks.monitors.monitor import Monitor, OfLoads, numbers_of
-from emulator.facts import BrokerIsolated, RouteChanged, RunStarted, SendAttempted
+from emulator.checks.monitors.monitor import Monitor, OfLoads
+from emulator.facts import RouteChanged, SendAttempted
 from emulator.journal import Entry, EntryKey
 
 ATTEMPTS_MAX = 3  # retryTimesWhenSendFailed + 1
-CLOCK_US = 2_000  # clocks are read in milliseconds
-OLD_PENALTIES_MS = frozenset({30_000, 60_000, 120_000, 180_000, 600_000})  # up to 5.1.3
-PENALTIES_ARE_SHORT = (5, 1, 4)
-PENALTIES_MS = frozenset({2_000, 5_000, 6_000, 10_000, 30_000})  # since 5.1.4
 ROUTE_US = 1_000_000  # an attempt may have been chosen so long before it began
 
 
@@ -151,64 +147,5 @@ class SendsFollowRoutes(Monitor):
                 f"{entry.node} sent to {fact.queue.broker}, which its route of {fact.topic} "
                 f"lost {(began_us - known[1].mono_us) / 1e6:.1f} s before",
                 known[1],
-                entry,
-            )
-
-
-class IsolationsAreTabled(OfLoads):
-    """Client invariants 17, 18 and 19."""
-
-    name = "isolations_are_tabled"
-    rule = (
-        "without latency awareness no broker is isolated (client invariant 17), with it as long "
-        "as the release's table says (18, 19), and isolations do not add up"
-    )
-    invariants = (17, 18, 19)
-    needs = (BrokerIsolated,)
-
-    def __init__(self, shared: Shared) -> None:
-        super().__init__(shared)
-        self._release: tuple[int, ...] = ()
-        self._until: dict[tuple[str, str], tuple[int, EntryKey]] = {}  # by producer and broker
-
-    def table(self) -> Table:
-        """What it reads."""
-        return {BrokerIsolated: self._isolated, RunStarted: self._run_started}
-
-    def why_not(self) -> str:
-        """The release decides."""
-        return "" if self._release else "the journal has no RunStarted: no release is known"
-
-    def _run_started(self, fact: RunStarted, entry: Entry) -> None:
-        self._release = numbers_of(fact.release)
-
-    def _isolated(self, fact: BrokerIsolated, entry: Entry) -> None:
-        self.tries()
-        self._looks_for_sums(fact, entry)
-        loads = [each.get("settings", {}) for each in self.loads_of(entry.node)]
-        if not self._release or any({"release", "fault_table"} & each.keys() for each in loads):
-            return
-        knows_all = bool(loads) and not self.scene.plan.get("programs")
-        if knows_all and not any(each.get("send_latency_fault_enable") for each in loads):
-            self.objects(f"{entry.node} isolated {fact.broker} without latency awareness", entry)
-        elif fact.for_ms not in (
-            OLD_PENALTIES_MS if self._release < PENALTIES_ARE_SHORT else PENALTIES_MS
-        ):
-            self.objects(
-                f"{entry.node} isolated {fact.broker} for {fact.for_ms} ms, which is in no row of "
-                "its release's table",
-                entry,
-            )
-
-    def _looks_for_sums(self, fact: BrokerIsolated, entry: Entry) -> None:
-        """The broker is avoided until the latest end of its isolations, and not beyond."""
-        before_us, before = self._until.get((entry.node, fact.broker), (0, key_of(entry)))
-        until_us = max(before_us, entry.mono_us + fact.for_ms * 1_000)
-        self._until[entry.node, fact.broker] = until_us, key_of(entry)
-        if entry.mono_us + fact.available_in_ms * 1_000 > until_us + CLOCK_US:
-            self.objects(
-                f"{entry.node} isolated {fact.broker} for {fact.for_ms} ms and avoids it for "
-                f"{fact.available_in_ms} ms",
-                before,
                 entry,
             )

@@ -115,13 +115,13 @@ INVARIANTS = (
     Invariant(
         18,
         "up to 5.1.3: 550 ms isolate for 30 s, an error for 600 s, a fast answer ends it",
-        ("isolations_are_tabled", "failures_isolate"),
+        ("isolations_are_tabled", "failures_isolate", "isolated_brokers_rest"),
         "the end of an isolation",
     ),
     Invariant(
         19,
         "since 5.1.4: 550 ms isolate for 2 s, an error for 10 s; a fast answer shortens nothing",
-        ("isolations_are_tabled", "failures_isolate"),
+        ("isolations_are_tabled", "failures_isolate", "isolated_brokers_rest"),
         "the end of an isolation",
     ),
     Invariant(20, "how the block of an isolated broker is shared, by release", (), INSIDE),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from emulator.checks.checker import Checker, Metric, Shared
+from emulator.checks.checker import Checker, Metric, Shared, numbers_of
 from emulator.journal import Entry, EntryKey
 
 US_A_MS = 1_000
@@ -110,9 +110,3 @@ class OfLoads(Monitor):
                 return found
             at -= count
         return None
-
-
-def numbers_of(release: str) -> tuple[int, ...]:
-    """``"4.9.7"`` as (4, 9, 7); () for a text that is no release."""
-    parts = release.split(".")
-    return tuple(int(part) for part in parts) if all(part.isdigit() for part in parts) else ()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from emulator.checks.checker import Shared
 from emulator.checks.folding import Table
 from emulator.checks.monitors.monitor import Monitor
+from emulator.checks.split_shares import SHARING
 from emulator.facts import ConsumerStarted, QueuesClaimed, RebalancePassed, RouteChanged
 from emulator.journal import Entry, EntryKey
 
@@ -17,7 +18,6 @@ INTERVAL_US_MIN = 1_000_000  # rocketmq.client.rebalance.minInterval
 MIN_INTERVAL_KEPT = (5, 2, 0)
 MILLISECOND_US = 1_000  # clients wait in whole ones
 INTERVALS = ("rebalance_interval_ms", "rebalance_interval_ms_min")
-SHARING = frozenset({"averagely", "by_circle", "consistent_hash"})  # each queue to one member
 EVEN = frozenset({"averagely", "by_circle"})  # shares that differ by one at most
 
 

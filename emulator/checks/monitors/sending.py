@@ -8,15 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from emulator.checks.checker import Shared, key_of
+from emulator.checks.checker import Shared, key_of, place_of
 from emulator.checks.disturbances import ENDING
-from emulator.checks.failover import STORED
 from emulator.checks.folding import Table
-from emulator.checks.monitors.attempts import PENALTIES_ARE_SHORT
 from emulator.checks.monitors.monitor import OfLoads
 from emulator.checks.monitors.registering import ROUTE_US
 from emulator.facts import (
-    BrokerIsolated,
     FaultBegan,
     MessageSent,
     NodeKilled,
@@ -28,7 +25,6 @@ from emulator.journal import Entry, EntryKey
 from protocol.perm import is_writeable
 
 SEND_US = 3_000_000  # sendMsgTimeout
-FAILED_MS_OLD, FAILED_MS = 600_000, 10_000
 SLACK_US = 100_000  # timers are in milliseconds, and one of them may be late
 ENDS_US = 10_000_000  # a send whose last attempt failed has told so by then
 LAST_BROKER_AVOIDED = (4, 9, 0)  # before, some releases retried at the broker that failed
@@ -186,7 +182,10 @@ class SendsEnd(OfLoads):
     """DefaultMQProducerImpl: a call returns or raises, a callback is called once."""
 
     name = "sends_end"
-    rule = "a send whose attempt failed is retried, or ends with an error"
+    rule = (
+        "a send whose attempt failed is retried, or ends with an error; one of which the error "
+        "says that nothing was stored is stored nowhere"
+    )
     needs = (SendAttempted,)
 
     def __init__(self, shared: Shared) -> None:
@@ -197,7 +196,7 @@ class SendsEnd(OfLoads):
         """What it reads."""
         return {
             SendAttempted: self._attempted,
-            SendFailed: self._ended,
+            SendFailed: self._failed,
             MessageSent: self._ended,
             NodeKilled: self._killed,
             FaultBegan: self._fault_began,
@@ -234,6 +233,19 @@ class SendsEnd(OfLoads):
         if self._open:
             self._open.pop((entry.node, fact.uniq_key), None)
 
+    def _failed(self, fact: SendFailed, entry: Entry) -> None:
+        self._ended(fact, entry)
+        if fact.maybe_stored:
+            return
+        self.tries()
+        for records, offset in self.progress.messages.chains.open_sends.get(fact.uniq_key, ()):
+            self.objects(
+                f"{fact.uniq_key} failed for certain ({fact.error}), and it is stored: "
+                f"{place_of(records.queue)}, offset {offset}",
+                *records.life_of(offset),
+                entry,
+            )
+
     def _killed(self, fact: NodeKilled, entry: Entry) -> None:
         self._forget((fact.node,))
 
@@ -245,59 +257,3 @@ class SendsEnd(OfLoads):
         """Their processes have ended, with all that they had open."""
         for known in [each for each in self._open if each[0] in nodes]:
             del self._open[known]
-
-
-class FailuresIsolate(OfLoads):
-    """Client invariants 18 and 19: MQFaultStrategy.updateFaultItem."""
-
-    name = "failures_isolate"
-    rule = (
-        "a latency-aware producer isolates a broker that failed for the time that its table has "
-        "after 30 s, since 5.1.4 as after 10 s (client invariants 18, 19)"
-    )
-    invariants = (18, 19)
-    needs = (SendAttempted,)
-
-    def __init__(self, shared: Shared) -> None:
-        super().__init__(shared)
-        self._failed: dict[str, tuple[str, EntryKey]] = {}  # by producer: at this broker, just now
-
-    def table(self) -> Table:
-        """What it reads."""
-        return {SendAttempted: self._attempted, BrokerIsolated: self._isolated}
-
-    def _attempted(self, fact: SendAttempted, entry: Entry) -> None:
-        load = self.load_of(entry.node)
-        settings = {} if load is None else load.get("settings", {})
-        if (
-            not settings.get("send_latency_fault_enable")
-            or {"release", "fault_table"} & settings.keys()
-        ):
-            return
-        if load is None or load.get("mode", "sync") != "sync" or load.get("keys"):
-            return
-        self._misses(entry.node)
-        if fact.outcome not in STORED:
-            self.tries()
-            self._failed[entry.node] = fact.queue.broker, key_of(entry)
-
-    def _isolated(self, fact: BrokerIsolated, entry: Entry) -> None:
-        failed = self._failed.get(entry.node)
-        if failed is None or failed[0] != fact.broker:
-            return
-        del self._failed[entry.node]
-        is_old = self.plan_release() < PENALTIES_ARE_SHORT
-        expected_ms = FAILED_MS_OLD if is_old else FAILED_MS
-        if fact.for_ms != expected_ms:
-            self.objects(
-                f"{entry.node} isolated {fact.broker} for {fact.for_ms} ms after a send failed, "
-                f"where {expected_ms} are due",
-                failed[1],
-                entry,
-            )
-
-    def _misses(self, node: str) -> None:
-        """The next attempt ends, and the broker of the failed one was not isolated."""
-        failed = self._failed.pop(node, None)
-        if failed is not None and self.plan_release() < PENALTIES_ARE_SHORT:
-            self.objects(f"{node} did not isolate {failed[0]}, where its send failed", failed[1])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from emulator.checks.monitors.attempts import (
     AsyncRetriesStay,
     AttemptsAreBounded,
-    IsolationsAreTabled,
     SendsFollowRoutes,
 )
 from emulator.checks.monitors.changing_hands import (
@@ -17,6 +16,11 @@ from emulator.checks.monitors.instances import (
     HeartbeatsCome,
     MembersUnregister,
     RoutesOutliveNameServers,
+)
+from emulator.checks.monitors.isolations import (
+    FailuresIsolate,
+    IsolatedBrokersRest,
+    IsolationsAreTabled,
 )
 from emulator.checks.monitors.keeping import (
     OneListenerAQueue,
@@ -40,7 +44,6 @@ from emulator.checks.monitors.registering import (
 )
 from emulator.checks.monitors.rests import FirstPullsWait, IllegalOffsetsRest
 from emulator.checks.monitors.sending import (
-    FailuresIsolate,
     RetriesChangeBroker,
     SendsEnd,
     SendsKeepTheirTimeout,
@@ -73,6 +76,7 @@ MONITORS: dict[str, type[Monitor]] = {
         SendsEnd,
         IsolationsAreTabled,
         FailuresIsolate,
+        IsolatedBrokersRest,
         PassTimes,
         SharesAddUp,
         SharesRest,

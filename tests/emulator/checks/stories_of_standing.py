@@ -227,6 +227,12 @@ def a_failed_send(ends: bool) -> AJournal:
     return journal.at_s(30).ends()
 
 
+def a_send_that_is_stored_and_fails(maybe_stored: bool) -> AJournal:
+    journal = AJournal().runs().store().stored(0, key="k")
+    attempt(journal, 1, Q0, "TimedOut: x")
+    return journal.note("producer-1", SendFailed("orders", "k", 1, "x", maybe_stored))
+
+
 AWARE = json.dumps(
     {"load": [{"topic": "orders", "settings": {"send_latency_fault_enable": True}}]}
 )
@@ -245,6 +251,55 @@ def a_failure_and(isolates: bool) -> AJournal:
     if isolates:
         journal.note("producer-1", BrokerIsolated("broker-a", 600_000))
     return attempt(journal, 1, Q_OF_B, "SEND_OK")
+
+
+def a_slow_answer_that_isolates(took_ms: int) -> AJournal:
+    journal = AJournal().runs(AWARE).at_s(took_ms / 1_000)
+    fact = SendAttempted("orders", Q0, "k", 1, took_ms, "SEND_OK")
+    journal.note("producer-1", fact).note("producer-1", BrokerIsolated("broker-a", 60_000))
+    return attempt(journal, 1, Q_OF_B, "SEND_OK")
+
+
+def an_answer_without_isolation_after(took_ms: int) -> AJournal:
+    journal = AJournal().runs(AWARE).at_s(took_ms / 1_000)
+    journal.note("producer-1", SendAttempted("orders", Q0, "k", 1, took_ms, "SEND_OK"))
+    return attempt(journal, 1, Q_OF_B, "SEND_OK")
+
+
+def an_isolation_at_100_s(other: int = 6, release: str = "4.9.7") -> AJournal:
+    """Of broker-a, for 30 s, after a slow answer; broker-b has the permission *other*."""
+    journal = AJournal().runs(AWARE, release)
+    journal.note("producer-1", RouteChanged("orders", ("broker-a", "broker-b")))
+    for broker, perm in (("broker-a", 6), ("broker-b", other)):
+        journal.note(broker, TopicCreated("orders", 2, 2, perm, "admin"))
+    slow = SendAttempted("orders", Q0, "k", 1, 700, "SEND_OK")
+    return (
+        journal.at_s(100)
+        .note("producer-1", slow)
+        .note("producer-1", BrokerIsolated("broker-a", 30_000))
+    )
+
+
+def a_send_there_at(at_s: float) -> AJournal:
+    return attempt(an_isolation_at_100_s().at_s(at_s), 1, Q0, "SEND_OK")
+
+
+def a_send_there_where_the_other_one_has(perm: int) -> AJournal:
+    return attempt(an_isolation_at_100_s(perm).at_s(110), 1, Q0, "SEND_OK")
+
+
+def a_send_there_after_a_fast_answer_to(release: str) -> AJournal:
+    """The fast answer is to a send that began before the isolation."""
+    journal = an_isolation_at_100_s(release=release)
+    fast = SendAttempted("orders", Q0, "k", 1, 540, "SEND_OK")
+    return attempt(journal.at_s(100.5).note("producer-1", fast).at_s(110), 1, Q0, "SEND_OK")
+
+
+def a_send_there_by_a_new_process(restarts: bool) -> AJournal:
+    journal = an_isolation_at_100_s().at_s(105)
+    if restarts:
+        journal.note("producer-1", NodeStarted("producer", "", "4.9.7"))
+    return attempt(journal.at_s(110), 1, Q0, "SEND_OK")
 
 
 def a_held_queue(last_pull_s: float) -> AJournal:
@@ -291,5 +346,13 @@ STORIES = (
     ("one_listener_a_queue", two_listeners, True, False),
     ("failures_isolate", a_failure_that_isolates, 600_000, 180_000),
     ("failures_isolate", a_failure_and, True, False),
+    ("failures_isolate", a_slow_answer_that_isolates, 1_000, 990),
+    ("failures_isolate", a_slow_answer_that_isolates, 1_990, 2_010),
+    ("failures_isolate", an_answer_without_isolation_after, 549, 553),
+    ("isolated_brokers_rest", a_send_there_at, 130, 129.9),
+    ("isolated_brokers_rest", a_send_there_where_the_other_one_has, 4, 6),
+    ("isolated_brokers_rest", a_send_there_after_a_fast_answer_to, "4.9.7", "5.3.3"),
+    ("isolated_brokers_rest", a_send_there_by_a_new_process, True, False),
     ("sends_end", a_failed_send, True, False),
+    ("sends_end", a_send_that_is_stored_and_fails, True, False),
 )

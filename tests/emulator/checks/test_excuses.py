@@ -11,6 +11,7 @@ from emulator.facts import (
     GroupOffsetMoved,
     LogFlushed,
     LogRecovered,
+    MessagePolled,
     MessageSentBack,
     OffsetRepaired,
     OldestDropped,
@@ -349,6 +350,22 @@ def test_a_new_group_goes_on_from_where_a_queue_ends_that_was_empty_when_it_aske
     assert metric(begins(), "excused_began_at_end.billing") == 2
     assert lost(begins(at=0)) == 0  # a lite pull member asks once more when it pulls
     assert metric(begins(at=0), "excused_began_at_end.billing") == 2
+
+
+def first_polls_2(kind: str = "lite_pull", release: str = "5.3.3", stored_s: float = 1) -> float:
+    """Claimed at 0.5 s, when the queue is empty; of three messages the third one is the first."""
+    journal = AJournal().runs(release=release).store()
+    journal.consumer(ONE, release=release, consumer_kind=kind)
+    journal.at_s(0.5).claimed(ONE, Q0, offsets=(0,)).at_s(stored_s).sent(0).sent(1).sent(2)
+    journal.note(ONE, MessagePolled("billing", Q0, 2, "0-2")).committed(3)
+    return metric(journal, "lost.billing")
+
+
+def test_a_lite_pull_member_asks_where_it_begins_just_before_its_first_pull() -> None:
+    assert (first_polls_2(), first_polls_2(stored_s=3.4)) == (0, 0)
+    assert first_polls_2(stored_s=3.6) == 2
+    assert first_polls_2(release="5.0.0") == 2
+    assert first_polls_2(kind="push") == 2
 
 
 def test_a_group_misses_nothing_by_that_later_nor_with_an_offset_nor_before_5_1_0() -> None:

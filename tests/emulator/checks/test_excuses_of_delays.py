@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from small_journals import (
+    EPOCH_MS,
     Q1,
     AJournal,
     a_consumed_journal,
@@ -16,6 +17,8 @@ from emulator.facts import (
     NodeStarted,
     Queue,
     TimeAdvanced,
+    TimerMessageDelivered,
+    TimerMessagePutAside,
 )
 
 ONE, TWO = "billing-1", "billing-2"
@@ -149,3 +152,22 @@ def test_time_that_was_advanced_lets_those_come_that_waited_then() -> None:
     assert metric(comes(92), "excused_delays_advanced") == 1
     assert found(comes(80), "delays") == 1
     assert found(comes(92, "broker-b"), "delays") == 1
+
+
+def two_timer_messages_of_one_send(comes_s: float) -> AJournal:
+    """Its retry has stored a second copy at the same broker, due 3 s later."""
+    waiting = Queue("rmq_sys_wheel_timer", "broker-a", 0)
+    journal = a_consumed_journal(1)
+    for number, due_s in ((0, 100), (1, 103)):
+        journal.at_s(due_s - 5).stored(number, waiting, key="k")
+        aside = TimerMessagePutAside(Q1, number, EPOCH_MS + due_s * 1_000, "k")
+        journal.note("broker-a", aside)
+    journal.at_s(comes_s).stored(0, Q1, key="k")
+    return journal.note("broker-a", TimerMessageDelivered(Q1, 0, 0, "k"))
+
+
+def test_each_copy_of_a_timer_message_has_the_time_of_its_own_record() -> None:
+    assert found(two_timer_messages_of_one_send(100), "delays") == 0
+    assert found(two_timer_messages_of_one_send(102.9), "delays") == 0
+    assert found(two_timer_messages_of_one_send(98), "delays") == 1
+    assert found(two_timer_messages_of_one_send(103.5), "delays") == 1

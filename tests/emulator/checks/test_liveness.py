@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
+import pytest
 from small_journals import AJournal, a_consumed_journal, objections
 
-from emulator.facts import MessageSentBack, Queue, RunEnded
+from emulator.facts import MessagePolled, MessageSentBack, Queue, RunEnded
 
 
 def test_what_is_left_long_after_the_last_fault_is_stuck() -> None:
@@ -70,3 +74,40 @@ def test_retries_are_counted() -> None:
 def test_a_seventeenth_retry_is_a_violation() -> None:
     assert len(objections(sent_back(a_consumed_journal(1), 17).judged(), "retries")) == 1
     assert objections(sent_back(a_consumed_journal(1), 16).judged(), "retries") == []
+
+
+def a_slow_lite_pull_member(
+    *, queues: int = 21, last_s: float = 960, kind: str = "lite_pull", threads: int = 20
+) -> AJournal:
+    """One of its queues has messages; it took the first at *last_s*, and the run ends at 1,000."""
+    all_queues = [Queue("orders", "broker-a", number) for number in range(queues)]
+    plan = {"consumers": [{"group": "billing", "settings": {"pull_threads_max": threads}}]}
+    journal = AJournal().runs(json.dumps(plan)).store()
+    journal.consumer("billing-1", consumer_kind=kind).claimed(
+        "billing-1", *all_queues, offsets=(0,) * queues
+    )
+    for offset in range(4):
+        journal.sent(offset)
+    journal.at_s(last_s).note("billing-1", MessagePolled("billing", all_queues[0], 0, "0-0"))
+    return journal.at_s(1_000).ends()
+
+
+def test_a_lite_pull_member_that_waits_for_threads_is_slow_and_not_stuck() -> None:
+    judgement = a_slow_lite_pull_member().judged()
+    assert objections(judgement, "liveness") == []
+    assert judgement.metrics["excused_slow_polls.billing"] == 3
+
+
+@pytest.mark.parametrize(
+    "otherwise",
+    [
+        {"queues": 20},
+        {"threads": 21},
+        {"last_s": 950},  # two rounds of 20 s are over
+        {"kind": "push"},
+    ],
+)
+def test_a_member_with_threads_enough_or_without_any_progress_is_stuck(
+    otherwise: dict[str, Any],
+) -> None:
+    assert len(objections(a_slow_lite_pull_member(**otherwise).judged(), "liveness")) == 1

@@ -81,3 +81,47 @@ def test_a_listener_whose_lock_another_member_took_is_a_violation() -> None:
 
 def test_concurrent_groups_need_no_lock() -> None:
     assert broken(AJournal().runs().consumer("billing-1").given("billing-1", 0)) == []
+
+
+def unlock(journal: AJournal, node: str) -> AJournal:
+    return journal.note("broker-a", QueuesUnlocked("billing", client_of(node), (Q0,)))
+
+
+def an_unlock_that_comes_late(after_s: float = 20, release: str = "4.9.7") -> AJournal:
+    """Released at 10 s, claimed again at 15 s, unlocked after all, and locked by another one."""
+    journal = AJournal().runs().consumer("billing-1", orderly=True, release=release)
+    lock(journal.consumer("billing-2", orderly=True), "billing-1").claimed("billing-1", Q0)
+    lock(journal.at_s(10).released("billing-1", Q0).at_s(15), "billing-1")
+    unlock(journal.claimed("billing-1", Q0).at_s(10 + after_s), "billing-1")
+    return lock(journal.at_s(10.5 + after_s), "billing-2")
+
+
+def test_a_lock_that_its_member_gave_back_too_late_is_counted_and_no_violation() -> None:
+    judgement = an_unlock_that_comes_late().at_s(31).given("billing-1", 0).judged()
+    assert objections(judgement, "locks") == []
+    assert judgement.metrics["late_unlocks.billing"] == 1
+
+
+def test_an_unlock_is_late_20_s_after_a_release_up_to_5_1_4_and_at_no_other_time() -> None:
+    def story(after_s: float, release: str = "4.9.7") -> int:
+        journal = an_unlock_that_comes_late(after_s, release)
+        return len(broken(journal.given("billing-1", 0)))
+
+    assert (story(20), story(20.9)) == (0, 0)
+    assert (story(19), story(21.5)) == (1, 1)
+    assert (story(20, "5.1.4"), story(20, "5.2.0")) == (0, 1)
+
+
+def test_after_its_next_try_to_lock_the_queue_a_member_has_no_excuse() -> None:
+    journal = an_unlock_that_comes_late().at_s(33)
+    refused = QueuesLocked("billing", client_of("billing-1"), (), (Q0,))
+    journal.note("broker-a", refused).given("billing-1", 0)
+    assert broken(journal) == [
+        "billing-1 was given offset 0 while billing-2@1 has its lock: orders@broker-a:0"
+    ]
+
+
+def test_a_member_that_did_not_claim_the_queue_again_has_no_excuse() -> None:
+    journal = lock(members(), "billing-1").claimed("billing-1", Q0).at_s(10)
+    unlock(journal.released("billing-1", Q0).at_s(30), "billing-1")
+    assert len(broken(lock(journal, "billing-2").given("billing-1", 0))) == 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from small_journals import Q0, Q1, AJournal, client_of, objections
 
@@ -17,6 +19,7 @@ from emulator.facts import (
     PowerLost,
     Queue,
     QueuesLocked,
+    RebalancePassed,
     TopicChanged,
     TopicCreated,
 )
@@ -243,3 +246,78 @@ def test_two_owners_during_a_fault_and_soon_after_do_not() -> None:
     journal = two_members().at_s(1).claimed("billing-1", Q0).fault("partition", "billing-1")
     journal.at_s(2).claimed("billing-2", Q0).at_s(150).healed().at_s(170)
     assert metrics(journal.released("billing-1", Q0).at_s(300).ends())["overlap_s"] == 168
+
+
+BILLING = json.dumps({"consumers": [{"group": "billing", "settings": {}}]})
+
+
+def nobody_takes_it(plan: str = BILLING, **of_the_second: object) -> AJournal:
+    """Two members pass over a topic of two queues; only one queue is claimed."""
+    journal = AJournal().runs(plan).note("broker-a", TopicCreated("orders", 2, 2, 6, "admin"))
+    journal.consumer("billing-1").consumer("billing-2", **of_the_second)
+    journal.at_s(1).claimed("billing-1", Q0)
+    clients = client_of("billing-1"), client_of("billing-2")
+    for node in ("billing-1", "billing-2"):
+        journal.note(node, RebalancePassed("billing", "orders", 2, clients, 1, "timer"))
+    return journal
+
+
+def test_a_queue_that_nobody_takes_for_180_s_breaks_the_rule_with_the_last_pass_of_each() -> None:
+    assert objections(nobody_takes_it().at_s(179).ends().judged(), "ownership") == []
+    judgement = nobody_takes_it().at_s(182).ends().judged()
+    (violation,) = [each for each in judgement.violations if each.checker == "ownership"]
+    assert violation.what == (
+        "no member of billing takes orders@broker-a:1 for 181 s, while nothing happens to "
+        "members, brokers and routes"
+    )
+    assert [each.node for each in violation.entries] == ["billing-1", "billing-2", "world"]
+    assert judgement.metrics["starved_queues.billing"] == 1
+
+
+def test_it_is_named_when_somebody_takes_it_after_all() -> None:
+    journal = nobody_takes_it().at_s(200).claimed("billing-2", Q1).at_s(500).ends()
+    (what,) = objections(journal.judged(), "ownership")
+    assert what.startswith("no member of billing takes orders@broker-a:1 for 199 s")
+
+
+@pytest.mark.parametrize(
+    ("at_s", "excused"),
+    [(100, [(279, True), (281, False)]), (30, [(209, True), (211, False)])],
+)
+@pytest.mark.parametrize("node", ["billing-2", "broker-a", "name-server-1"])
+def test_a_fault_gives_members_180_s_more(
+    node: str, at_s: int, excused: list[tuple[int, bool]]
+) -> None:
+    for end_s, is_let_off in excused:
+        journal = nobody_takes_it()
+        fact = BrokerRegistered("c", "broker-a", 0, "", 1, first=True)
+        journal.note("name-server-1", fact)
+        journal.at_s(at_s).fault("hang", node).at_s(at_s + 0.5).healed().at_s(end_s).ends()
+        judgement = journal.judged()
+        assert bool(objections(judgement, "ownership")) is not is_let_off, end_s
+        assert judgement.metrics["excused_unclaimed.billing"] == is_let_off
+
+
+def test_a_member_that_comes_or_ends_gives_the_others_180_s_more() -> None:
+    for is_named, end_s in ((False, 279), (True, 281)):
+        journal = nobody_takes_it().at_s(100).consumer("billing-3").at_s(end_s).ends()
+        assert bool(objections(journal.judged(), "ownership")) is is_named
+        journal = nobody_takes_it().at_s(100).stopped("billing-2").at_s(end_s).ends()
+        assert bool(objections(journal.judged(), "ownership")) is is_named
+
+
+@pytest.mark.parametrize(
+    ("plan", "second"),
+    [
+        (BILLING, {"topics": ("invoices",)}),
+        (BILLING, {"client": client_of("billing-1")}),
+        (json.dumps({"consumers": [{"group": "billing", "strategy": "config"}]}), {}),
+        ("{}", {}),
+    ],
+)
+def test_members_that_do_not_share_alike_may_leave_queues_to_nobody(
+    plan: str, second: dict[str, object]
+) -> None:
+    judgement = nobody_takes_it(plan, **second).at_s(400).ends().judged()
+    assert objections(judgement, "ownership") == []
+    assert judgement.metrics["excused_unclaimed.billing"] == 1

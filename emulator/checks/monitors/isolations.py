@@ -1,0 +1,272 @@
+"""Whom a latency-aware producer avoids: for how long, after what, and that it does.
+
+A broker that took long, or failed, is isolated: by a table of latencies, that is another one since
+5.1.4.  Until then a fast answer ends an isolation; since then nothing does.  Judged are producers
+whose load is sent synchronously, as the plan says, by the table of their release.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from emulator.checks.checker import Shared, key_of, numbers_of
+from emulator.checks.failover import STORED
+from emulator.checks.folding import Table
+from emulator.checks.monitors.monitor import OfLoads
+from emulator.checks.monitors.registering import ROUTE_US
+from emulator.facts import BrokerIsolated, RouteChanged, RunStarted, SendAttempted
+from emulator.journal import Entry, EntryKey
+from protocol.perm import is_writeable
+
+PENALTIES_ARE_SHORT = (5, 1, 4)
+CLOCK_MS = 2  # clocks are read in milliseconds
+CLOCK_US = CLOCK_MS * 1_000
+FAILED_LATENCY_MS_OLD, FAILED_LATENCY_MS = 30_000, 10_000  # what a failure counts as
+# How long a broker is avoided, in ms, after an attempt that took so long or longer.
+PENALTIES_LONG = {
+    550: 30_000,
+    1_000: 60_000,
+    2_000: 120_000,
+    3_000: 180_000,
+    15_000: 600_000,
+}
+PENALTIES_SHORT = {550: 2_000, 1_800: 5_000, 3_000: 6_000, 5_000: 10_000, 15_000: 30_000}
+REACHABLE_IS_APART = (5, 1, 4)  # in it alone an isolation may go on beyond its time
+
+
+class IsolationsAreTabled(OfLoads):
+    """Client invariants 17, 18 and 19."""
+
+    name = "isolations_are_tabled"
+    rule = (
+        "without latency awareness no broker is isolated (client invariant 17), with it as long "
+        "as the release's table says (18, 19), and isolations do not add up"
+    )
+    invariants = (17, 18, 19)
+    needs = (BrokerIsolated,)
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        self._release: tuple[int, ...] = ()
+        self._until: dict[tuple[str, str], tuple[int, EntryKey]] = {}  # by producer and broker
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {BrokerIsolated: self._isolated, RunStarted: self._run_started}
+
+    def why_not(self) -> str:
+        """The release decides."""
+        return "" if self._release else "the journal has no RunStarted: no release is known"
+
+    def _run_started(self, fact: RunStarted, entry: Entry) -> None:
+        self._release = numbers_of(fact.release)
+
+    def _isolated(self, fact: BrokerIsolated, entry: Entry) -> None:
+        self.tries()
+        self._looks_for_sums(fact, entry)
+        loads = [each.get("settings", {}) for each in self.loads_of(entry.node)]
+        if not self._release or any({"release", "fault_table"} & each.keys() for each in loads):
+            return
+        knows_all = bool(loads) and not self.scene.plan.get("programs")
+        if knows_all and not any(each.get("send_latency_fault_enable") for each in loads):
+            self.objects(f"{entry.node} isolated {fact.broker} without latency awareness", entry)
+        elif fact.for_ms not in penalties(self._release).values():
+            self.objects(
+                f"{entry.node} isolated {fact.broker} for {fact.for_ms} ms, which is in no row of "
+                "its release's table",
+                entry,
+            )
+
+    def _looks_for_sums(self, fact: BrokerIsolated, entry: Entry) -> None:
+        """The broker is avoided until the latest end of its isolations, and not beyond."""
+        before_us, before = self._until.get((entry.node, fact.broker), (0, key_of(entry)))
+        until_us = max(before_us, entry.mono_us + fact.for_ms * 1_000)
+        self._until[entry.node, fact.broker] = until_us, key_of(entry)
+        if entry.mono_us + fact.available_in_ms * 1_000 > until_us + CLOCK_US:
+            self.objects(
+                f"{entry.node} isolated {fact.broker} for {fact.for_ms} ms and avoids it for "
+                f"{fact.available_in_ms} ms",
+                before,
+                entry,
+            )
+
+
+class FailuresIsolate(OfLoads):
+    """Client invariants 18 and 19: MQFaultStrategy.updateFaultItem."""
+
+    name = "failures_isolate"
+    rule = (
+        "a latency-aware producer isolates a broker for the time that its table has for the "
+        "attempt: its latency or, if it failed, 30 s, since 5.1.4 10 s (client invariants 18, 19)"
+    )
+    invariants = (18, 19)
+    needs = (SendAttempted,)
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        self._last: dict[str, _LastAttempt] = {}  # by producer, until the isolation that it owes
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {SendAttempted: self._attempted, BrokerIsolated: self._isolated}
+
+    def _attempted(self, fact: SendAttempted, entry: Entry) -> None:
+        if not is_latency_aware(self.load_of(entry.node)):
+            return
+        self._misses(entry.node)
+        if fact.outcome in STORED:
+            expected_ms = {
+                penalty_ms(self.plan_release(), took_ms)
+                for took_ms in (fact.took_ms - CLOCK_MS, fact.took_ms + CLOCK_MS)
+            }
+        else:
+            expected_ms = {failure_ms(self.plan_release())}
+        self.tries(fact.outcome not in STORED or expected_ms != {0})
+        self._last[entry.node] = _LastAttempt(fact, key_of(entry), expected_ms)
+
+    def _isolated(self, fact: BrokerIsolated, entry: Entry) -> None:
+        last = self._last.get(entry.node)
+        if last is None or last.fact.queue.broker != fact.broker:
+            return
+        del self._last[entry.node]
+        if fact.for_ms not in last.expected_ms:
+            self.objects(
+                f"{entry.node} isolated {fact.broker} for {fact.for_ms} ms after a send "
+                f"{last.ending}, where {_text(last.expected_ms)} are due",
+                last.key,
+                entry,
+            )
+
+    def _misses(self, node: str) -> None:
+        """The next attempt ends, and the broker of the one before was not isolated.
+
+        Since 5.1.4 an attempt that found no address counts with the time that it took: none.
+        """
+        last = self._last.pop(node, None)
+        if last is None or 0 in last.expected_ms:
+            return
+        if last.fact.outcome in STORED or self.plan_release() < PENALTIES_ARE_SHORT:
+            self.objects(
+                f"{node} did not isolate {last.fact.queue.broker}, where its send {last.ending}",
+                last.key,
+            )
+
+
+class _LastAttempt(NamedTuple):
+    fact: SendAttempted
+    key: EntryKey
+    expected_ms: set[int]  # how long its broker may be isolated for it; 0: not at all
+
+    @property
+    def ending(self) -> str:
+        is_ok = self.fact.outcome in STORED
+        return f"took {self.fact.took_ms} ms" if is_ok else "failed"
+
+
+class IsolatedBrokersRest(OfLoads):
+    """Client invariants 18 and 19: MQFaultStrategy.selectOneMessageQueue."""
+
+    name = "isolated_brokers_rest"
+    rule = (
+        "a latency-aware producer begins no send at a broker that it has isolated, while its "
+        "route has another one that it has not (client invariants 18, 19)"
+    )
+    invariants = (18, 19)
+    needs = (SendAttempted,)
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        self._isolations: dict[str, dict[str, tuple[int, EntryKey]]] = {}  # until; by producer
+        self._routes: dict[tuple[str, str], tuple[str, ...]] = {}
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {
+            SendAttempted: self._attempted,
+            BrokerIsolated: self._isolated,
+            RouteChanged: self._changed,
+        }
+
+    def _changed(self, fact: RouteChanged, entry: Entry) -> None:
+        self._routes[entry.node, fact.topic] = fact.brokers
+
+    def _isolated(self, fact: BrokerIsolated, entry: Entry) -> None:
+        release = self.plan_release()
+        if is_latency_aware(self.load_of(entry.node)) and release != REACHABLE_IS_APART:
+            for_ms = fact.for_ms if fact.available_in_ms < 0 else fact.available_in_ms
+            until_us = entry.mono_us + for_ms * 1_000
+            isolations = self._isolations.setdefault(entry.node, {})
+            isolations[fact.broker] = until_us, key_of(entry)
+
+    def _attempted(self, fact: SendAttempted, entry: Entry) -> None:
+        isolations = self._isolations.get(entry.node)
+        if not isolations:
+            return
+        broker, began_us = fact.queue.broker, entry.mono_us - fact.took_ms * 1_000
+        others = set(self._routes.get((entry.node, fact.topic), ())) - isolations.keys()
+        if fact.attempt == 1 and any(self._takes_sends(fact, each, entry) for each in others):
+            self.tries()
+            if broker in isolations:
+                self._looks(fact, began_us, isolations[broker], entry)
+        if fact.outcome in STORED and self.plan_release() < PENALTIES_ARE_SHORT:
+            isolations.pop(broker, None)  # a fast answer ends it; a slow one is noted again
+        for each in [each for each, (end_us, _) in isolations.items() if end_us < began_us]:
+            del isolations[each]
+
+    def _looks(
+        self, fact: SendAttempted, began_us: int, isolation: tuple[int, EntryKey], entry: Entry
+    ) -> None:
+        """Did the send begin after the isolation and before its end?"""
+        until_us, isolated = isolation
+        if not isolated.mono_us + CLOCK_US < began_us < until_us - CLOCK_US:
+            return
+        if self.scene.touched((entry.node,), isolated.mono_us, entry.mono_us):
+            self.excuses()  # a new process knows of none
+            return
+        self.objects(
+            f"{entry.node} began a send of {fact.topic} at {fact.queue.broker}, which it avoids "
+            f"for {(until_us - began_us) / 1e6:.1f} s more, although others take sends",
+            isolated,
+            entry,
+        )
+
+    def _takes_sends(self, fact: SendAttempted, broker: str, entry: Entry) -> bool:
+        """It may be written to, and did so in every route for as long as a poll takes."""
+        topics = self.scene.topics
+        if not is_writeable(topics.perm(fact.topic, broker)):
+            return False
+        since_us = topics.writeable_since_us(fact.topic, broker)
+        return entry.mono_us - since_us > 2 * ROUTE_US
+
+
+def is_latency_aware(load: dict[str, Any] | None) -> bool:
+    """Its sends wait for their answers, and its brokers are isolated by its release's table."""
+    settings = {} if load is None else load.get("settings", {})
+    return (
+        load is not None
+        and bool(settings.get("send_latency_fault_enable"))
+        and not {"release", "fault_table"} & settings.keys()
+        and load.get("mode", "sync") == "sync"
+        and not load.get("keys")
+    )
+
+
+def penalties(release: tuple[int, ...]) -> dict[int, int]:
+    """The table of a release."""
+    return PENALTIES_LONG if release < PENALTIES_ARE_SHORT else PENALTIES_SHORT
+
+
+def penalty_ms(release: tuple[int, ...], latency_ms: int) -> int:
+    """For how long a broker is isolated after so long an attempt."""
+    rows = penalties(release).items()
+    return max((for_ms for floor_ms, for_ms in rows if latency_ms >= floor_ms), default=0)
+
+
+def failure_ms(release: tuple[int, ...]) -> int:
+    """The same after one that failed."""
+    is_old = release < PENALTIES_ARE_SHORT
+    return penalty_ms(release, FAILED_LATENCY_MS_OLD if is_old else FAILED_LATENCY_MS)
+
+
+def _text(durations_ms: set[int]) -> str:
+    return " or ".join(str(each) for each in sorted(durations_ms))
