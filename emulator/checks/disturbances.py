@@ -60,6 +60,15 @@ class Disturbances:
             for fault in self.all_faults
         )
 
+    def disturbed(self, nodes: Collection[str], since_us: int, until_us: int) -> bool:
+        """The same, but that a node was started for the first time does not count."""
+        asked = set(nodes)
+        restarts = (at_us for node in asked for at_us in self._restarts.get(node, ())[1:])
+        return any(since_us <= at_us <= until_us for at_us in restarts) or any(
+            not asked.isdisjoint(fault.nodes) and fault.held(since_us, until_us)
+            for fault in self.all_faults
+        )
+
     def undisturbed_us(
         self,
         nodes: Collection[str],

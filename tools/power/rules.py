@@ -10,7 +10,7 @@ RULES: Mapping[Part, frozenset[str]] = {
     "send": frozenset(
         {
             *("attempts_are_bounded", "async_retries_stay", "retries_change_broker"),
-            *("send_timeouts", "sends_end", "sends_follow_routes"),
+            *("send_timeouts", "sends_end", "sends_follow_routes", "healthy_attempts_succeed"),
         }
     ),
     "routes": frozenset(

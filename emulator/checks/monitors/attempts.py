@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from emulator.checks.checker import Shared
+from emulator.checks.failover import FELT_US_MAX, STORED
 from emulator.checks.folding import Table
 from emulator.checks.monitors.monitor import Monitor, OfLoads
 from emulator.facts import RouteChanged, SendAttempted
 from emulator.journal import Entry, EntryKey
+from protocol.perm import is_writeable
 
 ATTEMPTS_MAX = 3  # retryTimesWhenSendFailed + 1
 ROUTE_US = 1_000_000  # an attempt may have been chosen so long before it began
@@ -149,3 +151,38 @@ class SendsFollowRoutes(Monitor):
                 known[1],
                 entry,
             )
+
+
+class HealthyAttemptsSucceed(Monitor):
+    """DefaultMQProducerImpl.sendKernelImpl: what nothing disturbs needs no second attempt."""
+
+    name = "healthy_attempts_succeed"
+    rule = (
+        "an attempt at a broker that takes sends succeeds, if for 160 s no fault touched the "
+        "broker, the producer or a NameServer (client invariant 13: only what failed is retried)"
+    )
+    invariants = (13,)
+    needs = (SendAttempted,)
+
+    def table(self) -> Table:
+        """What it reads."""
+        return {SendAttempted: self._attempted}
+
+    def _attempted(self, fact: SendAttempted, entry: Entry) -> None:
+        if fact.outcome in STORED:
+            self.tried += not self.scene.faults
+            return
+        topics, queue = self.scene.topics, fact.queue
+        began_us = entry.mono_us - fact.took_ms * 1_000
+        is_writable = is_writeable(topics.perm(fact.topic, queue.broker))
+        if not is_writable or topics.writeable_since_us(fact.topic, queue.broker) > began_us:
+            return
+        nodes = {entry.node, queue.broker, *topics.name_servers}
+        if self.scene.disturbed(nodes, began_us - FELT_US_MAX, entry.mono_us):
+            self.excuses()
+            return
+        self.objects(
+            f"{entry.node} tried to send to {queue.broker} and failed, where nothing disturbs "
+            f"either: {fact.outcome}",
+            entry,
+        )

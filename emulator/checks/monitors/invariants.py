@@ -90,7 +90,7 @@ INVARIANTS = (
         13,
         "a sync send makes at most 3 attempts, never two in a row at one broker if there are two; "
         "a one-way send 1",
-        ("attempts_are_bounded", "retries_change_broker"),
+        ("attempts_are_bounded", "retries_change_broker", "healthy_attempts_succeed"),
         "of programs: " + FORM,
     ),
     Invariant(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from emulator.checks.monitors.attempts import (
     AsyncRetriesStay,
     AttemptsAreBounded,
+    HealthyAttemptsSucceed,
     SendsFollowRoutes,
 )
 from emulator.checks.monitors.changing_hands import (
@@ -70,6 +71,7 @@ MONITORS: dict[str, type[Monitor]] = {
         DeadBrokersLeave,
         SendsFollowRoutes,
         AttemptsAreBounded,
+        HealthyAttemptsSucceed,
         AsyncRetriesStay,
         RetriesChangeBroker,
         SendsKeepTheirTimeout,

@@ -26,6 +26,7 @@ from emulator.facts import (
     SendAttempted,
     SendFailed,
     SettingsChanged,
+    TopicChanged,
     TopicCreated,
 )
 
@@ -233,6 +234,22 @@ def a_send_that_is_stored_and_fails(maybe_stored: bool) -> AJournal:
     return journal.note("producer-1", SendFailed("orders", "k", 1, "x", maybe_stored))
 
 
+def an_attempt_that_fails_after(fault_s: float) -> AJournal:
+    """A fault of its broker is over at 50 s, for so long."""
+    journal = a_fault(a_cluster(), "broker-a", 40, 50).at_s(50 + fault_s)
+    return attempt(journal, 1, Q0, "NoAnswer: x")
+
+
+def an_attempt_that_fails_at_a_broker_with(perm: int) -> AJournal:
+    journal = a_cluster().at_s(5).note("broker-a", TopicChanged("orders", 2, 2, perm))
+    return attempt(journal.at_s(10), 1, Q0, "NoPermission: x")
+
+
+def an_attempt_that_fails_when_it_restarted(restarted_s: float) -> AJournal:
+    journal = a_cluster().at_s(restarted_s).note("broker-a", NodeStarted("broker", "", "4.9.7"))
+    return attempt(journal.at_s(200), 1, Q0, "NoAnswer: x")
+
+
 AWARE = json.dumps(
     {"load": [{"topic": "orders", "settings": {"send_latency_fault_enable": True}}]}
 )
@@ -344,6 +361,9 @@ STORIES = (
     ("send_timeouts", a_retry_after_an_attempt_of, 2_999, 3_000),
     ("isolations_are_tabled", two_isolations, 6_000, 8_000),
     ("one_listener_a_queue", two_listeners, True, False),
+    ("healthy_attempts_succeed", an_attempt_that_fails_after, 159, 161),
+    ("healthy_attempts_succeed", an_attempt_that_fails_at_a_broker_with, 4, 6),
+    ("healthy_attempts_succeed", an_attempt_that_fails_when_it_restarted, 45, 30),
     ("failures_isolate", a_failure_that_isolates, 600_000, 180_000),
     ("failures_isolate", a_failure_and, True, False),
     ("failures_isolate", a_slow_answer_that_isolates, 1_000, 990),
