@@ -23,6 +23,7 @@ FlushDiskType: TypeAlias = Literal["ASYNC_FLUSH", "SYNC_FLUSH"]
 class NetConfig(Checked, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Limits of one end of the protocol.
 
+    With ``close_on_timeout`` a synchronous call that times out closes its connection.
     When more than ``outboxes_bytes_max`` wait for all peers of a server, it closes those
     that have read least recently.
     """

@@ -195,9 +195,14 @@ class NameServerRegistration:
                 self._told(address, header),
                 body,
                 timeout_ms=self._broker.register_call_ms_max,
-                on_done=partial(begun.answered, address),
+                on_done=partial(self._answered, begun, address),
             )
         return begun
+
+    def _answered(self, begun: _Round, address: str, reply: RemotingCommand | RemoteError) -> None:
+        """Upstream registers with invokeSync, in a thread for each NameServer."""
+        begun.answered(address, reply)
+        self._client.close_if_timed_out(address, reply)
 
     async def _finish(self, begun: _Round) -> None:
         """Wait for every answer; what they say is a fact, and may mark topics as ordered."""

@@ -71,10 +71,6 @@ class End(Protocol):
         """The stream ended."""
         ...
 
-    def request_timed_out(self, connection: Connection) -> None:
-        """A request of ours got no answer in time."""
-        ...
-
 
 class Connection:
     """Both ends are alike: either may send requests, and numbers its own."""
@@ -279,7 +275,6 @@ class Connection:
         on_done, _ = self._pending.pop(opaque)
         with self._remoting.turn:
             on_done(TimedOut(self.peer.address, "no answer in time"))
-            self._remoting.request_timed_out(self)
 
     def _encode(
         self, code: int, header: Ext | None, body: bytes, opaque: int, flag: int

@@ -166,9 +166,6 @@ class Remoting:
         self.watermarks.gone(connection.peer)
         self.outboxes.read(connection, 0)
 
-    def request_timed_out(self, connection: Connection) -> None:
-        """A call got no answer in time: clients close the connection."""
-
     # Answering later ------------------------------------------------------------------
 
     def _carry_out(self, pending: _Pending, result: Result) -> None:

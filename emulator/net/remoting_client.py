@@ -1,8 +1,9 @@
 """The client shell: one connection an address, made when first needed.
 
-Calls to an address that is still being connected wait with their own deadline; a call
-that gets no answer in time closes its connection, which fails every other call on it
-(upstream does so since 4.9.1, and people observe it).
+Calls to an address that is still being connected wait with their own deadline.  A
+synchronous call that gets no answer in time closes its connection, which fails every other
+call on it (upstream does so since 4.9.1, and people observe it); an asynchronous one leaves
+it open.
 
 A header may be given as text, by who has written it already.
 
@@ -97,7 +98,11 @@ class RemotingClient(Remoting):
         *,
         timeout_ms: int,
     ) -> RemotingCommand:
-        """The reply, whatever its code.  Raises ``NeverSent``, ``NoAnswer``, ``TimedOut``."""
+        """The reply, whatever its code.  Raises ``NeverSent``, ``NoAnswer``, ``TimedOut``.
+
+        One that was cancelled closes nothing when its time is over.
+        Upstream: NettyRemotingClient.invokeSync.
+        """
         caller: list[trio.lowlevel.Task] = []
         replies: list[RemotingCommand | RemoteError] = []
 
@@ -106,6 +111,7 @@ class RemotingClient(Remoting):
             if caller:
                 self._answered_count += 1
                 trio.lowlevel.reschedule(caller.pop())
+                self.close_if_timed_out(address, reply)
 
         def cancelled(_: Callable[[], None]) -> trio.lowlevel.Abort:
             caller.clear()
@@ -134,7 +140,10 @@ class RemotingClient(Remoting):
         timeout_ms: int,
         on_done: OnDone,
     ) -> None:
-        """Send without waiting; *on_done* gets the reply, or why there is none, exactly once."""
+        """Send without waiting; *on_done* gets the reply, or why there is none, exactly once.
+
+        Upstream: NettyRemotingClient.invokeAsync.
+        """
         if self._has_ended:
             on_done(NeverSent(address, "the client has ended"))
             return
@@ -194,6 +203,14 @@ class RemotingClient(Remoting):
         if channel is not None and channel.connection is not None:
             channel.connection.transport.close()
 
+    def close_if_timed_out(self, address: str, reply: RemotingCommand | RemoteError) -> None:
+        """Close the connection if *reply* is the timeout of a synchronous call.
+
+        Not if ``close_on_timeout`` is off.  Upstream: NettyRemotingClient.invokeSync.
+        """
+        if isinstance(reply, TimedOut) and self.config.close_on_timeout:
+            self.disconnect(address)
+
     def close_all(self) -> None:
         """Close every connection; their calls get ``NoAnswer``.  What was written leaves first."""
         self.turn.end_now()
@@ -222,11 +239,6 @@ class RemotingClient(Remoting):
         channel = self._channels.get(connection.peer.address)
         if channel is not None and channel.connection is connection:
             del self._channels[connection.peer.address]
-
-    def request_timed_out(self, connection: Connection) -> None:
-        """Close it, unless ``close_on_timeout`` is off."""
-        if self.config.close_on_timeout:
-            connection.transport.close()
 
     def _channel(self, address: str) -> _Channel:
         channel = self._channels.get(address)

@@ -281,7 +281,7 @@ INVARIANTS = (
     ),
     Invariant(
         60,
-        "a timeout fails every other call on its connection",
+        "a synchronous call that times out fails every other call on its connection",
         (),
         "calls under way at a client",
     ),

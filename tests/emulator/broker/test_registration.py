@@ -128,6 +128,21 @@ def test_a_silent_name_server_holds_a_round_up_for_as_long_as_the_release_says(
     on_stage(story, release)
 
 
+def test_a_registration_that_times_out_closes_its_connection_and_no_other() -> None:
+    async def story(stage: Stage) -> None:
+        silent = await stage.name_server("silent", late_ms=10**6)
+        quick = await stage.name_server("quick")
+        lost: list[float] = []
+        silent.server.on_closed = lambda _peer, _now_ms: lost.append(stage.now_s())
+        quick.server.on_closed = lambda _peer, _now_ms: lost.append(stage.now_s())
+        await stage.broker(register_retry_ms=0)
+        await trio.sleep(1)
+        assert lost == pytest.approx([6], abs=0.01)
+        assert (len(silent.server.connections), len(quick.server.connections)) == (0, 1)
+
+    on_stage(story)
+
+
 def test_invariant_21_when_a_first_send_is_answered_every_name_server_knows_the_topic() -> None:
     async def story(stage: Stage) -> None:
         quick = await stage.name_server("quick")

@@ -15,7 +15,7 @@ import trio.testing
 from emulator.addresses import split_address
 from emulator.clock import WallClock
 from emulator.config import NetConfig
-from emulator.facts import ConnectionClosed, Fact, FrameRefused, PushDropped
+from emulator.facts import ConnectionClosed, ConnectionOpened, Fact, FrameRefused, PushDropped
 from emulator.net import tcp
 from emulator.net.errors import NeverSent, NoAnswer, TimedOut
 from emulator.net.handler_table import Table
@@ -50,12 +50,12 @@ NOTICE = Rpc(
 class Pair:
     """A server, a client, and what both noted."""
 
-    def __init__(self, nursery: trio.Nursery, handlers: Table) -> None:
+    def __init__(self, nursery: trio.Nursery, handlers: Table, **settings: bool) -> None:
         self.facts: list[Fact] = []
         self.heard: list[str] = []
         self.told = trio.Event()
         clock = WallClock.of_this_machine()
-        config = NetConfig(connect_ms_max=500)
+        config = NetConfig(connect_ms_max=500, **settings)
         self.network = TcpNetwork(nursery)
         self.server = RemotingServer(clock, config, R_4_9_7, self.facts.append, handlers)
         self.client = RemotingClient(
@@ -75,15 +75,20 @@ class Pair:
         return NO_REPLY
 
 
+def is_opened_by_us(fact: Fact) -> bool:
+    return isinstance(fact, ConnectionOpened) and fact.by == "us"
+
+
 @asynccontextmanager
-async def a_pair() -> AsyncIterator[Pair]:
+async def a_pair(**settings: bool) -> AsyncIterator[Pair]:
     async with trio.open_nursery() as nursery:
 
         def echo(call: Call) -> Result:
             pair.server.push(call.peer, 40, Word(word="psst"), b"")
             return Reply(Word(word=call.request.word), call.body)
 
-        pair = Pair(nursery, {5: (ECHO, echo), 9: (MUTE, lambda _call: NO_REPLY)})
+        handlers: Table = {5: (ECHO, echo), 9: (MUTE, lambda _call: NO_REPLY)}
+        pair = Pair(nursery, handlers, **settings)
         listener = await pair.server.serve(pair.network, "127.0.0.1:0", nursery)
         pair.address = listener.address
         with trio.fail_after(20):
@@ -206,7 +211,7 @@ async def test_a_call_whose_send_fails_at_once_is_answered_once() -> None:
         assert not pair.client.is_connected(pair.address)
 
 
-async def test_silence_times_out_and_closes_the_connection_under_everybody() -> None:
+async def test_a_synchronous_call_that_times_out_closes_the_connection_under_everybody() -> None:
     async with a_pair() as pair:
         failures: list[object] = []
         other_done = trio.Event()
@@ -221,6 +226,48 @@ async def test_silence_times_out_and_closes_the_connection_under_everybody() -> 
         assert not caught.value.definite
         await other_done.wait()
         assert isinstance(failures[0], NoAnswer)
+        assert not pair.client.is_connected(pair.address)
+
+
+async def test_an_asynchronous_call_that_times_out_leaves_the_connection_to_the_others() -> None:
+    async with a_pair() as pair:
+        given_up = trio.Event()
+        failures: list[object] = []
+        others: list[object] = []
+
+        def on_done(reply: object) -> None:
+            failures.append(reply)
+            given_up.set()
+
+        invoke_async = pair.client.invoke_async
+        invoke_async(pair.address, MUTE, None, b"", timeout_ms=60_000, on_done=others.append)
+        invoke_async(pair.address, MUTE, None, b"", timeout_ms=30, on_done=on_done)
+        await given_up.wait()
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        assert [type(failure) for failure in failures] == [TimedOut]
+        assert others == []
+        reply = await pair.client.invoke(pair.address, ECHO, Word(word="still"), timeout_ms=5_000)
+        assert reply.decode(Word).word == "still"
+        assert len([fact for fact in pair.facts if is_opened_by_us(fact)]) == 1
+
+
+async def test_a_call_that_was_cancelled_does_not_close_the_connection_when_its_time_is_over() -> (
+    None
+):
+    async with a_pair() as pair:
+        with trio.move_on_after(0.01):
+            await pair.client.invoke(pair.address, MUTE, timeout_ms=30)
+        await trio.sleep(0.1)
+        assert pair.client.is_connected(pair.address)
+        assert not [fact for fact in pair.facts if isinstance(fact, ConnectionClosed)]
+
+
+async def test_without_close_on_timeout_a_synchronous_call_leaves_it_open_too() -> None:
+    async with a_pair(close_on_timeout=False) as pair:
+        with pytest.raises(TimedOut):
+            await pair.client.invoke(pair.address, MUTE, timeout_ms=30)
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        assert pair.client.is_connected(pair.address)
 
 
 async def test_garbage_closes_only_the_connection_it_came_on() -> None:

@@ -7,7 +7,7 @@ import trio
 from client_cluster import SILENT
 from pulled_broker import PULL, a_queue, in_group
 
-from emulator.facts import OffsetRepaired, PullFailed, QueuesClaimed
+from emulator.facts import ConnectionOpened, OffsetRepaired, PullFailed, QueuesClaimed
 from emulator.net.results import Reply
 from protocol.codes import ResponseCode
 from protocol.requests.offsets import OffsetReply
@@ -113,6 +113,13 @@ def test_a_pull_that_is_never_answered_is_given_up_after_30_seconds() -> None:
     cluster, broker = pulled(40, answering(SILENT))
     assert [at for at, _ in broker.pulls()][:2] == [0.0, 31.0]
     assert len(cluster.facts_of(PullFailed)) == 1
+
+
+def test_client_invariant_60_a_pull_that_is_never_answered_leaves_its_connection_open() -> None:
+    cluster, broker = pulled(40, answering(SILENT))
+    assert len(cluster.facts_of(PullFailed)) == 1
+    opened = [fact.peer for fact in cluster.facts_of(ConnectionOpened)]
+    assert opened.count(broker.address) == 1
 
 
 def test_client_invariant_40_an_empty_queue_costs_one_pull_in_15_seconds() -> None:

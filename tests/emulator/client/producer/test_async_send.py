@@ -7,7 +7,7 @@ import trio
 from client_cluster import SILENT, a_message, in_world, producing, sends_of
 
 from emulator.client.errors import BrokerRefused, MaybeStored, NoRoute, NotStored, TooManySends
-from emulator.facts import MessageSent, SendAttempted
+from emulator.facts import ConnectionOpened, MessageSent, SendAttempted
 from protocol.queues import MessageQueue
 
 
@@ -91,7 +91,9 @@ def test_an_async_send_that_times_out_is_not_retried() -> None:
     producing(story)
 
 
-def test_client_invariant_60_a_timeout_fails_every_other_call_on_its_connection() -> None:
+def test_client_invariant_60_a_synchronous_timeout_fails_every_other_call_on_its_connection() -> (
+    None
+):
     async def story(cluster, producer):
         await producer.publish_queues("t")
         cluster.brokers["a"].always = SILENT
@@ -103,6 +105,25 @@ def test_client_invariant_60_a_timeout_fails_every_other_call_on_its_connection(
         await trio.sleep(0.001)
         assert len(cluster.brokers["a"].sends) == 3  # the patient one went out again
         assert patient.result is None
+
+    producing(story, "a")
+
+
+def test_client_invariant_60_an_async_send_that_times_out_leaves_its_connection_open() -> None:
+    async def story(cluster, producer):
+        await producer.publish_queues("t")
+        broker = cluster.brokers["a"]
+        broker.answers = [SILENT, SILENT]
+        patient = producer.start_send(
+            a_message(), queue=MessageQueue("t", "a", 0), timeout_ms=60_000
+        )
+        with pytest.raises(MaybeStored):
+            await producer.start_send(a_message(), timeout_ms=1_000).wait_sent()
+        assert (await producer.send(a_message())).is_ok
+        assert len(broker.sends) == 3
+        assert patient.result is None
+        opened = [fact.peer for fact in cluster.facts_of(ConnectionOpened)]
+        assert opened.count(broker.address) == 1
 
     producing(story, "a")
 
