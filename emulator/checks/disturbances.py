@@ -100,12 +100,18 @@ class Disturbances:
 
         Faults in *but* do not count.
         """
-        last_us = max((at for n in nodes for at in self._restarts.get(n, ())), default=0)
+        last_us = self.last_restart_us(nodes)
         asked = set(nodes)
-        for fault in self.all_faults:
-            if not asked.isdisjoint(fault.nodes) and fault.word not in but:
-                last_us = max(last_us, now_us if fault.ended_us is None else fault.ended_us)
+        for fault in reversed(self.all_faults):  # those that ended earlier are not looked at
+            at_us = now_us if fault.ended_us is None else fault.ended_us
+            if at_us > last_us and not asked.isdisjoint(fault.nodes) and fault.word not in but:
+                last_us = at_us
         return last_us
+
+    def last_restart_us(self, nodes: Iterable[str]) -> int:
+        """When a process of one of *nodes* ended or began last; 0: never."""
+        restarts = self._restarts
+        return max((max(restarts[node]) for node in nodes if node in restarts), default=0)
 
     def held_by(self, node: str) -> list[HeldFault]:
         """The faults that hold and touch *node*."""

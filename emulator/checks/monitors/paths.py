@@ -7,8 +7,6 @@ a producer delays no registration.
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from emulator.checks.disturbances import DISKS, HeldFault
 from emulator.checks.scene import Scene
 
@@ -16,25 +14,24 @@ LINKS = frozenset({"slow_link", "stall", "partition", "refuse", "cut"})
 NO_MATTER = frozenset({"read_only", *DISKS})  # faults that leave every queue readable
 
 
-def last_on_the_way_us(
-    scene: Scene, servers: Collection[str], others: Collection[str], now_us: int
-) -> int:
+def last_on_the_way_us(scene: Scene, servers: set[str], others: set[str], now_us: int) -> int:
     """The last moment up to now in which something happened to *servers*, *others* or between.
 
     0: never.  Disks count for nothing: no route and no list of members waits for them.
     """
-    words = {fault.word for fault in scene.all_faults}
-    last_us = scene.last_touched_us({*servers, *others}, now_us, but=words)  # processes alone
-    for fault in scene.all_faults:
-        if _is_on_the_way(fault, servers, others):
-            last_us = max(last_us, now_us if fault.ended_us is None else fault.ended_us)
+    last_us = scene.last_restart_us(servers | others)
+    for fault in reversed(scene.all_faults):  # those that ended earlier are not looked at
+        at_us = now_us if fault.ended_us is None else fault.ended_us
+        if at_us > last_us and _is_on_the_way(fault, servers, others):
+            last_us = at_us
     return last_us
 
 
-def _is_on_the_way(fault: HeldFault, servers: Collection[str], others: Collection[str]) -> bool:
+def _is_on_the_way(fault: HeldFault, servers: set[str], others: set[str]) -> bool:
     if fault.word in NO_MATTER:
         return False
-    is_of_others = not set(others).isdisjoint(fault.nodes)
-    if fault.word in LINKS and not set(fault.nodes) <= set(servers):
-        return is_of_others
-    return is_of_others or not set(servers).isdisjoint(fault.nodes)
+    if not others.isdisjoint(fault.nodes):
+        return True
+    if fault.word in LINKS and not servers.issuperset(fault.nodes):
+        return False
+    return not servers.isdisjoint(fault.nodes)

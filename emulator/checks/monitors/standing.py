@@ -219,14 +219,17 @@ class RoutesAreCurrent(Monitor):
         """It was in the routes before the member began, or is for as long as a change takes."""
         if self.scene.topics.is_down(broker):
             return False
-        last_us = self._last_us(broker, entry.mono_us)
+        now_us = entry.mono_us
+        last_us = self._last_us(broker, now_us)
         if last_us < from_us and all(
             self.scene.topics.was_registered(each, broker, last_us - 1, from_us)
             for each in self.scene.topics.name_servers
         ):
             return True
-        member_us = self.scene.last_touched_us((entry.node,), entry.mono_us, but=NO_MATTER)
-        return entry.mono_us - max(last_us, member_us) >= CURRENT_US
+        if now_us - last_us < CURRENT_US:
+            return False
+        member_us = self.scene.last_touched_us((entry.node,), now_us, but=NO_MATTER)
+        return now_us - member_us >= CURRENT_US
 
     def _has_rested(self, broker: str, now_us: int) -> bool:
         """Nobody can have a route with more queues of it."""
