@@ -8,6 +8,7 @@ never sees anything that runs.  What several checkers need is in ``Shared``.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import msgspec
@@ -132,6 +133,7 @@ def key_of(entry: Entry | EntryKey) -> EntryKey:
     return EntryKey(entry.mono_us, entry.node, entry.seq)
 
 
+@lru_cache(maxsize=64)  # asked for at each pass
 def numbers_of(release: str) -> tuple[int, ...]:
     """``"4.9.7"`` as (4, 9, 7); () for a text that is no release."""
     parts = release.split(".")

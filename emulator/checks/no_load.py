@@ -65,6 +65,7 @@ class NoLoad(Checker):
         self._owned: dict[str, dict[str, set[Queue]]] = {}  # group, node
         self._since_us: dict[tuple[str, str], int] = {}  # group, node: without load since then
         self._is_restricted = False  # some queue may not be written to
+        self._read_only: set[tuple[str, str]] = set()  # topic, broker: whose queues may be read
 
     def table(self) -> Table:
         """What it reads."""
@@ -90,10 +91,11 @@ class NoLoad(Checker):
                 self.adds(metric, 0, group)
 
     def _changed(self, fact: object, entry: Entry) -> None:
-        self._is_restricted = not self.scene.topics.are_all_writeable
-        topics = {t for seats in self.scene.seats.values() for seat in seats for t in seat.topics}
-        for topic in topics:
-            ratio = no_load_ratio(self.scene.topics.route(topic))
+        table = self.scene.topics
+        self._is_restricted = not table.are_all_writeable
+        self._read_only = {at for at in table.places() if is_declared_idle(table.perm(*at), 0)}
+        for topic in set().union(*map(self.scene.topics_of, self.scene.seats)):
+            ratio = no_load_ratio(table.route(topic))
             known = self.measured.get(f"no_load_ratio.{topic}", 0.0)
             self.measures("no_load_ratio", max(known, ratio), topic)
         self._look(entry.mono_us)
@@ -109,13 +111,11 @@ class NoLoad(Checker):
 
     def _moves(self, fact: MessageStored | MessageConsumed | MessagePolled, entry: Entry) -> None:
         """A queue has more to be read, or less."""
-        if self._is_restricted:
-            queue = fact.queue
-            if self.scene.topics.perm(queue.topic, queue.broker) and self._may_be_idle(queue):
-                self._look(entry.mono_us, queue)
+        if self._read_only and self._is_read_only(fact.queue):
+            self._look(entry.mono_us, fact.queue)
 
-    def _may_be_idle(self, queue: Queue) -> bool:
-        return is_declared_idle(self.scene.topics.perm(queue.topic, queue.broker), 0)
+    def _is_read_only(self, queue: Queue) -> bool:
+        return (queue.topic, queue.broker) in self._read_only
 
     def _look(self, now_us: int, moved: Queue | None = None) -> None:
         """Who has load now, and who has not: where only *moved* changed, in groups that own it."""
@@ -130,7 +130,7 @@ class NoLoad(Checker):
             idle_queues = idle_members = 0
             for node in sorted(owned):
                 queues = owned[node] if node in living else set()
-                idle = sum(self._is_idle(group, queue) for queue in queues)
+                idle = sum(self._is_idle(group, q) for q in queues if self._is_read_only(q))
                 idle_queues += idle
                 if queues and idle == len(queues):
                     idle_members += 1
@@ -141,15 +141,13 @@ class NoLoad(Checker):
             self._at_most("no_load_members", idle_members, group)
 
     def _is_idle(self, group: str, queue: Queue) -> bool:
-        perm = self.scene.topics.perm(queue.topic, queue.broker)
-        if not is_declared_idle(perm, 0):
-            return False
+        """The group has read all of this queue, to which nobody may write."""
         records = self.progress.messages.queues.get(queue)
         if records is None or records.first is None:
             return True  # nothing was ever stored there
         reading = self.progress.readers.get(group, {}).get(queue)
         done = records.first if reading is None else reading.done.behind(reading.start)
-        return is_declared_idle(perm, records.behind - done)
+        return done >= records.behind
 
     def _works(self, group: str, node: str, now_us: int) -> None:
         since_us = self._since_us.pop((group, node), None)

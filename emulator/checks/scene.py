@@ -123,6 +123,8 @@ class Scene(Disturbances):
         self.has_filters = False  # some member, ever, did not take every message
         self.knows_tags = True  # stored messages are noted with their tags
         self._wants: dict[tuple[str, str, str], Wanted] = {}  # with tags; the same
+        self._topics_of: dict[str, set[str]] = {}  # by group; the same
+        self._plans: dict[str, list[dict[str, Any]]] = {}  # by group, as they were asked for
 
     def table(self) -> Table:
         """What it reads."""
@@ -160,6 +162,14 @@ class Scene(Disturbances):
             if seat.node == node:
                 return seat
         return None
+
+    def topics_of(self, group: str) -> set[str]:
+        """All that members of *group* ever subscribed."""
+        found = self._topics_of.get(group)
+        if found is None:
+            found = {topic for seat in self.seats.get(group, ()) for topic in seat.topics}
+            self._topics_of[group] = found
+        return found
 
     def last_end_us(self, group: str, node: str) -> int | None:
         """When the member of *group* on *node* ended before the one that is there now."""
@@ -222,6 +232,8 @@ class Scene(Disturbances):
         if self.takes_all(group, topic):
             return True
         knows_tags = self.knows_tags and tags is not None
+        if knows_tags and self.wants(group, topic, tags or "") == "all":
+            return True  # also those that ran at other times
         return all(
             seat.takes_all_of(topic) or (knows_tags and seat.wants(topic, tags or ""))
             for seat in self.seats.get(group, ())
@@ -230,12 +242,18 @@ class Scene(Disturbances):
             and (seat.until_us is None or seat.until_us >= since_us - SUBSCRIBED_US)
         )
 
+    def plans_of(self, group: str) -> list[dict[str, Any]]:
+        """The parts of the plan that make members of *group*."""
+        found = self._plans.get(group)
+        if found is None:
+            consumers = self.plan.get("consumers", ())
+            found = self._plans[group] = [part for part in consumers if part.get("group") == group]
+        return found
+
     def keeps_offsets(self, group: str) -> bool:
         """A broadcasting group's members find their offsets again in a folder, says the plan."""
-        return any(
-            each.get("group") == group and each.get("settings", {}).get("offset_folder")
-            for each in self.plan.get("consumers", ())
-        )
+        plans = self.plans_of(group)
+        return any(each.get("settings", {}).get("offset_folder") for each in plans)
 
     def reads(self, reader: str) -> bool:
         """A member lives that reads as *reader*: one of the group, or that one if broadcast."""
@@ -254,6 +272,7 @@ class Scene(Disturbances):
     def _run_started(self, fact: RunStarted, entry: Entry) -> None:
         self.knows_tags = fact.schema >= TAGS_SINCE
         self.run = fact
+        self._plans.clear()
         try:
             msgspec.json.decode(fact.plan or "{}", type=_Plan)
             self.plan = msgspec.json.decode(fact.plan or "{}")
@@ -266,6 +285,7 @@ class Scene(Disturbances):
     def _consumer_started(self, fact: ConsumerStarted, entry: Entry) -> None:
         self._end_seats(entry.node, entry.mono_us, fact.group)
         self.seats.setdefault(fact.group, []).append(Seat(entry.node, fact, entry.mono_us))
+        self._topics_of.clear()
         self._takes_all.clear()
         self._wants.clear()
         self.has_filters = self.has_filters or not set(fact.expressions) <= set(EVERYTHING)

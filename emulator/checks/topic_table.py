@@ -82,6 +82,10 @@ class TopicTable:
         known = self._writeable_us
         return max(known.get((topic, broker), 0), known.get(("", broker), 0))
 
+    def places(self) -> Iterator[tuple[str, str]]:
+        """Every topic, with every broker that has it."""
+        return ((topic, broker) for topic, rows in self._topics.items() for broker in rows)
+
     def brokers_of(self, topic: str) -> set[str]:
         """The brokers that have *topic*."""
         return set(self._topics.get(topic, ()))

@@ -66,9 +66,10 @@ class SharesRest(Monitor):
     def _passed(self, fact: RebalancePassed, entry: Entry) -> None:
         """A pass that changes nothing in a group that rests is what is asked for."""
         now_us = entry.mono_us
-        if now_us - self._changed_us(fact.group) > REST_US:
-            rests_us = now_us - self._since_us(fact.group, now_us)
-            self.tries(rests_us > self._least_us(fact.group, now_us))
+        brokers = self._brokers_of(fact.group)
+        if now_us - self._changed_us(fact.group, brokers) > REST_US:
+            rests_us = now_us - self._since_us(fact.group, brokers, now_us)
+            self.tries(rests_us > self._least_us(fact.group, brokers, now_us))
 
     def _released(self, fact: QueuesReleased, entry: Entry) -> None:
         if (seat := self.scene.seat(fact.group, entry.node)) is not None:
@@ -91,22 +92,22 @@ class SharesRest(Monitor):
         seat = self.scene.seat(fact.group, entry.node)
         if seat is None or seat.started.consumer_kind == "pull":
             return
-        now_us = entry.mono_us
-        rests_us = now_us - self._since_us(fact.group, now_us)
+        now_us, brokers = entry.mono_us, self._brokers_of(fact.group)
+        rests_us = now_us - self._since_us(fact.group, brokers, now_us)
+        least_us = self._least_us(fact.group, brokers, now_us)
         waited = isinstance(fact, QueuesClaimed) and self._left_locked.explains(fact, now_us)
-        if rests_us > self._least_us(fact.group, now_us) and not waited:
+        if rests_us > least_us and not waited:
             verb = "claimed" if isinstance(fact, QueuesClaimed) else "gave up"
             self.objects(
                 f"{entry.node} {verb} {place_of(fact.queues[0])}, although nothing has changed "
                 f"for {fact.group} for {rests_us / 1e6:.0f} s",
                 entry,
             )
-        elif now_us - self._changed_us(fact.group) > self._least_us(fact.group, now_us):
+        elif now_us - self._changed_us(fact.group, brokers) > least_us:
             self.excuses()
 
-    def _since_us(self, group: str, now_us: int) -> int:
+    def _since_us(self, group: str, brokers: set[str], now_us: int) -> int:
         """When something changed or happened last that may change the group's shares."""
-        brokers = self._brokers_of(group)
         recent_us = now_us - SILENT_US - PASS_US - LATE_US
         seats = self.scene.seats.get(group, ())
         nodes = {
@@ -120,32 +121,29 @@ class SharesRest(Monitor):
             if self.scene.is_gone(node)
         )
         return max(
-            self._changed_us(group),
+            self._changed_us(group, brokers),
             self.scene.last_touched_us(nodes, now_us, but=ENDING),
             self.scene.topics.partial.last_us(brokers, now_us),
             max(gone_us, default=0),  # who ended in silence is missed so late
         )
 
-    def _changed_us(self, group: str) -> int:
-        """When a member came or went, or a broker or its topics, last."""
-        seats = self.scene.seats.get(group, ())
-        changes = [
-            *(seat.until_us or seat.from_us for seat in seats),
-            *map(self.scene.topics.changed_us, self._brokers_of(group)),
-        ]
+    def _changed_us(self, group: str, brokers: set[str]) -> int:
+        """When a member came or went, or one of its brokers or their topics, last."""
+        changes = [seat.until_us or seat.from_us for seat in self.scene.seats.get(group, ())]
+        changes += map(self.scene.topics.changed_us, brokers)
         return max(changes, default=0)
 
     def _brokers_of(self, group: str) -> set[str]:
         """Those that have a topic of the group, where that is known."""
-        topics = {topic for seat in self.scene.seats.get(group, ()) for topic in seat.topics}
-        found = {broker for each in topics for broker in self.scene.topics.brokers_of(each)}
-        return found or self.scene.topics.brokers
+        topics = self.scene.topics
+        found = set().union(*map(topics.brokers_of, self.scene.topics_of(group)))
+        return found or topics.brokers
 
-    def _least_us(self, group: str, now_us: int) -> float:
+    def _least_us(self, group: str, brokers: set[str], now_us: int) -> float:
         if group not in self.scene.orderly:
             return REST_US
         # A lock that was given while a clock was ahead lives longer by as much.
-        ahead = (self.scene.clock_moved_us(b, 0, now_us) for b in self._brokers_of(group))
+        ahead = (self.scene.clock_moved_us(b, 0, now_us) for b in brokers)
         return ORDERLY_REST_US + max(ahead, default=0)
 
 
@@ -157,18 +155,18 @@ class _LeftLocked:
     """
 
     def __init__(self) -> None:
-        self._released_us: dict[tuple[str, Queue, str], int] = {}  # by group and client
+        self._released_us: dict[tuple[str, Queue], dict[str, int]] = {}  # by group: by client
         self._granted: dict[tuple[str, Queue], tuple[str, int]] = {}  # by group: client, when
 
     def released(self, fact: QueuesReleased, client: str, now_us: int) -> None:
         """*client* gave them up."""
         for queue in fact.queues:
-            self._released_us[fact.group, queue, client] = now_us
+            self._released_us.setdefault((fact.group, queue), {})[client] = now_us
 
     def locked(self, fact: QueuesLocked, entry: Entry) -> None:
         """Rounds do not last: a lock that is asked for later is no leftover."""
         for queue in fact.granted:
-            released_us = self._released_us.get((fact.group, queue, fact.client))
+            released_us = self._released_us.get((fact.group, queue), {}).get(fact.client)
             if released_us is not None and entry.mono_us - released_us <= LATE_US:
                 self._granted[fact.group, queue] = fact.client, entry.mono_us
 
@@ -183,8 +181,7 @@ class _LeftLocked:
         """They have an owner: it is over."""
         for queue in fact.queues:
             self._granted.pop((fact.group, queue), None)
-            for known in [each for each in self._released_us if each[:2] == (fact.group, queue)]:
-                del self._released_us[known]
+            self._released_us.pop((fact.group, queue), None)
 
     def explains(self, fact: QueuesClaimed, now_us: int) -> bool:
         """Each of the claimed queues was locked so until a pass before this one."""

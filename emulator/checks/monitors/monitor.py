@@ -55,17 +55,13 @@ class Monitor(Checker):
 
     def plans_of(self, group: str) -> list[dict[str, Any]]:
         """The parts of the plan that make members of *group*."""
-        return [
-            each for each in self.scene.plan.get("consumers", ()) if each.get("group") == group
-        ]
+        return self.scene.plans_of(group)
 
     def sets(self, group: str, *names: str) -> bool:
         """The plan gives some member of *group* one of the settings *names*."""
         given: set[str] = set()
         for part in self.plans_of(group):
-            given.update(part.get("settings", {}))
-            for settings in part.get("settings_of", {}).values():
-                given.update(settings)
+            given.update(part.get("settings", ()), *part.get("settings_of", {}).values())
         return not given.isdisjoint(names)
 
     def plan_release(self) -> tuple[int, ...]:
