@@ -324,7 +324,12 @@ class Chains:
         closed = self._closed.get(reading)
         if closed is None:
             closed = self._closed[reading] = OffsetRuns()
+        if closed.behind(start) >= end:
+            return
         for first, behind in list(closed.holes(start, end)):
+            if reading.done.behind(first) >= behind:  # all of it is consumed: nearly always
+                closed.add_run(first, behind)
+                continue
             for done in list(reading.done.runs(first, behind)):
                 closed.add_run(*done)
             for hole in list(reading.done.holes(first, behind)):
