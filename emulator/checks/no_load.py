@@ -64,6 +64,7 @@ class NoLoad(Checker):
         super().__init__(shared)
         self._owned: dict[str, dict[str, set[Queue]]] = {}  # group, node
         self._since_us: dict[tuple[str, str], int] = {}  # group, node: without load since then
+        self._seen = 0, 0  # version of the routes, number of topics
         self._is_restricted = False  # some queue may not be written to
         self._read_only: set[tuple[str, str]] = set()  # topic, broker: whose queues may be read
 
@@ -91,14 +92,21 @@ class NoLoad(Checker):
                 self.adds(metric, 0, group)
 
     def _changed(self, fact: object, entry: Entry) -> None:
+        topics = set().union(*map(self.scene.topics_of, self.scene.seats))
+        seen = self.scene.topics.version, len(topics)
+        if seen != self._seen:  # most of these facts change no route
+            self._seen = seen
+            self._routes_changed(topics)
+        self._look(entry.mono_us)
+
+    def _routes_changed(self, topics: set[str]) -> None:
         table = self.scene.topics
         self._is_restricted = not table.are_all_writeable
         self._read_only = {at for at in table.places() if is_declared_idle(table.perm(*at), 0)}
-        for topic in set().union(*map(self.scene.topics_of, self.scene.seats)):
+        for topic in topics:
             ratio = no_load_ratio(table.route(topic))
             known = self.measured.get(f"no_load_ratio.{topic}", 0.0)
             self.measures("no_load_ratio", max(known, ratio), topic)
-        self._look(entry.mono_us)
 
     def _claimed(self, fact: QueuesClaimed, entry: Entry) -> None:
         queues = self._owned.setdefault(fact.group, {}).setdefault(entry.node, set())

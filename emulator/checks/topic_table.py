@@ -39,6 +39,7 @@ class TopicTable:
         self._topics: dict[str, dict[str, TopicCreated | TopicChanged]] = {}
         self._perms: dict[str, int] = {}  # brokers that may do less than all
         self._down: set[str] = set()  # brokers that are in no route
+        self.version = 0  # goes up when a route may be another one
         self.partial = PartialRoutes()
         self.name_servers: set[str] = set()
         self.brokers: set[str] = set()  # that ever had a topic
@@ -166,10 +167,12 @@ class TopicTable:
 
     def restarted(self, broker: str, now_us: int) -> None:
         """A new process: it may do what its settings say from the start."""
+        self.version += 1
         if not is_writeable(self._perms.pop(broker, READ_WRITE)):
             self._writeable_us["", broker] = now_us
 
     def _changed(self, fact: TopicCreated | TopicChanged, entry: Entry) -> None:
+        self.version += 1
         self.brokers.add(entry.node)
         self._changed_us[entry.node] = entry.mono_us
         self._last_topic[entry.node] = fact.topic
@@ -191,6 +194,7 @@ class TopicTable:
         self._restricts(fact.broker, READ_WRITE if fact.writable else READ, entry.mono_us)
 
     def _restricts(self, broker: str, perm: int, now_us: int) -> None:
+        self.version += 1
         before = self._perms.get(broker, READ_WRITE)
         if is_readable(before) != is_readable(perm):
             self._changed_us[broker] = now_us
@@ -208,13 +212,16 @@ class TopicTable:
         if fact.first or fact.broker in self._down or not registered_us:
             self._changed_us[fact.broker] = entry.mono_us
         registered_us.append(entry.mono_us)
-        self._down.discard(fact.broker)
+        if fact.broker in self._down:
+            self._down.remove(fact.broker)
+            self.version += 1
         topic_count = sum(1 for rows in self._topics.values() if fact.broker in rows)
         last_topic = self._last_topic.get(fact.broker, "")
         self.partial.registered(entry.node, fact, topic_count, last_topic, entry.mono_us)
         self.name_servers.add(entry.node)
 
     def _lost(self, fact: BrokerUnregistered | BrokerExpired, entry: Entry) -> None:
+        self.version += 1
         self._down.add(fact.broker)
         self._changed_us[fact.broker] = entry.mono_us
         self.partial.lost(entry.node, fact.broker, entry.mono_us)
