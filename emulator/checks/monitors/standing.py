@@ -166,13 +166,16 @@ class RoutesAreCurrent(Monitor):
         return {RebalancePassed: self._passed}
 
     def _passed(self, fact: RebalancePassed, entry: Entry) -> None:
+        if is_retry_topic(fact.topic):
+            return
         topics = self.scene.topics
         since_us = self._first_us(fact.group, entry.node)
-        if since_us is None or is_retry_topic(fact.topic):
+        if since_us is None:
             return
-        least, most, gone = 0, 0, []
+        least, most, running, gone = 0, 0, 0, []
         for broker in sorted(topics.brokers_of(fact.topic)):
             count = topics.readable_count(fact.topic, broker)
+            running += 0 if self.scene.is_gone(broker) else count
             if not topics.is_sure(fact.topic, broker):
                 most += UNKNOWN
                 continue
@@ -195,14 +198,8 @@ class RoutesAreCurrent(Monitor):
                 f"{most}" + f" without {', '.join(gone)}" * bool(gone),
                 entry,
             )
-        elif fact.queue_count != self._expected(fact.topic) and self._is_touched(entry):
+        elif fact.queue_count != running and self._is_touched(entry):
             self.excuses()
-
-    def _expected(self, topic: str) -> int:
-        """How many queues the brokers have that run."""
-        topics = self.scene.topics
-        running = [each for each in topics.brokers_of(topic) if not self.scene.is_gone(each)]
-        return sum(topics.readable_count(topic, broker) for broker in running)
 
     def _is_touched(self, entry: Entry) -> bool:
         nodes = {entry.node, *self.scene.topics.brokers, *self.scene.topics.name_servers}
