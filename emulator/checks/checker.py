@@ -114,7 +114,8 @@ class Checker(ABC):
         """All that was measured; a metric's number for the run follows from its parts."""
         found = dict(self.measured)
         for metric in self.metrics:
-            parts = [n for name, n in found.items() if name.startswith(metric.name + ".")]
+            prefix = f"{metric.name}."
+            parts = [n for name, n in found.items() if name.startswith(prefix)]
             if metric.name in found:
                 parts.append(found[metric.name])  # what belongs to no group
             found[metric.name] = float((sum if metric.total == "sum" else max)(parts or [0.0]))

@@ -146,14 +146,15 @@ class Progress:
             return False
         return self._scene.undisturbed_us((hold.node,), ended_us, now_us) > GIVEN_US
 
-    def _gives(self, reading: QueueReading, fact: Given, entry: Entry) -> Hold:
-        offset, polled = fact.offset, isinstance(fact, MessagePolled)
+    def _gives(
+        self, reading: QueueReading, fact: Given, entry: Entry, *, polled: bool = False
+    ) -> Hold:
+        offset = fact.offset
         asks_again = fact.group in self._scene.orderly
         hold = reading.gives(entry.node, offset, entry, polled=polled, asks_again=asks_again)
         if hold.claimed is None and (fact.group, entry.node) in self._claimers:
             self._has_no_claim(reading, hold, offset, entry)
-        records = reading.records
-        stands = records.key_at(offset)
+        stands = reading.records.lives.key_at(offset)
         if stands is not None:
             self.messages.seen["given"] += 1
             if stands != fact.uniq_key:
@@ -219,10 +220,10 @@ class Progress:
             return self.reading_of(group, queue, offset)
 
     def _polled(self, fact: MessagePolled, entry: Entry) -> None:
-        reading = self.reading_of(self.reader(fact.group, entry.node), fact.queue, fact.offset)
+        reading = self._reading_at(fact.group, fact.queue, fact.offset, entry.node)
         self.reading = reading
         reading.consumed_us = entry.mono_us
-        self._gives(reading, fact, entry)
+        self._gives(reading, fact, entry, polled=True)
         self.is_repeat = reading.takes(fact.offset)
 
     def _pulled(self, fact: PullAnswered, entry: Entry) -> None:

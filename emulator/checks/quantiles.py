@@ -44,8 +44,8 @@ class Quantiles:
     def _fill_buckets(self) -> None:
         self._largest = self.max
         for value, count in self._values.items():
-            positive = max(value, 0)
-            shift = max(0, positive.bit_length() - EXACT_BITS - 1)
-            bucket = (positive >> shift) << shift
+            bucket = max(value, 0)
+            if (shift := bucket.bit_length() - EXACT_BITS - 1) > 0:
+                bucket = bucket >> shift << shift
             self._buckets[bucket] = self._buckets.get(bucket, 0) + count
         self._values.clear()

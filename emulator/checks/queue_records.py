@@ -325,8 +325,9 @@ class QueueReading:
         else:
             self.unjust.add(offset)
         self.stale_to = 0
-        self._passes_over(offset)
-        self.began_to = self.asks_again_to_us = 0
+        if self.began_to or self.asks_again_to_us:
+            self._passes_over(offset)
+            self.began_to = self.asks_again_to_us = 0
         if offset >= self.given_to:
             if offset > self.given_to:
                 self.leaps.append((entry.mono_us, offset))

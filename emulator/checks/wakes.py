@@ -92,7 +92,8 @@ class HeldPullsWake(Checker):
                 self._due[puller, fact.queue] = held, stored
 
     def _loses(self, broker: str) -> bool:
-        return any(each.word in LOSING for each in self.scene.held_by(broker))
+        faults = self.scene.faults.values()
+        return any(each.word in LOSING and broker in each.nodes for each in faults)
 
     def _answered(self, fact: PullAnswered, entry: Entry) -> None:
         puller = fact.group, fact.peer
