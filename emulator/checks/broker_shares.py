@@ -71,15 +71,21 @@ class BrokerShares(Checker):
         self._attempts[broker] = self._attempts.get(broker, 0) + 1
         if self._nodes:
             began_us = entry.mono_us - fact.took_ms * 1_000
-            for name, node in self._nodes.items():
-                node.adds(began_us, is_here=name == broker)
+            here = self._nodes.get(broker)
+            for node in self._nodes.values():
+                if began_us >= node.first_us:
+                    # One that began before the last change belongs to what was then.
+                    state = node.state if began_us >= node.changed_us else node.before
+                    node.all[state] += 1
+                    if node is here:
+                        node.here[state] += 1
 
     def _fault_began(self, fact: FaultBegan, entry: Entry) -> None:
         self._touched[fact.fault_id] = fact.nodes
         for name in fact.nodes:
             node = self._nodes.setdefault(name, _Touched(entry.mono_us))
             if not node.faults:
-                node.changed_us = entry.mono_us
+                node.changes(ILL, entry.mono_us)
             node.faults += 1
 
     def _fault_ended(self, fact: FaultEnded, entry: Entry) -> None:
@@ -87,24 +93,20 @@ class BrokerShares(Checker):
             node = self._nodes[name]
             node.faults -= 1
             if not node.faults:
-                node.changed_us = entry.mono_us
+                node.changes(WELL, entry.mono_us)
 
 
 class _Touched:
     """One node since its first fault: attempts of all, and those that came here."""
 
-    __slots__ = ("all", "changed_us", "faults", "first_us", "here")
+    __slots__ = ("all", "before", "changed_us", "faults", "first_us", "here", "state")
 
     def __init__(self, first_us: int) -> None:
         self.all, self.here = [0, 0], [0, 0]  # while ill, while well
         self.faults = 0  # that touch it now
-        self.first_us = self.changed_us = first_us  # from well to ill, or back
+        self.state = self.before = WELL  # now, and until it changed
+        self.first_us = self.changed_us = first_us
 
-    def adds(self, began_us: int, *, is_here: bool) -> None:
-        """An attempt; one that began before the last change belongs to what was then."""
-        if began_us < self.first_us:
-            return
-        is_late = began_us < self.changed_us
-        state = ILL if bool(self.faults) != is_late else WELL
-        self.all[state] += 1
-        self.here[state] += is_here
+    def changes(self, state: int, now_us: int) -> None:
+        """From well to ill, or back."""
+        self.before, self.state, self.changed_us = self.state, state, now_us
