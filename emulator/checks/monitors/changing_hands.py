@@ -93,8 +93,10 @@ class SharesRest(Monitor):
         if seat is None or seat.started.consumer_kind == "pull":
             return
         now_us, brokers = entry.mono_us, self._brokers_of(fact.group)
-        rests_us = now_us - self._since_us(fact.group, brokers, now_us)
         least_us = self._least_us(fact.group, brokers, now_us)
+        if now_us - self._changed_us(fact.group, brokers) <= least_us:
+            return
+        rests_us = now_us - self._since_us(fact.group, brokers, now_us)
         waited = isinstance(fact, QueuesClaimed) and self._left_locked.explains(fact, now_us)
         if rests_us > least_us and not waited:
             verb = "claimed" if isinstance(fact, QueuesClaimed) else "gave up"
@@ -103,7 +105,7 @@ class SharesRest(Monitor):
                 f"for {fact.group} for {rests_us / 1e6:.0f} s",
                 entry,
             )
-        elif now_us - self._changed_us(fact.group, brokers) > least_us:
+        else:
             self.excuses()
 
     def _since_us(self, group: str, brokers: set[str], now_us: int) -> int:

@@ -159,21 +159,13 @@ class NoticesWake(Monitor):
             return
         if seats[0].from_us > since.mono_us:
             return
-        brokers = self.scene.topics.brokers
-        # Whoever came or went may have reached one broker and not the other, which is asked.
-        clients = {
-            s.node for s in self.scene.seats[group] if s.started.client in (client, changed)
-        }
-        nodes = {*brokers, *clients}
-        late_us = entry.mono_us - since.mono_us
-        us_max = self._us_max()
-        touched_us = last_on_the_way_us(self.scene, brokers, clients, entry.mono_us)
-        is_touched = touched_us >= since.mono_us - LATE_US
-        if is_touched:  # the notice may be lost: the next pass of the timer knows
-            quiet_us = self.scene.undisturbed_us(nodes, since.mono_us, entry.mono_us)
-            is_touched = quiet_us <= PASS_US + LATE_US
-        is_touched = is_touched or change.is_disputed or self._is_unlisted(group, seats[0], since)
-        if us_max is None or is_touched:
+        us_max, late_us = self._us_max(), entry.mono_us - since.mono_us
+        if (
+            us_max is None
+            or change.is_disputed
+            or self._is_touched(group, client, changed, since, entry)
+            or self._is_unlisted(group, seats[0], since)
+        ):
             if late_us > NOTICE_US:
                 self.excuses()
             return
@@ -186,6 +178,21 @@ class NoticesWake(Monitor):
                 key_of(entry),
                 node=seats[0].node,
             )
+
+    def _is_touched(
+        self, group: str, client: str, changed: str, since: EntryKey, entry: Entry
+    ) -> bool:
+        """The notice may be lost: the next pass of the timer knows."""
+        brokers = self.scene.topics.brokers
+        # Whoever came or went may have reached one broker and not the other, which is asked.
+        clients = {
+            s.node for s in self.scene.seats[group] if s.started.client in (client, changed)
+        }
+        touched_us = last_on_the_way_us(self.scene, brokers, clients, entry.mono_us)
+        if touched_us < since.mono_us - LATE_US:
+            return False
+        nodes = {*brokers, *clients}
+        return self.scene.undisturbed_us(nodes, since.mono_us, entry.mono_us) <= PASS_US + LATE_US
 
     def _us_max(self) -> int | None:
         """How long a notice and its pass may take, by the settings of brokers; None: for ever."""

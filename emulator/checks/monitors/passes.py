@@ -134,13 +134,12 @@ class SharesAddUp(Monitor):
         *,
         is_even: bool,
     ) -> None:
-        if len(set(fact.members)) < len(fact.members) or not set(fact.members) <= passes.keys():
+        if len(set(fact.members)) < len(fact.members):
             return
-        mine = [passes[member] for member in fact.members]
-        if any(
-            (each.members, each.queue_count) != (fact.members, fact.queue_count)
-            for each, _ in mine
-        ):
+        mine = [passes[member] for member in fact.members if member in passes]
+        if len(mine) < len(fact.members):
+            return
+        if any(e.queue_count != fact.queue_count or e.members != fact.members for e, _ in mine):
             return
         counts = [each.own_count for each, _ in mine]
         if len({self._routes.get((key.node, fact.topic)) for _, key in mine}) > 1:

@@ -7,6 +7,8 @@ Until then, and while a fault touches the nodes concerned, nothing is objected t
 
 from __future__ import annotations
 
+from itertools import chain
+
 from emulator.checks.checker import Shared, key_of
 from emulator.checks.folding import Table
 from emulator.checks.monitors.monitor import Monitor
@@ -209,8 +211,8 @@ class RoutesAreCurrent(Monitor):
         """When the first of the members began that use the routes of this process."""
         if self.scene.seat(group, node) is None:
             return None
-        here = (s for seats in self.scene.seats.values() for s in seats if s.node == node)
-        return min((seat.from_us for seat in here if seat.lives), default=None)
+        everybody = chain.from_iterable(self.scene.seats.values())
+        return min((s.from_us for s in everybody if s.node == node and s.lives), default=None)
 
     def _is_known(self, broker: str, from_us: int, entry: Entry) -> bool:
         """It was in the routes before the member began, or is for as long as a change takes."""
