@@ -8,7 +8,7 @@ whole journal are judged up to its moment, and what they say of later is not rel
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from emulator.checks.checker import Checker
 from emulator.checks.disturbances import ENDING
@@ -186,9 +186,9 @@ def _left_out(skipped: Skipped) -> Gap:
     return Gap(f"{text}, the first: {skipped.places[0]}", skipped.since_us)
 
 
-def needed_by(checker: Checker, gaps: Iterable[Gap]) -> list[Gap]:
+def needed_by(checker: Checker, gaps: Sequence[Gap]) -> list[Gap]:
     """Those of *gaps* that the rules of *checker* cannot do without."""
-    if not checker.needs_whole:
+    if not gaps or not checker.needs_whole:
         return []
     table = checker.table()
     # Without a table it asks the progress, which knows both sides.
@@ -197,7 +197,7 @@ def needed_by(checker: Checker, gaps: Iterable[Gap]) -> list[Gap]:
     return [gap for gap in gaps if gap.whose in whose]
 
 
-def divided(checker: Checker, gaps: Iterable[Gap]) -> tuple[list[Violation], list[Violation]]:
+def divided(checker: Checker, gaps: Sequence[Gap]) -> tuple[list[Violation], list[Violation]]:
     """What *checker* objected to while the journal was whole, and later."""
     since_us = min((gap.since_us for gap in needed_by(checker, gaps)), default=None)
     if since_us is None:

@@ -40,7 +40,8 @@ class FiltersAreKept(Checker):
         if seat is None or tags is None or queue.topic not in seat.topics:
             return
         self.tries()
-        if not seat.wants(queue.topic, tags):
+        is_wanted = self.scene.wants(fact.group, queue.topic, tags) == "all"
+        if not is_wanted and not seat.wants(queue.topic, tags):
             self.adds("unwanted", 1, fact.group)
             self.objects(
                 f"{entry.node} was given offset {fact.offset} of {place_of(queue)} with the tags "

@@ -151,7 +151,7 @@ class Judging:
             gaps += self.early_ends.gaps(self._last)
         return gaps
 
-    def _why_not(self, checker: Checker, seen: Iterable[type[Fact]], gaps: Iterable[Gap]) -> str:
+    def _why_not(self, checker: Checker, seen: Iterable[type[Fact]], gaps: Sequence[Gap]) -> str:
         if checker.needs and not set(checker.needs) & set(seen):
             names = " or ".join(kind.__name__ for kind in checker.needs)
             return f"the journal has no {names}"

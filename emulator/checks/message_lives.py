@@ -74,6 +74,14 @@ class MessageLives:
         alone = self._alone.get(offset)
         return None if alone is None else alone.key
 
+    def tags_at(self, offset: int) -> str | None:
+        """Its tags; the same."""
+        index = offset - self.first
+        if 0 <= index < len(self._tags):
+            return self._tags[index]
+        alone = self._alone.get(offset)
+        return None if alone is None else alone.tags
+
     def stored_us(self, offset: int) -> int | None:
         """When it was stored; None if that is not known."""
         index = offset - self.first

@@ -103,8 +103,7 @@ class QueueRecords:
 
     def tags_at(self, offset: int) -> str | None:
         """The tags of that message; None if they are not known."""
-        life = self.lives.at(offset)
-        return None if life is None else life.tags
+        return self.lives.tags_at(offset)
 
     def position_of(self, offset: int) -> int | None:
         """Where its record begins in the log; None if that is not known."""

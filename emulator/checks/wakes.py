@@ -44,7 +44,7 @@ class HeldPullsWake(Checker):
 
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
-        self._held: dict[Queue, dict[Puller, tuple[int, EntryKey]]] = {}
+        self._held: dict[Queue, dict[Puller, tuple[PullHeld, Entry]]] = {}
         self._due: dict[tuple[Puller, Queue], tuple[EntryKey, EntryKey]] = {}  # held, stored
         self._clients: dict[tuple[str, str], str] = {}  # broker, address of a member: its id
 
@@ -70,18 +70,17 @@ class HeldPullsWake(Checker):
             self._give_up(sorted(self._due), key_of(self.scene.last))
 
     def _hold(self, fact: PullHeld, entry: Entry) -> None:
-        key = EntryKey(entry.mono_us, entry.node, entry.seq)
         pullers = self._held.get(fact.queue)
         if pullers is None:
             pullers = self._held[fact.queue] = {}
-        pullers[fact.group, fact.peer] = fact.offset, key
+        pullers[fact.group, fact.peer] = fact, entry
 
     def _stored(self, fact: MessageStored, entry: Entry) -> None:
         pullers = self._held.get(fact.queue)
         if not pullers or (self.scene.faults and self._loses(entry.node)):
             return
         stored = EntryKey(entry.mono_us, entry.node, entry.seq)
-        rung = [each for each, (first, _) in pullers.items() if first <= fact.offset]
+        rung = [each for each, (held, _) in pullers.items() if held.offset <= fact.offset]
         for puller in rung:
             _, held = pullers.pop(puller)
             now_us = entry.mono_us
@@ -89,7 +88,7 @@ class HeldPullsWake(Checker):
                 puller[0], fact.queue.topic, fact.tags, now_us, now_us
             ):
                 self.tried += 1
-                self._due[puller, fact.queue] = held, stored
+                self._due[puller, fact.queue] = key_of(held), stored
 
     def _loses(self, broker: str) -> bool:
         faults = self.scene.faults.values()
