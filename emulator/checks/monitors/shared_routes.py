@@ -7,7 +7,7 @@ from collections import deque
 from emulator.checks.checker import Shared
 from emulator.checks.folding import Table
 from emulator.checks.monitors.monitor import Monitor
-from emulator.checks.monitors.standing import LATE_US
+from emulator.checks.monitors.standing import LATE_US, UNKNOWN
 from emulator.facts import (
     ConsumerStarted,
     RebalancePassed,
@@ -79,13 +79,12 @@ class RoutesAreShared(Monitor):
         routes = self._routes.get((entry.node, fact.topic))
         if not routes or is_retry_topic(fact.topic):
             return
-        since_us = entry.mono_us - LATE_US
-        until = [*(key.mono_us for key, _ in list(routes)[1:]), entry.mono_us]
-        known = [each for each, end_us in zip(routes, until, strict=True) if end_us >= since_us]
-        key, least = min(
-            ((key, self._count(fact.topic, brokers)) for key, brokers in known),
-            key=lambda each: each[1],
-        )
+        since_us, until_us = entry.mono_us - LATE_US, entry.mono_us
+        (key, _), least = routes[-1], UNKNOWN
+        for since, brokers in reversed(routes):
+            if until_us >= since_us and (count := self._count(fact.topic, brokers)) <= least:
+                key, least = since, count
+            until_us = since.mono_us
         self.tries(least > 0)
         if fact.queue_count < least:
             self.objects(
