@@ -8,6 +8,8 @@ their holders trust them up to 30 s longer.  That is RocketMQ's own doing, count
 
 from __future__ import annotations
 
+from collections import deque
+
 from emulator.checks.checker import Checker, Metric, Shared, key_of, numbers_of, place_of
 from emulator.checks.folding import Table
 from emulator.facts import (
@@ -27,6 +29,7 @@ ANSWER_US = 1_000_000  # a lock call takes no longer
 CLOCK_US = 10_000  # brokers count in whole milliseconds
 LATE_UNLOCK_US = 20_000_000  # rocketmq.client.unlockDelayTimeMills
 UNLOCKS_AT_ONCE = (5, 2, 0)
+RELEASES_MAX = 32  # of a queue by a client: those of the last 20 s
 
 
 class LocksAreSafe(Checker):
@@ -75,7 +78,7 @@ class LocksAreSafe(Checker):
         self._holders: dict[tuple[str, Queue], tuple[str, EntryKey]] = {}
         self._granted: dict[tuple[str, Queue, str], int] = {}  # to a client: when, last
         self._started_us: dict[str, int] = {}  # brokers
-        self._released_us: dict[tuple[str, Queue, str], int] = {}  # by a client, last
+        self._released_us: dict[tuple[str, Queue, str], deque[int]] = {}  # by a client
         self._late_unlocks: set[tuple[str, Queue, str]] = set()  # until its next try to lock it
 
     def table(self) -> Table:
@@ -149,10 +152,10 @@ class LocksAreSafe(Checker):
             if holder is not None and holder[0] == fact.client:
                 del self._holders[fact.group, queue]
             known = fact.group, queue, fact.client
-            released_us = self._released_us.get(known, entry.mono_us)
-            late_us = entry.mono_us - released_us - LATE_UNLOCK_US
-            if 0 <= late_us + CLOCK_US <= ANSWER_US and released_us < self._granted.get(known, 0):
-                self._late_unlocks.add(known)  # it has claimed the queue again meanwhile
+            for released_us in self._released_us.get(known, ()):
+                late_us = entry.mono_us - released_us - LATE_UNLOCK_US + CLOCK_US
+                if 0 <= late_us <= ANSWER_US and released_us < self._granted.get(known, 0):
+                    self._late_unlocks.add(known)  # it has claimed the queue again meanwhile
 
     def _released(self, fact: QueuesReleased, entry: Entry) -> None:
         seat = self.scene.seat(fact.group, entry.node)
@@ -160,7 +163,9 @@ class LocksAreSafe(Checker):
             return
         if numbers_of(seat.started.release) < UNLOCKS_AT_ONCE:
             for queue in fact.queues:
-                self._released_us[fact.group, queue, seat.started.client] = entry.mono_us
+                known = fact.group, queue, seat.started.client
+                times = self._released_us.setdefault(known, deque(maxlen=RELEASES_MAX))
+                times.append(entry.mono_us)
 
     def _given(self, fact: MessageGivenToListener, entry: Entry) -> None:
         if fact.group not in self.scene.orderly:

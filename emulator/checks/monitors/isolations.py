@@ -7,7 +7,7 @@ whose load is sent synchronously, as the plan says, by the table of their releas
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from emulator.checks.checker import Shared, key_of, numbers_of
 from emulator.checks.failover import STORED
@@ -96,8 +96,9 @@ class FailuresIsolate(OfLoads):
 
     name = "failures_isolate"
     rule = (
-        "a latency-aware producer isolates a broker for the time that its table has for the "
-        "attempt: its latency or, if it failed, 30 s, since 5.1.4 10 s (client invariants 18, 19)"
+        "a latency-aware producer isolates a broker at the end of an attempt there, and for the "
+        "time that its table has for the attempt: its latency or, if it failed, 30 s, since 5.1.4 "
+        "10 s (client invariants 18, 19)"
     )
     invariants = (18, 19)
     needs = (SendAttempted,)
@@ -105,15 +106,19 @@ class FailuresIsolate(OfLoads):
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
         self._last: dict[str, _LastAttempt] = {}  # by producer, until the isolation that it owes
+        # By producer that sends asynchronously: it isolates, and tells of the attempt after that.
+        self._early: dict[str, tuple[BrokerIsolated, EntryKey]] = {}
 
     def table(self) -> Table:
         """What it reads."""
         return {SendAttempted: self._attempted, BrokerIsolated: self._isolated}
 
     def _attempted(self, fact: SendAttempted, entry: Entry) -> None:
-        if not is_latency_aware(self.load_of(entry.node)):
+        mode = latency_aware(self.load_of(entry.node))
+        if not mode:
             return
-        self._misses(entry.node)
+        if mode == "sync":
+            self._misses(entry.node)
         if fact.outcome in STORED:
             expected_ms = {
                 penalty_ms(self.plan_release(), took_ms)
@@ -122,19 +127,29 @@ class FailuresIsolate(OfLoads):
         else:
             expected_ms = {failure_ms(self.plan_release())}
         self.tries(fact.outcome not in STORED or expected_ms != {0})
-        self._last[entry.node] = _LastAttempt(fact, key_of(entry), expected_ms)
+        last = self._last[entry.node] = _LastAttempt(fact, key_of(entry), expected_ms)
+        if (early := self._early.pop(entry.node, None)) is not None:
+            self._compare(entry.node, *early, last)
 
     def _isolated(self, fact: BrokerIsolated, entry: Entry) -> None:
-        last = self._last.get(entry.node)
+        mode = latency_aware(self.load_of(entry.node))
+        last = self._last.pop(entry.node, None)
+        if mode == "async" and (last is None or entry.mono_us - last.key.mono_us > CLOCK_US):
+            self._early[entry.node] = fact, key_of(entry)
+        elif mode:
+            self._compare(entry.node, fact, key_of(entry), last)
+
+    def _compare(
+        self, node: str, fact: BrokerIsolated, key: EntryKey, last: _LastAttempt | None
+    ) -> None:
+        """The isolation, and the attempt that has just ended."""
         if last is None or last.fact.queue.broker != fact.broker:
-            return
-        del self._last[entry.node]
-        if fact.for_ms not in last.expected_ms:
+            self.objects(f"{node} isolated {fact.broker}, where no attempt has just ended", key)
+        elif fact.for_ms not in last.expected_ms:
             self.objects(
-                f"{entry.node} isolated {fact.broker} for {fact.for_ms} ms after a send "
+                f"{node} isolated {fact.broker} for {fact.for_ms} ms after a send "
                 f"{last.ending}, where {_text(last.expected_ms)} are due",
-                last.key,
-                entry,
+                *sorted((last.key, key)),
             )
 
     def _misses(self, node: str) -> None:
@@ -192,7 +207,7 @@ class IsolatedBrokersRest(OfLoads):
 
     def _isolated(self, fact: BrokerIsolated, entry: Entry) -> None:
         release = self.plan_release()
-        if is_latency_aware(self.load_of(entry.node)) and release != REACHABLE_IS_APART:
+        if latency_aware(self.load_of(entry.node)) == "sync" and release != REACHABLE_IS_APART:
             for_ms = fact.for_ms if fact.available_in_ms < 0 else fact.available_in_ms
             until_us = entry.mono_us + for_ms * 1_000
             isolations = self._isolations.setdefault(entry.node, {})
@@ -239,16 +254,14 @@ class IsolatedBrokersRest(OfLoads):
         return entry.mono_us - since_us > 2 * ROUTE_US
 
 
-def is_latency_aware(load: dict[str, Any] | None) -> bool:
-    """Its sends wait for their answers, and its brokers are isolated by its release's table."""
+def latency_aware(load: dict[str, Any] | None) -> Literal["", "sync", "async"]:
+    """How a load sends whose brokers are isolated by its release's table; "": they are not."""
     settings = {} if load is None else load.get("settings", {})
-    return (
-        load is not None
-        and bool(settings.get("send_latency_fault_enable"))
-        and not {"release", "fault_table"} & settings.keys()
-        and load.get("mode", "sync") == "sync"
-        and not load.get("keys")
-    )
+    if load is None or load.get("keys") or not settings.get("send_latency_fault_enable"):
+        return ""
+    mode = load.get("mode", "sync")
+    is_known = mode in ("sync", "async") and not {"release", "fault_table"} & settings.keys()
+    return mode if is_known else ""
 
 
 def penalties(release: tuple[int, ...]) -> dict[int, int]:

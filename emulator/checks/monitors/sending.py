@@ -22,6 +22,7 @@ from emulator.facts import (
     SendFailed,
 )
 from emulator.journal import Entry, EntryKey
+from protocol.names import RETRY_GROUP_TOPIC_PREFIX
 from protocol.perm import is_writeable
 
 SEND_US = 3_000_000  # sendMsgTimeout
@@ -235,7 +236,8 @@ class SendsEnd(OfLoads):
 
     def _failed(self, fact: SendFailed, entry: Entry) -> None:
         self._ended(fact, entry)
-        if fact.maybe_stored:
+        # A consumer that sends a message back by itself sends it with the key that it has.
+        if fact.maybe_stored or fact.topic.startswith(RETRY_GROUP_TOPIC_PREFIX):
             return
         self.tries()
         for records, offset in self.progress.messages.chains.open_sends.get(fact.uniq_key, ()):

@@ -228,10 +228,15 @@ def a_failed_send(ends: bool) -> AJournal:
     return journal.at_s(30).ends()
 
 
-def a_send_that_is_stored_and_fails(maybe_stored: bool) -> AJournal:
+def a_send_that_is_stored_and_fails(maybe_stored: bool, topic: str = "orders") -> AJournal:
     journal = AJournal().runs().store().stored(0, key="k")
     attempt(journal, 1, Q0, "TimedOut: x")
-    return journal.note("producer-1", SendFailed("orders", "k", 1, "x", maybe_stored))
+    return journal.note("producer-1", SendFailed(topic, "k", 1, "x", maybe_stored))
+
+
+def a_stored_message_whose_send_fails_in(topic: str) -> AJournal:
+    """A consumer sends a message back to its retry topic with the key that it has."""
+    return a_send_that_is_stored_and_fails(maybe_stored=False, topic=topic)
 
 
 def an_attempt_that_fails_after(fault_s: float) -> AJournal:
@@ -261,6 +266,30 @@ def a_failure_that_isolates(for_ms: int) -> AJournal:
         "producer-1", BrokerIsolated("broker-a", for_ms)
     )
     return attempt(journal, 1, Q_OF_B, "SEND_OK")
+
+
+ASYNC = AWARE.replace('"settings"', '"mode": "async", "settings"')
+
+
+def an_isolation_of(broker: str) -> AJournal:
+    """At broker-a an attempt has just failed."""
+    journal = attempt(AJournal().runs(AWARE), 1, Q0, "RemoteFailed: x")
+    journal.note("producer-1", BrokerIsolated("broker-a", 600_000))
+    if broker != "broker-a":
+        journal.note("producer-1", BrokerIsolated(broker, 600_000))
+    return journal
+
+
+def an_asynchronous_isolation_before(outcome: str) -> AJournal:
+    """The attempt that ends next is at the same broker."""
+    journal = AJournal().runs(ASYNC).note("producer-1", BrokerIsolated("broker-a", 600_000))
+    return attempt(journal, 1, Q0, outcome)
+
+
+def an_asynchronous_isolation_at_the_end_of_an_attempt_at(queue: Queue) -> AJournal:
+    journal = attempt(AJournal().runs(ASYNC), 1, queue, "NoMaster: x")
+    journal.note("producer-1", BrokerIsolated("broker-a", 600_000))
+    return attempt(journal.at_s(1), 1, Q_OF_B, "SEND_OK")
 
 
 def a_failure_and(isolates: bool) -> AJournal:
@@ -366,6 +395,9 @@ STORIES = (
     ("healthy_attempts_succeed", an_attempt_that_fails_when_it_restarted, 45, 30),
     ("failures_isolate", a_failure_that_isolates, 600_000, 180_000),
     ("failures_isolate", a_failure_and, True, False),
+    ("failures_isolate", an_isolation_of, "broker-a", "broker-b"),
+    ("failures_isolate", an_asynchronous_isolation_before, "RemoteFailed: x", "SEND_OK"),
+    ("failures_isolate", an_asynchronous_isolation_at_the_end_of_an_attempt_at, Q0, Q_OF_B),
     ("failures_isolate", a_slow_answer_that_isolates, 1_000, 990),
     ("failures_isolate", a_slow_answer_that_isolates, 1_990, 2_010),
     ("failures_isolate", an_answer_without_isolation_after, 549, 553),
@@ -375,4 +407,5 @@ STORIES = (
     ("isolated_brokers_rest", a_send_there_by_a_new_process, True, False),
     ("sends_end", a_failed_send, True, False),
     ("sends_end", a_send_that_is_stored_and_fails, True, False),
+    ("sends_end", a_stored_message_whose_send_fails_in, "%RETRY%billing", "orders"),
 )
