@@ -134,10 +134,19 @@ class FailuresIsolate(OfLoads):
     def _isolated(self, fact: BrokerIsolated, entry: Entry) -> None:
         mode = latency_aware(self.load_of(entry.node))
         last = self._last.pop(entry.node, None)
-        if mode == "async" and (last is None or entry.mono_us - last.key.mono_us > CLOCK_US):
-            self._early[entry.node] = fact, key_of(entry)
-        elif mode:
+        if mode == "sync" or (mode and self._is_of(fact, entry, last)):
             self._compare(entry.node, fact, key_of(entry), last)
+        elif mode:
+            self._early[entry.node] = fact, key_of(entry)
+
+    def _is_of(self, fact: BrokerIsolated, entry: Entry, last: _LastAttempt | None) -> bool:
+        """An attempt has just failed there; of one without an address a producer tells first."""
+        return (
+            last is not None
+            and last.fact.queue.broker == fact.broker
+            and last.fact.outcome not in STORED
+            and entry.mono_us - last.key.mono_us <= CLOCK_US
+        )
 
     def _compare(
         self, node: str, fact: BrokerIsolated, key: EntryKey, last: _LastAttempt | None

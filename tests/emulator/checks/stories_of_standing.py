@@ -281,8 +281,10 @@ def an_isolation_of(broker: str) -> AJournal:
 
 
 def an_asynchronous_isolation_before(outcome: str) -> AJournal:
-    """The attempt that ends next is at the same broker."""
-    journal = AJournal().runs(ASYNC).note("producer-1", BrokerIsolated("broker-a", 600_000))
+    """The attempt that ends next is at the same broker; one at another broker has just ended."""
+    journal = attempt(AJournal().runs(ASYNC), 1, Q_OF_B, "SEND_OK").note(
+        "producer-1", BrokerIsolated("broker-a", 600_000)
+    )
     return attempt(journal, 1, Q0, outcome)
 
 
