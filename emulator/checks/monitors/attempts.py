@@ -178,8 +178,10 @@ class HealthyAttemptsSucceed(Monitor):
         if not is_writable or topics.writeable_since_us(fact.topic, queue.broker) > began_us:
             return
         nodes = {entry.node, queue.broker, *topics.name_servers}
-        if self.scene.disturbed(nodes, began_us - FELT_US_MAX, entry.mono_us):
-            self.excuses()
+        if self.scene.disturbed(nodes, began_us, entry.mono_us):
+            return
+        if self.scene.disturbed(nodes, began_us - FELT_US_MAX, began_us):
+            self.excuses()  # what is over is still felt
             return
         self.objects(
             f"{entry.node} tried to send to {queue.broker} and failed, where nothing disturbs "
