@@ -1,4 +1,4 @@
-"""Rows of runs that never ran, for tests of what reads rows."""
+"""Made-up rows of runs, for tests of the pages and tables that are built from rows."""
 
 from __future__ import annotations
 

@@ -146,7 +146,20 @@ def test_every_fault_has_a_row_and_a_story() -> None:
 
 @pytest.mark.parametrize("word", TABLE)
 def test_the_virtual_world_does_every_fault(word) -> None:
-    play(STORIES[word])
+    last: list[dict[str, Any]] = []
+
+    async def told(scene: Scene) -> None:
+        await STORIES[word](scene)
+        last.extend(scene.facts(kind)[-1] for kind in ("FaultBegan", "FaultEnded"))
+
+    play(told)
+    assert_noted(word, *last)
+
+
+def assert_noted(word: str, began: Mapping[str, Any], ended: Mapping[str, Any]) -> None:
+    """The world's own facts say that the fault held, and is over."""
+    assert f'"fault":"{word}"' in began["fault"]
+    assert ended["fault_id"] <= began["fault_id"]
 
 
 @pytest.fixture(scope="module", params=REAL_WORLDS)
@@ -168,9 +181,8 @@ def test_a_world_of_real_time_does_what_the_table_says(scene, word) -> None:
         await STORIES[word](scene)
 
     trio.run(told)
-    began, ended = scene.facts("FaultBegan")[-1], scene.facts("FaultEnded")[-1]
-    assert f'"fault":"{word}"' in began["fault"]
-    assert ended["fault_id"] <= began["fault_id"]
+    ended = scene.facts("FaultEnded")[-1]
+    assert_noted(word, scene.facts("FaultBegan")[-1], ended)
     assert ended["acted_count"] >= 1
 
 
