@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pyspark
 import pytest
+from free_ports import free_port
 from sweeping import QUESTIONS, SHORT
 
 from pipeline.session import SparkNotHere, check_spark
@@ -72,12 +73,6 @@ def files_of(names: tuple[str, ...]) -> set[str]:
 
 def no_caches(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
     return None if any(part in entry.name for part in NEEDLESS) else entry
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
 
 
 @pytest.fixture

@@ -10,23 +10,18 @@ import contextlib
 import json
 import re
 import shlex
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 from command_line import ROOT, ready_line, rmqemu, started
+from free_ports import free_cluster_port, free_port
 
 FILE = ROOT / "docker-compose.yml"
 NETWORK, HOST = "127.0.0.2", "127.0.0.1"
 ADDRESS = re.compile(r"([a-z0-9.-]+):(\d+)")
 SERVICES: dict = yaml.safe_load(FILE.read_text())["services"]
-
-
-def free_port() -> int:
-    with socket.create_server(("0.0.0.0", 0)) as probe:
-        return probe.getsockname()[1]
 
 
 class Machine:
@@ -168,14 +163,3 @@ def test_who_listens_everywhere_is_asked_for_the_address_that_clients_use() -> N
 def test_the_image_names_the_ports_that_a_cluster_of_that_command_listens_on() -> None:
     (ports,) = instructions("EXPOSE")
     assert ports.split() == ["9876", "10911", "11011"]
-
-
-def free_cluster_port() -> int:
-    """A port whose brokers' ports and control port are free, too."""
-    while True:
-        port = free_port()
-        wanted = (port - 1, port, port + 1_035, port + 1_135)
-        with contextlib.suppress(OSError, OverflowError), contextlib.ExitStack() as stack:
-            for number in wanted:
-                stack.enter_context(socket.create_server(("0.0.0.0", number)))
-            return port

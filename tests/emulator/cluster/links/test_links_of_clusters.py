@@ -6,6 +6,7 @@ import socket
 
 import pytest
 import trio
+from free_ports import free_cluster_port
 
 from emulator.addresses import split_address
 from emulator.client import MaybeStored, Message, Producer, PushConsumer
@@ -76,8 +77,7 @@ def test_a_cluster_behind_doors_is_reached_by_them_alone(world: type[RealWorld])
 
 
 def test_the_doors_take_the_ports_that_were_asked_for() -> None:
-    with EmbeddedCluster(brokers=1) as probe:
-        port = int(probe.namesrv.rpartition(":")[2])
+    port = free_cluster_port()
     with EmbeddedCluster(brokers=1, port=port, with_links=True) as cluster:
         assert cluster.namesrv == f"127.0.0.1:{port}"
         assert cluster.brokers == {"broker-a": f"127.0.0.1:{port + 1035}"}
